@@ -1,0 +1,31 @@
+"""Errors a user can act on: one line, naming the thing, what was given and what to do."""
+
+
+class XmrError(Exception):
+    """Base of every error this package raises on purpose; its text is one line meant for a person."""
+
+
+class BadInput(XmrError, ValueError):
+    """A value, name or file that was given is not usable; the text says what was given and what to do."""
+
+
+class DamagedFile(XmrError, OSError):
+    """A file exists but does not hold what was written to it (truncated, altered, of another kind)."""
+
+
+class CannotWrite(XmrError, OSError):
+    """The output folder refuses the write (full, read-only, not a folder)."""
+
+
+class TrainingFailed(XmrError, RuntimeError):
+    """Training diverged or collapsed; the text says at which step and what to change."""
+
+
+def unknown(kind: str, given: object, known) -> BadInput:
+    """The error for a name that is not in a list: repeats the name, suggests the nearest, lists the rest."""
+    import difflib
+
+    names = sorted(map(str, known))
+    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return BadInput(f"unknown {kind} {given!r}.{hint} Known: {', '.join(names)}.")
