@@ -129,3 +129,10 @@ def _cannot_write(path: Path, e: OSError) -> CannotWrite:
         errno.EEXIST: "A file with that name is in the way: choose another path.",
     }.get(e.errno, "Choose another folder.")
     return CannotWrite(f"cannot write {path} ({e.strerror or e}). {remedy}")
+
+
+def say_rebuilt(path: Path, reason: Exception, warn=None) -> None:
+    """Tell the user that a damaged cache file is being made again. warn: a callable of one sentence, or warnings.warn."""
+    import warnings
+
+    (warn or warnings.warn)(f"cache file {path} is damaged and is rebuilt ({reason})")

@@ -1,0 +1,123 @@
+"""From corpus rows to training batches: which images and captions each step sees, fixed by seed, epoch and step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from xmr_core.errors import BadInput
+from xmr_core.relevance import Relevance
+from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
+
+ImageReader = Callable[[np.ndarray], Features | Pixels]
+
+
+def feature_reader(array: np.ndarray) -> ImageReader:
+    """Reader of frozen features "n_images l e" (array or memory map); every local element is real."""
+
+    def read(rows: np.ndarray) -> Features:
+        order = np.argsort(rows, kind="stable")  # a memory map is read in file order
+        picked = np.empty((len(rows), *array.shape[1:]), array.dtype)
+        picked[order] = array[rows[order]]
+        return Features(torch.from_numpy(picked), torch.ones(picked.shape[:2], dtype=torch.bool))
+
+    return read
+
+
+def pixel_reader(corpus: Corpus) -> ImageReader:
+    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels."""
+
+    def read(rows: np.ndarray) -> Pixels:
+        return Pixels(torch.from_numpy(corpus.read_pixels(rows)).permute(0, 3, 1, 2).float() / 255)
+
+    return read
+
+
+@dataclass(frozen=True)
+class Side:
+    """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
+
+    captions: the split's tokens, row j for caption_rows[j]. relevance: captions are queries, images the gallery, both in
+    the order of caption_rows and image_rows.
+    """
+
+    image_rows: np.ndarray
+    caption_rows: np.ndarray
+    read_images: ImageReader
+    captions: Tokens
+    relevance: Relevance
+
+    def images_at(self, positions: np.ndarray) -> Features | Pixels:
+        """Image inputs at positions within the split."""
+        return self.read_images(self.image_rows[positions])
+
+    def captions_at(self, positions: np.ndarray) -> Tokens:
+        """Tokens at positions within the split, cut to the longest of them."""
+        tokens = self.captions[torch.as_tensor(positions)]
+        longest = int(tokens.mask.sum(1).max())
+        return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
+
+
+class Batches:
+    """The training batches of a split.
+
+    unit 'images': an epoch is every image once, in batches of `batch_images`, each with `captions_per_image` of its
+    captions drawn afresh (all of them if it has fewer); the last, smaller batch is dropped unless it is the only one.
+    unit 'captions': an epoch is every caption once, `batch_images` captions a step, each with its image; one image may
+    occur twice (VSE++, SCAN, SGRAF; X-62).
+    positives 'annotated': match follows the relevance. positives 'diagonal' (only with unit 'captions' and one image per
+    caption): a caption matches its own row and nothing else, as the authors' loaders do.
+
+    The plan of an epoch depends on (seed, epoch) only, so a killed run continues with the very next batch.
+    """
+
+    def __init__(
+        self, side: Side, batch_images: int, captions_per_image: int, seed: int, unit: str = "images", positives: str = "annotated"
+    ):
+        if unit not in ("images", "captions") or positives not in ("annotated", "diagonal"):
+            raise BadInput(f"unit must be 'images' or 'captions' and positives 'annotated' or 'diagonal'; got {unit!r}, {positives!r}.")
+        if positives == "diagonal" and unit == "images":
+            raise BadInput("positives='diagonal' needs unit='captions': with several captions per image there is no diagonal.")
+        if batch_images < 2:
+            raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
+        if captions_per_image < 1:
+            raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
+        self.side, self.batch_images, self.captions_per_image = side, batch_images, captions_per_image
+        self.seed, self.unit, self.positives = seed, unit, positives
+        self._captions_of = side.relevance.transpose()
+
+    def __len__(self) -> int:
+        """Steps in an epoch."""
+        items = len(self.side.image_rows if self.unit == "images" else self.side.caption_rows)
+        return max(1, items // self.batch_images)
+
+    def plan(self, epoch: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(image positions, caption positions) of each step of an epoch."""
+        rng = np.random.default_rng([self.seed, 7, epoch])
+        if self.unit == "captions":
+            order = rng.permutation(len(self.side.caption_rows))
+            own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]
+            return [(own[captions], captions) for captions in self._cut(order)]
+        steps = []
+        for images in self._cut(rng.permutation(len(self.side.image_rows))):
+            captions = [rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]
+            steps.append((images, np.concatenate(captions)))
+        return steps
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        return [order[at * self.batch_images : (at + 1) * self.batch_images] for at in range(len(self))]
+
+    def batch(self, images: np.ndarray, captions: np.ndarray) -> Batch:
+        """Read one step of a plan."""
+        if self.positives == "diagonal":
+            match = np.eye(len(images), dtype=bool)
+        else:
+            match = self.side.relevance.dense(captions, images).T
+        return Batch(
+            images=self.side.images_at(images),
+            captions=self.side.captions_at(captions),
+            match=torch.from_numpy(np.ascontiguousarray(match)),
+            image_rows=torch.from_numpy(self.side.image_rows[images]),
+            caption_rows=torch.from_numpy(self.side.caption_rows[captions]),
+        )

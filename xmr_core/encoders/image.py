@@ -1,0 +1,103 @@
+"""Trainable image encoders on frozen local features: projections of grid cells or regions to the joint width."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from xmr_core.errors import BadInput
+from xmr_core.masked import masked_max, masked_mean
+from xmr_core.types import Features
+
+
+class GridEncoder(nn.Module):
+    """The study's own encoder, the same for every matched method: project, add place, refine, pool.
+
+        y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local
+
+    p_l is a learned vector per cell (a cell vector does not know where it is; relations need it). MLP is d → 2d → d with
+    GELU and dropout.
+
+    Args: d_in: width of the frozen features. d: joint width. cells: how many cells a picture has, or 0 for unordered
+        regions, which then get no p_l.
+    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"), mask kept.
+    """
+
+    def __init__(self, d_in: int, d: int, cells: int = 0, dropout: float = 0.1):
+        super().__init__()
+        self.project = nn.Linear(d_in, d)
+        self.place = nn.Parameter(0.02 * torch.randn(cells, d)) if cells else None
+        self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 2 * d), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * d, d))
+
+    def forward(self, features: Features) -> Features:
+        y = self.project(_checked(features, self.project.in_features))
+        if self.place is not None:
+            if y.shape[1] != len(self.place):
+                raise BadInput(f"this encoder was made for {len(self.place)} cells a picture, got {y.shape[1]}.")
+            y = y + self.place
+        local = y + self.refine(y)
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))
+
+
+class RegionEncoder(nn.Module):
+    """DivE's encoder of detected regions.
+
+        y = W x + b,   local = dropout(MLP(y) + y),   global = max (or mean) over valid regions of local
+
+    MLP is d → d/2, BatchNorm over all rows (padded rows included, as the authors do), ReLU, d/2 → d.
+
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), "following VSE∞", but on the projected y, not on x (X-40). The authors run
+    the encoder twice per step, once for local and once for global, with independent dropout (X-41); this runs it once.
+    """
+
+    def __init__(self, d_in: int, d: int, dropout: float = 0.1, pool: str = "max"):
+        super().__init__()
+        if pool not in ("max", "mean"):
+            raise BadInput(f"pool must be 'max' or 'mean', got {pool!r}.")
+        self.fc = nn.Linear(d_in, d)
+        self.fc1, self.norm, self.fc2 = nn.Linear(d, d // 2), nn.BatchNorm1d(d // 2), nn.Linear(d // 2, d)
+        self.dropout = nn.Dropout(dropout)
+        self.pool = masked_max if pool == "max" else masked_mean
+
+    def forward(self, features: Features) -> Features:
+        y = self.fc(_checked(features, self.fc.in_features))
+        n, l, _ = y.shape
+        hidden = self.norm(self.fc1(y).flatten(0, 1)).view(n, l, -1).relu()
+        local = self.dropout(self.fc2(hidden) + y)
+        return Features(local, features.mask, self.pool(local, features.mask[..., None], dim=1))
+
+
+class PooledEncoder(nn.Module):
+    """VSE++ and PVSE: the frozen cells as they are, and one projected vector for the whole picture.
+
+        local = x,   global = dropout(W mean_l(x) + b)
+
+    normalise_input (VSE++): the mean is divided by its L2 norm first. init: 'xavier' (VSE++: uniform ±√(6/(in+out)), zero
+    bias) or 'torch' (PVSE: an Xavier routine exists there but is never called, X-56).
+    Source: Faghri et al., BMVC 2018; Song & Soleymani, CVPR 2019.
+    """
+
+    def __init__(self, d_in: int, d: int, normalise_input: bool = False, dropout: float = 0.0, init: str = "torch"):
+        super().__init__()
+        self.fc = nn.Linear(d_in, d)
+        if init == "xavier":
+            nn.init.xavier_uniform_(self.fc.weight)
+            nn.init.zeros_(self.fc.bias)
+        elif init != "torch":
+            raise BadInput(f"init must be 'xavier' or 'torch', got {init!r}.")
+        self.normalise_input = normalise_input
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, features: Features) -> Features:
+        x = _checked(features, self.fc.in_features)
+        pooled = masked_mean(x, features.mask[..., None], dim=1)
+        if self.normalise_input:
+            pooled = nn.functional.normalize(pooled, dim=-1)
+        return Features(x, features.mask, self.dropout(self.fc(pooled)))
+
+
+def _checked(features: Features, width: int) -> Float[Tensor, "n l e"]:
+    """Local features in the parameters' precision. Raises BadInput for another width (usually: another extractor)."""
+    x = features.local_feats
+    if x.shape[-1] != width:
+        raise BadInput(f"this image encoder reads features of width {width}, got {x.shape[-1]}. Use the extractor it was trained on.")
+    return x.float() if x.dtype == torch.float16 else x

@@ -1,0 +1,90 @@
+"""Captions to features: word vectors and a recurrent network over them."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from xmr_core.errors import BadInput
+from xmr_core.masked import masked_max
+from xmr_core.types import Features, Tokens
+
+SUMMARIES = ("average", "concatenate", "concatenate-last-token", "last", "max")
+
+
+class GRUEncoder(nn.Module):
+    """Word embedding and a GRU; local features are words or states, the global feature is one of five summaries.
+
+    summary    directions, hidden  global feature "n d"
+    average    2, d                ½(forward final + backward final)                  DivE (`gpo_rnn`)
+    concatenate 2, d/2             [forward final; backward final]                    PVSE (current), DivE without the flag
+    concatenate-last-token 2, d/2  both states at the last token: backward has seen one word   PVSE (legacy), PCME
+    last       1, d                forward final                                      VSE++
+    max        2, d                max over tokens of the averaged states             DivE (author's option)
+
+    local 'words': the word vectors after dropout, "n l word_dim" (DivE, PVSE). local 'states': per token the averaged
+    (average, max) or concatenated states, "n l d".
+
+    Args: vocabulary: number of words, padding included. vectors: initial word vectors "vocabulary word_dim", or None for
+        `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors. Sequences are packed, so
+        padding is never read by the GRU.
+    Raises: BadInput for an unknown summary or local, a width that does not split, word numbers outside the vocabulary.
+    Source: METHODS of VSE++ (Faghri et al. 2018), PVSE (Song & Soleymani 2019), DivE (Kim et al. 2023).
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        word_dim: int,
+        d: int,
+        summary: str = "average",
+        local: str = "words",
+        dropout: float = 0.1,
+        vectors: Tensor | None = None,
+        init: str = "normal",
+        train_words: bool = True,
+    ):
+        super().__init__()
+        if summary not in SUMMARIES or local not in ("words", "states"):
+            raise BadInput(f"summary must be one of {SUMMARIES} and local 'words' or 'states'; got {summary!r}, {local!r}.")
+        split = summary.startswith("concatenate")
+        if split and d % 2:
+            raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
+        self.embed = nn.Embedding(vocabulary, word_dim)
+        if init == "uniform":
+            nn.init.uniform_(self.embed.weight, -0.1, 0.1)
+        if vectors is not None:
+            if vectors.shape != self.embed.weight.shape:
+                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, the vocabulary needs {(vocabulary, word_dim)}.")
+            self.embed.weight.data.copy_(vectors)
+        self.embed.weight.requires_grad_(train_words)
+        self.rnn = nn.GRU(word_dim, d // 2 if split else d, batch_first=True, bidirectional=summary != "last")
+        self.dropout = nn.Dropout(dropout)
+        self.summary, self.local = summary, local
+
+    @property
+    def local_width(self) -> int:
+        """Width of local_feats: word_dim for words, d for states."""
+        if self.local == "words":
+            return self.embed.embedding_dim
+        return self.rnn.hidden_size * (2 if self.summary.startswith("concatenate") else 1)
+
+    def forward(self, tokens: Tokens) -> Features:
+        words = self.dropout(self.embed(tokens.ids))  # n l word_dim
+        lengths = tokens.mask.sum(1)
+        packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        output, final = self.rnn(packed)
+        needs_states = self.local == "states" or self.summary in ("max", "concatenate-last-token")
+        states = pad_packed_sequence(output, batch_first=True, total_length=words.shape[1])[0] if needs_states else None
+        if self.summary == "concatenate-last-token":
+            overall = states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
+        elif self.summary == "concatenate":
+            overall = torch.cat([final[0], final[1]], -1)
+        elif self.summary == "last":
+            overall = final[0]
+        else:
+            overall = final.mean(0)
+        if states is not None and self.summary in ("average", "max"):
+            states = states.unflatten(-1, (2, -1)).mean(-2)
+        if self.summary == "max":
+            overall = masked_max(states, tokens.mask[..., None], dim=1)
+        return Features(states if self.local == "states" else words, tokens.mask, self.dropout(overall))
