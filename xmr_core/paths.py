@@ -37,7 +37,7 @@ def make_folder(path: Path | str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise _cannot_write(path, e) from None
+        raise cannot_write(path, e) from None
     return path
 
 
@@ -69,7 +69,7 @@ def write_atomic(path: Path | str, content: bytes | str) -> Path:
     except OSError as e:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise _cannot_write(path, e) from None
+        raise cannot_write(path, e) from None
     return path
 
 
@@ -118,7 +118,7 @@ def file_hash(path: Path | str) -> str:
     return digest.hexdigest()
 
 
-def _cannot_write(path: Path, e: OSError) -> CannotWrite:
+def cannot_write(path: Path, e: OSError) -> CannotWrite:
     remedy = {
         errno.ENOSPC: "The disk is full: free some space or choose another folder.",
         errno.EDQUOT: "The disk quota is used up: free some space or choose another folder.",

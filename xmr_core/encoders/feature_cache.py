@@ -1,0 +1,86 @@
+"""Frozen features, computed once and kept as memory-mapped arrays."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import filelock
+import numpy as np
+from jaxtyping import Float, UInt8
+from tqdm.auto import tqdm
+
+from xmr_core import paths
+from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.types import Corpus
+
+_verified: set[tuple] = set()  # (path, size, mtime) of files whose digest was checked in this process
+
+
+class Extractor(Protocol):
+    """Pictures → local features, without learning. identity names code version and weights; shape is (l, e)."""
+
+    identity: str
+    shape: tuple[int, int]
+    dtype: type
+    batch: int
+
+    def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]: ...
+
+
+def cached_features(corpus: Corpus, extractor: Extractor, progress: Callable | None = None) -> np.ndarray:
+    """Features of all pictures of a corpus, "n l e", read from the cache or computed into it.
+
+    The file is keyed by corpus fingerprint and extractor identity, appears only when whole, and is checked against its
+    digest once per process; a damaged one is rebuilt and a warning says so. Two processes asking at once: one computes.
+    progress: wraps the iterable of chunks (tqdm by default).
+    Raises: BadInput for non-finite features (naming the picture); CannotWrite when the cache folder refuses.
+    """
+    key = paths.content_hash([corpus.fingerprint, extractor.identity])
+    path = paths.folder("cache") / f"features-{corpus.name}-{key}.npy"
+    if not _is_whole(path):
+        with filelock.FileLock(path.with_suffix(".lock")):
+            if not _is_whole(path, say=True):
+                _compute(path, corpus, extractor, progress or tqdm)
+    return np.load(path, mmap_mode="r")
+
+
+def _is_whole(path: Path, say: bool = False) -> bool:
+    """Is the file there and as it was written? say: warn when it is there but not whole."""
+    if not path.exists():
+        return False
+    stat = path.stat()
+    stamp = (str(path), stat.st_size, stat.st_mtime_ns)
+    if stamp in _verified:
+        return True
+    try:
+        whole = paths.read_json(path.with_suffix(".json"))["digest"] == paths.file_hash(path)
+        reason = DamagedFile("its bytes do not match their digest")
+    except (DamagedFile, KeyError, TypeError) as e:
+        whole, reason = False, e
+    if whole:
+        _verified.add(stamp)
+    elif say:
+        paths.say_rebuilt(path, reason)
+    return whole
+
+
+def _compute(path: Path, corpus: Corpus, extractor: Extractor, progress: Callable) -> None:
+    n = len(corpus.images)
+    temporary = path.with_suffix(".part")
+    try:
+        out = np.lib.format.open_memmap(temporary, "w+", dtype=extractor.dtype, shape=(n, *extractor.shape))
+        for at in progress(range(0, n, extractor.batch)):
+            rows = np.arange(at, min(at + extractor.batch, n))
+            features = extractor(corpus.read_pixels(rows))
+            if not np.isfinite(features).all():
+                bad = rows[~np.isfinite(features).all((1, 2))][0]
+                raise BadInput(f"features of picture {corpus.images.index[bad]!r} are not finite; look at the picture and the weights.")
+            out[rows] = features
+        out.flush()
+        del out
+        paths.write_json(path.with_suffix(".json"), {"digest": paths.file_hash(temporary), "extractor": extractor.identity, "pictures": n})
+        temporary.replace(path)
+    except OSError as e:
+        raise paths.cannot_write(path, e) from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,15 @@
+"""What every score loss asks of its input."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from xmr_core.errors import BadInput
+
+
+def check_scores(scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> None:
+    """Raise BadInput unless match is Boolean and of the shape of scores. (Emptiness would need to wait for a GPU; see Batches.)"""
+    if match.dtype != torch.bool:
+        raise BadInput(f"match must be Boolean (True where a caption describes an image), got {match.dtype}.")
+    if match.shape != scores.shape or scores.ndim != 2:
+        raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions.")

@@ -1,0 +1,66 @@
+"""How large: `quick` answers in a minute on two cores, `study` is what reports/ was made with, `published` is the papers' scale."""
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.prepare import DATASETS, DataConfig
+from xmr_core.recipes import RECIPES
+from xmr_core.runs.config import RunConfig, resolve_device
+from xmr_core.train import TrainConfig
+
+PRESETS = ("quick", "study", "published")
+SEEDS = {"quick": 1, "study": 5, "published": 2}
+
+_SIZES = {
+    ("scenes", "quick"): {"size": "quick", "epochs": 6, "d": 64, "batch_images": 100, "captions_per_image": 2},
+    ("scenes", "study"): {"size": "study", "epochs": 12, "d": 128, "batch_images": 100, "captions_per_image": 3},
+    ("flickr8k", "quick"): {"epochs": 3, "d": 128, "batch_images": 100, "captions_per_image": 1},
+    ("flickr8k", "study"): {"epochs": 15, "d": 256, "batch_images": 128, "captions_per_image": 2},
+}
+
+# What the papers trained with (METHODS (b)); used by preset 'published' only.
+_PUBLISHED = {
+    "vse++": {
+        "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "decay_every": 15, "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+    },
+    "pvse": {
+        "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "constant", "warmup_steps": 0,
+        "batch_images": 256, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+    },
+    "dive": {
+        "epochs": 80, "lr": 1e-3, "weight_decay": 1e-4, "clip": 1.0, "schedule": "cosine", "warmup_steps": 0,
+        "batch_images": 200, "captions_per_image": 5, "word_dim": 300,
+    },
+}  # fmt: skip
+
+
+def base_config(
+    dataset: str = "scenes",
+    data_root: str = "",
+    preset: str = "quick",
+    method: str = "dive",
+    device: str = "auto",
+    epochs: int = 0,
+    seed: int = 0,
+    **changes,
+) -> RunConfig:
+    """The run that a preset means for a method and data set; every notebook starts here.
+
+    epochs: 0 keeps the preset's own number. changes: any field or option that RunConfig.but knows.
+    Raises: BadInput for an unknown dataset, preset, method or device, negative epochs or seed.
+    """
+    for kind, given, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS), ("method", method, RECIPES)):
+        if given not in known:
+            raise unknown(kind, given, known)
+    if epochs < 0 or seed < 0:
+        raise BadInput(f"epochs and seed must be 0 or more (epochs 0 = the preset's number), got epochs={epochs}, seed={seed}.")
+    config = RunConfig(
+        data=DataConfig(dataset=dataset, data_root=data_root), method=method, train=TrainConfig(seed=seed), device=resolve_device(device)
+    )
+    if preset == "published":
+        size = {"size": "large"} if dataset == "scenes" else {}
+        config = config.but(form="published", **size, **_PUBLISHED[method])
+    else:
+        config = config.but(**_SIZES[dataset, preset])
+    if epochs:
+        config = config.but(epochs=epochs)
+    return config.but(**changes)

@@ -1,0 +1,74 @@
+"""Tidy rows with provenance: one row per number, ours and published never mixed silently."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import filelock
+import pandas as pd
+
+from xmr_core import paths
+from xmr_core.errors import DamagedFile
+from xmr_core.runs import Run
+
+COLUMNS = (
+    "run_id", "method", "form", "variant", "dataset", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
+    "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit", "git_dirty", "numerics",
+    "torch", "device", "started_utc",
+)  # fmt: skip
+
+
+def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6]).
+
+    variants: a label per run for tables and plots ('α=16'); the method's name when None.
+    """
+    parts = []
+    for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
+        environment = run.record["environment"]
+        parts.append(
+            run.metrics.assign(
+                run_id=run.id,
+                method=run.config.method,
+                form=run.config.form,
+                variant=variant,
+                dataset=run.config.data.dataset,
+                split="test",
+                seed=run.config.train.seed,
+                protocol="full",
+                origin="ours",
+                epochs=run.config.train.epochs,
+                best_epoch=run.record["best_epoch"],
+                train_seconds=round(run.record["train_seconds"], 1),
+                parameters=run.record["parameters"],
+                started_utc=run.record["started_utc"],
+                **{k: environment[k] for k in ("git_commit", "git_dirty", "numerics", "torch", "device")},
+            )
+        )
+    return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
+
+
+def append(table: pd.DataFrame, path: Path | str) -> int:
+    """Add rows to a results file; rows whose run and metric it already holds are not repeated. Returns how many were new.
+
+    The file only grows. Two processes may append at once; a kill leaves the old file whole.
+    Raises: DamagedFile when the file there is not such a table; CannotWrite.
+    """
+    path = Path(path)
+    paths.make_folder(path.parent)
+    key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
+    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+        old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+        known = set(map(tuple, old[key].astype(str).to_numpy()))
+        fresh = table[[k not in known for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
+        if len(fresh):
+            body = fresh.to_csv(index=False, header=not path.exists(), float_format="%.17g")
+            paths.write_atomic(path, (path.read_text() if path.exists() else "") + body)
+    return len(fresh)
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """A results file. Raises DamagedFile when a column is missing."""
+    table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
+    if missing := [c for c in COLUMNS if c not in table]:
+        raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
+    return table

@@ -1,0 +1,7 @@
+"""Content-addressed runs: asked for twice, trained once; interrupted, continued; damaged, repaired, and said so."""
+
+from xmr_core.runs.config import RunConfig
+from xmr_core.runs.fetch import Run, fetch
+from xmr_core.runs.many import fetch_all
+
+__all__ = ["Run", "RunConfig", "fetch", "fetch_all"]

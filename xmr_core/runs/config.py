@@ -1,0 +1,77 @@
+"""What identifies a run."""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+
+import torch
+
+from xmr_core import paths
+from xmr_core.errors import unknown
+from xmr_core.numerics import numerics_version
+from xmr_core.prepare import DataConfig
+from xmr_core.train import TrainConfig
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run's numbers, and nothing else.
+
+    method, form, options: the recipe (see recipes.build). batch_images, captions_per_image, unit, positives: the batches
+    (see data.batches.Batches). device: where it trains ('cpu', 'cuda'): other devices round differently.
+    """
+
+    data: DataConfig = DataConfig()
+    method: str = "dive"
+    form: str = "matched"
+    options: Mapping[str, object] = field(default_factory=dict)
+    batch_images: int = 100
+    captions_per_image: int = 2
+    unit: str = "images"
+    positives: str = "annotated"
+    train: TrainConfig = TrainConfig()
+    device: str = "cpu"
+
+    def but(self, **changes) -> "RunConfig":
+        """A copy with changes; a name may be a field here, of `data`, of `train`, or an option of the recipe ('alpha')."""
+        out = self
+        for name, value in changes.items():
+            if name in {f.name for f in fields(RunConfig)}:
+                out = replace(out, **{name: value})
+            elif name in {f.name for f in fields(TrainConfig)}:
+                out = replace(out, train=replace(out.train, **{name: value}))
+            elif name in {f.name for f in fields(DataConfig)}:
+                out = replace(out, data=replace(out.data, **{name: value}))
+            else:
+                out = replace(out, options={**out.options, name: value})
+        return out
+
+    def identity(self, prepared_identity: Mapping[str, str]) -> dict:
+        """The JSON-able value whose hash names the run. Paths count by the content behind them, not by their spelling."""
+        return {
+            "method": self.method,
+            "form": self.form,
+            "options": dict(self.options),
+            "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
+            "train": asdict(self.train),
+            "word_dim": self.data.word_dim,
+            "data": dict(prepared_identity),
+            "numerics": numerics_version(),
+            "device": self.device,
+            "torch": torch.__version__,
+            "machine": platform.machine(),
+        }
+
+    def run_id(self, prepared_identity: Mapping[str, str]) -> str:
+        """'dive-scenes-' and 16 hex digits."""
+        word = self.method.replace("+", "p")
+        return f"{word}-{self.data.dataset}-{paths.content_hash(self.identity(prepared_identity))}"
+
+
+def resolve_device(device: str) -> str:
+    """'auto' → 'cuda' when there is one, else 'cpu'; any other name is checked. Raises BadInput for an unknown or absent one."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu" or (device == "cuda" and torch.cuda.is_available()):
+        return device
+    raise unknown("device (or not present on this machine)", device, ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])])

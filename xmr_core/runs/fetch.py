@@ -1,0 +1,141 @@
+"""One run: loaded if it is finished, continued if it was interrupted, trained if it is new."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import filelock
+import pandas as pd
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from xmr_core import paths
+from xmr_core.analysis.representations import encode_split, set_spread
+from xmr_core.data.batches import Batches
+from xmr_core.errors import DamagedFile
+from xmr_core.evaluate import evaluate
+from xmr_core.method import Method
+from xmr_core.prepare import Prepared, prepare
+from xmr_core.provenance import environment
+from xmr_core.recipes import build, check_options
+from xmr_core.runs.config import RunConfig
+from xmr_core.train import History, train
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. metrics: tidy values (relevance, direction, metric, k, value). per_query: ranks of every test query."""
+
+    id: str
+    folder: Path
+    config: RunConfig
+    record: dict
+    history: pd.DataFrame
+    metrics: pd.DataFrame
+    per_query: pd.DataFrame
+
+    def method(self) -> Method:
+        """The trained method, in eval mode, on the CPU. Raises DamagedFile when its weights file was altered."""
+        prepared = prepare(self.config.data)
+        method = build(self.config.method, prepared.inputs, self.config.form, **self.config.options)
+        method.load_state_dict(load_tensors(paths.read_sealed(self.folder / "model.sealed")))
+        return method.eval()
+
+    def prepared(self) -> Prepared:
+        """The corpus, features and words it was trained on."""
+        return prepare(self.config.data)
+
+
+def fetch(config: RunConfig, report: Callable[[dict], None] = lambda event: None) -> Run:
+    """The run of a config. Two processes asking for the same run do not both train it: the second waits, then loads.
+
+    report: receives training events (see train.train). A damaged record or checkpoint is rebuilt, and a warning says so.
+    Raises: BadInput before any work when the recipe does not take the options; what train.train raises.
+    """
+    check_options(config.method, dict(config.options))
+    prepared = prepare(config.data)
+    run_id = config.run_id(prepared.identity)
+    folder = paths.make_folder(paths.folder("runs") / run_id)
+    if (run := _load(run_id, folder, config)) is not None:
+        return run
+    with filelock.FileLock(folder / "lock"):
+        if (run := _load(run_id, folder, config)) is not None:  # another process finished it while we waited
+            return run
+        for left_over in folder.glob(".*.tmp"):  # of a process that was killed while writing
+            left_over.unlink(missing_ok=True)
+        paths.write_json(folder / "config.json", {"config": asdict(config), "identity": config.identity(prepared.identity)})
+        _train(config, prepared, folder, report)
+    return _load(run_id, folder, config)
+
+
+def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable) -> None:
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    torch.manual_seed(config.train.seed)
+    method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+    side = prepared.sides["train"]
+    batches = Batches(side, config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives)
+    history = train(method, batches, _validator(prepared), config.train, folder / "state.sealed", report)
+
+    clock = time.monotonic()
+    images, captions = encode_split(method, prepared.sides["test"])
+    judged = {kind: judge("test") for kind, judge in prepared.corpus.judges.items()}
+    evaluation = evaluate(method.similarity, images, captions, judged)
+    spread = set_spread(images, captions)
+    paths.write_sealed(folder / "model.sealed", save_tensors({k: v.contiguous().cpu() for k, v in method.state_dict().items()}))
+    _write_table(folder / "per_query.csv", evaluation.per_query)
+    _write_table(folder / "metrics.csv", pd.concat([evaluation.summary(), spread], ignore_index=True))
+    _write_table(folder / "history.csv", pd.DataFrame(history.epochs))
+    paths.write_json(  # last: its presence says that everything else is complete
+        folder / "record.json",
+        {
+            "started_utc": started,
+            "train_seconds": history.seconds,
+            "evaluate_seconds": time.monotonic() - clock,
+            "best_epoch": history.best_epoch,
+            "best_val": history.best_value,
+            "messages": history.messages,
+            "parameters": method.n_parameters(),
+            "files": {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")},
+            "environment": environment(config.device),
+        },
+    )
+
+
+def _validator(prepared: Prepared) -> Callable[[Method], dict[str, float]]:
+    """Selection value: RSUM on the annotated relevance of the validation split, a fraction sum in [0, 6]."""
+    side = prepared.sides["val"]
+
+    def validate(method: Method) -> dict[str, float]:
+        images, captions = encode_split(method, side)
+        summary = evaluate(method.similarity, images, captions, {"annotated": side.relevance}).summary()
+        return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0])}
+
+    return validate
+
+
+def _load(run_id: str, folder: Path, config: RunConfig) -> Run | None:
+    """The finished run in a folder, or None; a finished run with a damaged file counts as unfinished, and is said so."""
+    record_file = folder / "record.json"
+    if not record_file.exists():
+        return None
+    try:
+        record = paths.read_json(record_file)
+        for name, digest in record["files"].items():
+            if not (folder / name).exists() or paths.file_hash(folder / name) != digest:
+                raise DamagedFile(f"{folder / name} is missing or altered.")
+        tables = {name: pd.read_csv(folder / f"{name}.csv") for name in ("history", "metrics", "per_query")}
+    except (DamagedFile, KeyError, ValueError) as e:
+        warnings.warn(f"run {run_id} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
+        record_file.unlink(missing_ok=True)
+        return None
+    for message in record["messages"]:
+        warnings.warn(f"run {run_id}: {message}", stacklevel=2)
+    return Run(run_id, folder, config, record, **tables)
+
+
+def _write_table(path: Path, table: pd.DataFrame) -> None:
+    paths.write_atomic(path, table.to_csv(index=False, float_format="%.17g"))  # 17 digits give every double back exactly

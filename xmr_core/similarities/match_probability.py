@@ -1,0 +1,35 @@
+"""Match probability of sets (MP): every pair of elements votes through a sigmoid."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from xmr_core.errors import BadInput
+from xmr_core.similarities.pairs import element_masks, element_products
+from xmr_core.types import EmbeddingSet
+
+
+class MatchProbability(nn.Module):
+    """s(I, T) = mean (or sum) over x ∈ I, y ∈ T of σ(a x·y + b).
+
+    Args: a, b: scale and shift. learned: train them (the paper); fixed otherwise (the authors' code, X-46).
+        reduction: 'mean' (code) or 'sum' (paper, X-45); they differ by k·l, which changes what a margin means.
+    Shapes: "i k d", "t l d", ragged by mask → "i t", in (0, 1) for the mean.
+    Raises: BadInput for another reduction.
+    Source: Chun et al., CVPR 2021 (PCME) as used on sets in DivE, Table 3 ("MP").
+    """
+
+    def __init__(self, a: float = 1.0, b: float = 0.0, learned: bool = False, reduction: str = "mean"):
+        super().__init__()
+        if reduction not in ("mean", "sum"):
+            raise BadInput(f"reduction must be 'mean' or 'sum', got {reduction!r}.")
+        self.a = nn.Parameter(torch.tensor(float(a)), requires_grad=learned)
+        self.b = nn.Parameter(torch.tensor(float(b)), requires_grad=learned)
+        self.reduction = reduction
+
+    def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+        votes = (self.a * element_products(images, captions) + self.b).sigmoid()
+        of_image, of_caption = element_masks(images, captions)
+        valid = of_image & of_caption
+        total = torch.where(valid, votes, 0.0).sum((1, 3))
+        return total if self.reduction == "sum" else total / valid.sum((1, 3)).clamp(min=1)

@@ -1,0 +1,16 @@
+"""Order embedding: an image should lie above its captions in every coordinate."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.types import Embedding
+
+
+def order(images: Embedding, captions: Embedding) -> Float[Tensor, "i t"]:
+    """s(i, t) = −‖max(0, y_t − x_i)‖₂, in (−∞, 0]; 0 when the image dominates the caption.
+
+    The gradient at exactly 0 is taken as 0. Shapes: "i d", "t d" → "i t".
+    Source: Vendrov et al. 2016, as an option of VSE++ (Faghri et al. 2018; METHODS §2).
+    """
+    squared = (captions.x[None, :, :] - images.x[:, None, :]).relu().square().sum(-1)
+    return -squared.clamp(min=1e-30).sqrt()
