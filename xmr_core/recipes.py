@@ -94,10 +94,7 @@ def pvse(
 
     published: d = 1024, K = 2, mean hinge; legacy_text is the caption summary of the released checkpoints (METHODS §3).
     """
-    regularisers = {
-        "diversity": (diversity, _on_both(gram_diversity)),
-        "mmd": (mmd_weight, mmd),
-    }
+    regularisers = {"diversity": (diversity, _on_both(gram_diversity)), "mmd": (mmd_weight, mmd)} if slots > 1 else {}
     if form == "matched":
         image, text = _matched_encoders(inputs, d, dropout, local="words")
         heads = (PIENet(d, d, slots, dropout=dropout), PIENet(text.local_width, d, slots, dropout=dropout))

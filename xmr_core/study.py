@@ -1,0 +1,111 @@
+"""Questions as lists of runs, and lists of runs as tables: what the notebooks share."""
+
+import inspect
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.presets import SEEDS
+from xmr_core.recipes import RECIPES
+from xmr_core.runs import Run, RunConfig
+from xmr_core.stats import bootstrap_interval, seed_interval
+
+# The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
+VARIANTS: dict[str, tuple[str, dict]] = {
+    "single vector": ("vse++", {}),
+    "MIL, slots": ("dive", {"similarity": "mil"}),
+    "MP, slots": ("dive", {"similarity": "mp"}),
+    "Chamfer, slots": ("dive", {"similarity": "chamfer"}),
+    "smooth-Chamfer, PIE-Net": ("dive", {"head": "pie-net"}),
+    "smooth-Chamfer, transformer": ("dive", {"head": "transformer"}),
+    "smooth-Chamfer, slots": ("dive", {}),
+}
+
+
+def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
+    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number. Raises BadInput for a negative n."""
+    if n < 0:
+        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
+    return list(range(first, first + (n or SEEDS[preset])))
+
+
+def sweep(base: RunConfig, name: str, values: Sequence, over_seeds: Sequence[int]) -> list[RunConfig]:
+    """One config per value and seed, values outermost. Raises BadInput when there is no value."""
+    if not len(values):
+        raise BadInput(f"no {name} to sweep over; give at least one.")
+    return [base.but(**{name: value, "seed": seed}) for value in values for seed in over_seeds]
+
+
+def of_variants(base: RunConfig, labels: Sequence[str], over_seeds: Sequence[int]) -> list[RunConfig]:
+    """One config per variant and seed, variants outermost."""
+    for label in labels:
+        if label not in VARIANTS:
+            raise unknown("variant", label, VARIANTS)
+    return [
+        base.but(method=VARIANTS[label][0], seed=seed, options={**_shared(base, VARIANTS[label][0]), **VARIANTS[label][1]})
+        for label in labels
+        for seed in over_seeds
+    ]
+
+
+def _shared(base: RunConfig, method: str) -> dict:
+    """Those options of the base config that the other recipe has too (width, objective, …)."""
+    return {k: v for k, v in base.options.items() if k in inspect.signature(RECIPES[method]).parameters}
+
+
+def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
+    """One row per run, percent: label, seed, rsum per relevance with its interval over images, R@1s, R-Precision, log variance."""
+    rows = []
+    for run, label in zip(runs, labels, strict=True):
+        row = {"label": label, "seed": run.config.train.seed}
+        for kind in run.per_query["relevance"].unique():
+            mean, low, high = rsum_interval(run.per_query, kind)
+            row |= {f"rsum {kind}": mean, f"rsum {kind} low": low, f"rsum {kind} high": high}
+            values = run.metrics[run.metrics["relevance"] == kind].set_index(["direction", "metric", "k"])["value"]
+            row |= {f"{d} R@{k} {kind}": 100 * values[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)}
+            row |= {f"{d} R-P {kind}": 100 * values[d, "r_precision", 0] for d in ("i2t", "t2i")}
+        spread = run.metrics[run.metrics["metric"] == "log_circular_variance"]["value"]
+        row |= {"log variance": spread.mean() if len(spread) else np.nan, "train seconds": run.record["train_seconds"]}
+        row |= {"parameters": run.record["parameters"]}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
+    """(RSUM, low, high) in percent of one run, by resampling images."""
+    mine = per_query[per_query["relevance"] == relevance]
+    parts = [
+        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)
+    ]
+    return bootstrap_interval(parts, level)
+
+
+def over_seeds(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
+    """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each column c.
+
+    With one seed the interval of an RSUM is the one over images that per_run found; other columns then have none (NaN).
+    """
+    rows = []
+    for label, group in table.groupby("label", sort=False):
+        row = {"label": label, "seeds": len(group)}
+        for column in columns:
+            mean, low, high = seed_interval(group[column], level)
+            if len(group) == 1 and f"{column} low" in group:
+                low, high = group[f"{column} low"].iloc[0], group[f"{column} high"].iloc[0]
+            row |= {column: mean, f"{column} low": low, f"{column} high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str, float, float, float]:
+    """Is `better` above `worse` in a column, seed by seed? → (held | contradicted | undecided, mean difference, low, high).
+
+    Decided when the 95 % interval of the paired difference over seeds leaves 0 out; with fewer than 3 seeds always undecided.
+    """
+    both = better.merge(worse, on="seed", suffixes=("", " other"))
+    mean, low, high = seed_interval(both[column] - both[f"{column} other"])
+    if len(both) < 3 or low <= 0 <= high:
+        return "undecided", mean, low, high
+    return ("held" if low > 0 else "contradicted"), mean, low, high
