@@ -58,7 +58,8 @@ def test_dive_loss(name):
     triplet = hinge_triplet(scores, match, cfg["margin"], mining, reduction="mean")
     close(triplet, case["out.part_i2t_loss"] + case["out.part_t2i_loss"])
     apart = ("img_slots", "txt_slots") if cfg["unif_residual"] else ("img_set", "txt_set")
-    diversity = sum(pairwise_diversity(tensors[k]) for k in apart)
+    # the authors normalise residuals, but not finished embeddings: same value, other gradient
+    diversity = sum(pairwise_diversity(tensors[k], normalise=cfg["unif_residual"]) for k in apart)
     close(mmd(images, captions, cfg["mmd_gamma"]), case["out.mmd_gamma0.5"])
     loss = triplet + cfg["unif_weight"] * diversity + cfg["mmd_weight"] * mmd(images, captions, cfg["mmd_gamma"])
     if cfg["div_weight"]:

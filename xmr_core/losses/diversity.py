@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.errors import BadInput
+
 
 def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
     """Mean over items of ‖R̂R̂ᵀ − diag‖_F / K², R̂ the rows at unit length; 0 for K = 1.
@@ -19,16 +21,22 @@ def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
     return (gram.square().sum((1, 2)).clamp(min=1e-24).sqrt() / k**2).mean()
 
 
-def pairwise_diversity(residual: Float[Tensor, "n k d"], t: float = 2.0, form: str = "official") -> Float[Tensor, ""]:
-    """Mean over items and pairs a < b of e^{−t‖p̂_a − p̂_b‖²}, p̂ at unit length; 0 for K = 1. In (0, 1], smaller is more diverse.
+def pairwise_diversity(
+    residual: Float[Tensor, "n k d"], t: float = 2.0, normalise: bool = True, reduction: str = "mean"
+) -> Float[Tensor, ""]:
+    """Mean over items and pairs a < b of e^{−t‖p_a − p_b‖²}; 0 for K = 1. In (0, 1], smaller is more diverse.
 
-    form 'paper': the sum over ordered pairs a ≠ b of rows as they are, mean over items (X-47; its weight is not 0.01).
+    Args: normalise: bring rows to unit length first; the authors do for residuals and do not for finished embeddings.
+        reduction: 'mean' over pairs (code, weight 0.01) or 'sum' over ordered pairs a ≠ b (paper, with rows as they are, X-47).
+    Raises: BadInput for another reduction.
     Source: DivE (Kim et al., CVPR 2023); METHODS §9.4.
     """
+    if reduction not in ("mean", "sum"):
+        raise BadInput(f"reduction must be 'mean' or 'sum', got {reduction!r}.")
     k = residual.shape[1]
     if k == 1:
         return residual.new_zeros(())
-    rows = F.normalize(residual, dim=-1) if form == "official" else residual
+    rows = F.normalize(residual, dim=-1) if normalise else residual
     a, b = torch.triu_indices(k, k, offset=1, device=residual.device)
     near = (-t * (rows[:, a] - rows[:, b]).square().sum(-1)).exp()  # n pairs
-    return near.mean() if form == "official" else 2 * near.sum(1).mean()
+    return near.mean() if reduction == "mean" else 2 * near.sum(1).mean()
