@@ -172,11 +172,17 @@ def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Meth
     return RECIPES[method](inputs, form, **{**defaults, **options})
 
 
-def check_options(method: str, options: dict) -> None:
-    """Raise BadInput, naming the nearest known option, unless every option is one that the recipe has, in range."""
+def options_of(method: str, preset_or_form: str = "matched") -> tuple[str, ...]:
+    """Names of the options a recipe has; the published form has no choice of objective. Raises BadInput for an unknown method."""
     if method not in RECIPES:
         raise unknown("method", method, RECIPES)
-    known = [name for name in inspect.signature(RECIPES[method]).parameters if name not in ("inputs", "form")]
+    names = [name for name in inspect.signature(RECIPES[method]).parameters if name not in ("inputs", "form")]
+    return tuple(n for n in names if not (preset_or_form == "published" and n in ("objective", "warmup_epochs")))
+
+
+def check_options(method: str, options: dict) -> None:
+    """Raise BadInput, naming the nearest known option, unless every option is one that the recipe has, in range."""
+    known = options_of(method)
     for name in options:
         if name not in known:
             raise unknown(f"option of {method}", name, known)

@@ -1,7 +1,7 @@
 """From corpus rows to training batches: which images and captions each step sees, fixed by seed, epoch and step."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,8 @@ import torch
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
 from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
+
+END_ID, UNKNOWN_ID = 2, 3  # of every vocabulary (data.vocabulary)
 
 ImageReader = Callable[[np.ndarray], Features | Pixels]
 
@@ -69,11 +71,22 @@ class Batches:
     positives 'annotated': match follows the relevance. positives 'diagonal' (only with unit 'captions' and one image per
     caption): a caption matches its own row and nothing else, as the authors' loaders do.
 
-    The plan of an epoch depends on (seed, epoch) only, so a killed run continues with the very next batch.
+    cell_drop, word_drop: augmentation; each local image feature is left out, each word replaced by <unk>, with these
+    probabilities (METHODS §1.5), never all cells of a picture.
+
+    Plan and augmentation depend on (seed, epoch, step) only, so a killed run continues with the very next batch.
     """
 
     def __init__(
-        self, side: Side, batch_images: int, captions_per_image: int, seed: int, unit: str = "images", positives: str = "annotated"
+        self,
+        side: Side,
+        batch_images: int,
+        captions_per_image: int,
+        seed: int,
+        unit: str = "images",
+        positives: str = "annotated",
+        cell_drop: float = 0.0,
+        word_drop: float = 0.0,
     ):
         if unit not in ("images", "captions") or positives not in ("annotated", "diagonal"):
             raise BadInput(f"unit must be 'images' or 'captions' and positives 'annotated' or 'diagonal'; got {unit!r}, {positives!r}.")
@@ -83,6 +96,9 @@ class Batches:
             raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
         if captions_per_image < 1:
             raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
+        if not (0 <= cell_drop < 1 and 0 <= word_drop < 1):
+            raise BadInput(f"cell_drop and word_drop must lie in [0, 1), got {cell_drop} and {word_drop}.")
+        self.cell_drop, self.word_drop = cell_drop, word_drop
         self.side, self.batch_images, self.captions_per_image = side, batch_images, captions_per_image
         self.seed, self.unit, self.positives = seed, unit, positives
         self._captions_of = side.relevance.transpose()
@@ -108,16 +124,31 @@ class Batches:
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         return [order[at * self.batch_images : (at + 1) * self.batch_images] for at in range(len(self))]
 
-    def batch(self, images: np.ndarray, captions: np.ndarray) -> Batch:
-        """Read one step of a plan."""
+    def batch(self, epoch: int, step: int, plan: list[tuple[np.ndarray, np.ndarray]]) -> Batch:
+        """Read one step of an epoch's plan."""
+        images, captions = plan[step]
         if self.positives == "diagonal":
             match = np.eye(len(images), dtype=bool)
         else:
             match = self.side.relevance.dense(captions, images).T
+        rng = np.random.default_rng([self.seed, 8, epoch, step])
         return Batch(
-            images=self.side.images_at(images),
-            captions=self.side.captions_at(captions),
+            images=self._with_cells_dropped(self.side.images_at(images), rng),
+            captions=self._with_words_dropped(self.side.captions_at(captions), rng),
             match=torch.from_numpy(np.ascontiguousarray(match)),
             image_rows=torch.from_numpy(self.side.image_rows[images]),
             caption_rows=torch.from_numpy(self.side.caption_rows[captions]),
         )
+
+    def _with_cells_dropped(self, images: Features | Pixels, rng: np.random.Generator) -> Features | Pixels:
+        if not self.cell_drop or isinstance(images, Pixels):
+            return images
+        keep = rng.random(images.mask.shape) >= self.cell_drop
+        keep[:, 0] |= ~keep.any(1)
+        return replace(images, mask=images.mask & torch.from_numpy(keep))
+
+    def _with_words_dropped(self, captions: Tokens, rng: np.random.Generator) -> Tokens:
+        if not self.word_drop:
+            return captions
+        drop = torch.from_numpy(rng.random(captions.ids.shape) < self.word_drop) & (captions.ids > END_ID)
+        return replace(captions, ids=captions.ids.masked_fill(drop, UNKNOWN_ID))

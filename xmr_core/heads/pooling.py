@@ -1,7 +1,8 @@
 """One vector per item: the encoder's global feature, or masked pooling of the local ones."""
 
+import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
 from xmr_core.masked import masked_max, masked_mean
@@ -25,25 +26,36 @@ class GlobalHead(nn.Module):
         return Embedding(_finish(features.global_feat, self.normalise, self.absolute))
 
 
-class PoolHead(nn.Module):
-    """x = W pool_l(x_l) + b over valid local features, then L2-normalised. pool: 'mean' or 'max'.
+class MeanPool(nn.Module):
+    """x = W mean_l(x_l) + b over real local features, then L2-normalised.
 
-    Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for another pool.
+    Args: projection: False leaves W and b out and needs d_local == d. normalise: False leaves the length as it is.
+    Shapes: local_feats "n l d_local" → Embedding "n d". An item without a real local feature pools to 0, not to NaN.
+    Raises: BadInput for projection=False with two widths.
     """
 
-    def __init__(self, d_local: int, d: int, pool: str = "mean", normalise: bool = True):
+    def __init__(self, d_local: int, d: int, projection: bool = True, normalise: bool = True):
         super().__init__()
-        if pool not in ("mean", "max"):
-            raise BadInput(f"pool must be 'mean' or 'max', got {pool!r}.")
-        self.pool = masked_mean if pool == "mean" else masked_max
-        self.project = nn.Linear(d_local, d)
+        if not projection and d_local != d:
+            raise BadInput(f"without a projection the pooled width {d_local} must be the joint width, got d={d}.")
+        self.project = nn.Linear(d_local, d) if projection else nn.Identity()
         self.normalise = normalise
 
     def forward(self, features: Features) -> Embedding:
-        pooled = self.pool(features.local_feats, features.mask[..., None], dim=1)
+        pooled = self._pool(features.local_feats, features.mask[..., None])  # n d_local
         return Embedding(_finish(self.project(pooled), self.normalise, absolute=False))
 
+    def _pool(self, x: Tensor, mask: Tensor) -> Tensor:
+        return masked_mean(x, mask, dim=1)
 
-def _finish(x, normalise: bool, absolute: bool):
+
+class MaxPool(MeanPool):
+    """As MeanPool, with the largest value of each channel in place of the mean."""
+
+    def _pool(self, x: Tensor, mask: Tensor) -> Tensor:
+        return torch.where(mask.any(1), masked_max(x, mask, dim=1), 0.0)
+
+
+def _finish(x: Tensor, normalise: bool, absolute: bool) -> Tensor:
     x = F.normalize(x, dim=-1) if normalise else x
     return x.abs() if absolute else x

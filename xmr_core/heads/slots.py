@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from xmr_core.errors import BadInput, unknown
 from xmr_core.heads.positions import sine_1d, sine_2d
+from xmr_core.masked import masked_softmax
 from xmr_core.types import EmbeddingSet, Features
 
 _CHOICES = {
@@ -102,6 +103,8 @@ class SlotHead(nn.Module):
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
+        if self.padding == "masked":
+            x = torch.where(features.mask[..., None], x, 0.0)  # a wild pad would pass through LayerNorm as NaN, and NaN · 0 is NaN
         context = self.norm_context(x)
         keys = self._split(self.to_k(context + self._position(context, features.mask)))  # n h l w
         values = self._split(self.to_v(context))  # n h l w
@@ -110,7 +113,7 @@ class SlotHead(nn.Module):
             query = self._split(self.to_q(self.norm_query(slots)))  # n h k w
             logits = query @ keys.transpose(-1, -2) / query.shape[-1] ** 0.5  # n h k l
             if self.softmax_over == "inputs":
-                raw = weights = logits.masked_fill(~valid, torch.finfo(logits.dtype).min).softmax(-1)
+                raw = weights = masked_softmax(logits, valid, dim=-1)
             else:
                 if self.padding == "official":
                     raw = logits.masked_fill(~valid, torch.finfo(logits.dtype).min).softmax(-2)
@@ -129,9 +132,8 @@ class SlotHead(nn.Module):
     def _start(self, n: int) -> Float[Tensor, "n k d"]:
         if not self.sampled:
             return self.latents.expand(n, -1, -1)
-        shape = (n, self.slots, self.mean.shape[-1])
-        noise = torch.randn(shape, device=self.mean.device) if self.training else torch.zeros(shape, device=self.mean.device)
-        return self.mean + self.log_std.exp() * noise
+        mean = self.mean.expand(n, self.slots, -1)
+        return mean + self.log_std.exp() * torch.randn_like(mean) if self.training else mean
 
     def _split(self, x: Float[Tensor, "n m i"]) -> Float[Tensor, "n h m w"]:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

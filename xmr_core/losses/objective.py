@@ -27,7 +27,7 @@ class Objective(nn.Module):
     ):
         super().__init__()
         self.regularisers = dict(regularisers or {})
-        if any(weight < 0 for weight, _ in self.regularisers.values()) or warmup_epochs < 0:
+        if not all(weight >= 0 for weight, _ in self.regularisers.values()) or warmup_epochs < 0:
             raise BadInput("weights of regularisers and warmup_epochs must be 0 or more.")
         if warmup_epochs and warmup_loss is None:
             raise BadInput(f"warmup_epochs is {warmup_epochs} but there is no warmup_loss. Give one, or 0 epochs.")

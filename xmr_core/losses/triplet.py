@@ -5,14 +5,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.errors import BadInput
-from xmr_core.losses.checks import check_scores
+from xmr_core.losses.checks import check_scores, positive_pairs
 
 MINING = ("hardest", "all", "semi-hard")
 REDUCTIONS = ("sum", "mean", "batch_mean")
 
 
 def hinge_triplet(
-    scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"], margin: float = 0.2, mining: str = "hardest", reduction: str = "mean"
+    scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"], margin: float = 0.2, mining: str = "hardest", reduction: str = "sum"
 ) -> Float[Tensor, ""]:
     """Σ over positive pairs (i, p) and their negatives n of [δ + s_in − s_ip]₊, rows (i2t) plus columns (t2i).
 
@@ -35,7 +35,7 @@ def hinge_triplet(
 
 
 def _one_way(scores: Tensor, match: Tensor, margin: float, mining: str, reduction: str) -> Tensor:
-    row, column = match.nonzero(as_tuple=True)
+    row, column = positive_pairs(match)
     positive = scores[row, column]  # p
     if mining == "hardest":
         hardest = scores.masked_fill(match, -torch.inf).amax(1)  # i; −inf where a row has no negative

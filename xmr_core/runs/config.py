@@ -17,7 +17,7 @@ from xmr_core.train import TrainConfig
 class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
-    method, form, options: the recipe (see recipes.build). batch_images, captions_per_image, unit, positives: the batches
+    method, form, options: the recipe (see recipes.build). batch_images … word_drop: the batches
     (see data.batches.Batches). device: where it trains ('cpu', 'cuda'): other devices round differently.
     """
 
@@ -29,6 +29,8 @@ class RunConfig:
     captions_per_image: int = 2
     unit: str = "images"
     positives: str = "annotated"
+    cell_drop: float = 0.0
+    word_drop: float = 0.0
     train: TrainConfig = TrainConfig()
     device: str = "cpu"
 
@@ -52,7 +54,7 @@ class RunConfig:
             "method": self.method,
             "form": self.form,
             "options": dict(self.options),
-            "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
+            "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives, self.cell_drop, self.word_drop],
             "train": asdict(self.train),
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),

@@ -76,8 +76,10 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     started = datetime.now(UTC).isoformat(timespec="seconds")
     torch.manual_seed(config.train.seed)
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
-    side = prepared.sides["train"]
-    batches = Batches(side, config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives)
+    batches = Batches(
+        prepared.sides["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
+        config.cell_drop, config.word_drop,
+    )  # fmt: skip
     history = train(method, batches, _validator(prepared), config.train, folder / "state.sealed", report)
 
     clock = time.monotonic()

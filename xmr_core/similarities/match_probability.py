@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
-from xmr_core.similarities.pairs import element_masks, element_products
+from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.types import EmbeddingSet
 
 
@@ -28,8 +28,7 @@ class MatchProbability(nn.Module):
         self.reduction = reduction
 
     def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
-        votes = (self.a * element_products(images, captions) + self.b).sigmoid()
-        of_image, of_caption = element_masks(images, captions)
-        valid = of_image & of_caption
-        total = torch.where(valid, votes, 0.0).sum((1, 3))
-        return total if self.reduction == "sum" else total / valid.sum((1, 3)).clamp(min=1)
+        votes = (self.a * element_products(real_rows(images), real_rows(captions)) + self.b).sigmoid()
+        total = fill_padding(votes, images, captions, 0.0).sum((1, 3))
+        pairs = images.mask.sum(1)[:, None] * captions.mask.sum(1)[None, :]
+        return total if self.reduction == "sum" else total / pairs.clamp(min=1)

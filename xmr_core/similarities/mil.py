@@ -1,10 +1,11 @@
 """Multiple-instance similarity: the best pair of elements decides."""
 
+import math
+
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.similarities.pairs import element_masks, element_products
-from xmr_core.masked import masked_max
+from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.types import EmbeddingSet
 
 
@@ -13,6 +14,5 @@ def max_pairwise(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, 
 
     Source: Song & Soleymani, CVPR 2019 (PVSE), "MIL"; DivE, Table 3.
     """
-    products = element_products(images, captions)
-    of_image, of_caption = element_masks(images, captions)
-    return masked_max(masked_max(products, of_caption, dim=3, keepdim=True), of_image, dim=1).squeeze(-1)
+    products = element_products(real_rows(images), real_rows(captions))  # i k t l
+    return fill_padding(products, images, captions, -math.inf).amax((1, 3))

@@ -1,25 +1,45 @@
 """What every set similarity starts from: the dot products of all elements of all images with all elements of all captions."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.types import EmbeddingSet
 
 
-def element_products(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i k t l"]:
-    """x_ik · y_tl for unit rows: cosines. One matrix product; the axes stay in the order it leaves them."""
-    i, k, d = images.x.shape
-    t, l, _ = captions.x.shape
-    return (images.x.reshape(i * k, d) @ captions.x.reshape(t * l, d).T).view(i, k, t, l)
+def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
+    """x with zeros in place of padding, in float32 at least.
+
+    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient.
+    """
+    x = torch.where(s.mask[..., None], s.x, 0.0)
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def element_masks(images: EmbeddingSet, captions: EmbeddingSet) -> tuple[Bool[Tensor, "i k 1 1"], Bool[Tensor, "1 1 t l"]]:
-    """Both masks, shaped to broadcast against element_products."""
-    return images.mask[:, :, None, None], captions.mask[None, None, :, :]
+def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Float[Tensor, "i k t l"]:
+    """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product; the axes stay in the order it leaves them.
+
+    Also inside autocast not in half precision, which tells cosines near 1 apart only by 0.004 (times α, times 1/τ).
+    """
+    (i, k, d), (t, l, _) = x.shape, y.shape
+    with torch.autocast(x.device.type, enabled=False):
+        return (x.reshape(i * k, d) @ y.reshape(t * l, d).T).view(i, k, t, l)
 
 
-def set_mean(values: Float[Tensor, "i k t"], mask: Bool[Tensor, "i k"]) -> Float[Tensor, "i t"]:
-    """Mean over the valid elements of axis k, by their number."""
-    weights = mask.to(values.dtype)
-    return (torch.where(mask[:, :, None], values, 0.0)).sum(1) / weights.sum(1).clamp(min=1)[:, None]
+def fill_padding(values: Float[Tensor, "i k t l"], images: EmbeddingSet, captions: EmbeddingSet, fill: float) -> Tensor:
+    """`values`, but `fill` wherever either element is padding. Sets without padding, the usual case, cost no copy."""
+    if images.mask.all() & captions.mask.all():
+        return values
+    return torch.where(images.mask[:, :, None, None] & captions.mask[None, None, :, :], values, fill)
+
+
+def mean_over_images_elements(values: Float[Tensor, "i k t"], images: EmbeddingSet) -> Float[Tensor, "i t"]:
+    """Mean over the real elements of axis k, by their number."""
+    total = torch.where(images.mask[:, :, None], values, 0.0).sum(1)
+    return total / images.mask.sum(1).clamp(min=1)[:, None]
+
+
+def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+    """Mean over the real elements of axis l, by their number."""
+    total = torch.where(captions.mask[None], values, 0.0).sum(2)
+    return total / captions.mask.sum(1).clamp(min=1)[None]

@@ -83,7 +83,7 @@ def train(
     Raises: TrainingFailed when the loss is not finite; CannotWrite when the state cannot be written.
     """
     device = method.device
-    optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr)
+    optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
     history, watch, sums, best, at_epoch, at_step = History(), CollapseWatch(), {}, None, 0, 0
@@ -116,7 +116,7 @@ def train(
                 )
                 for group in optimiser.param_groups:
                     group["lr"] = config.lr * group["scale"] * factor
-                batch = batches.batch(*plan[step]).to(device)
+                batch = batches.batch(epoch, step, plan).to(device)
                 with autocast():
                     loss, terms, scores = method.loss(batch, epoch)
                 optimiser.zero_grad(set_to_none=True)

@@ -1,0 +1,186 @@
+"""Similarities, losses and pooled heads again, as float64 Python loops over the equations. Slow, plain, and nothing shared with xmr_core.
+
+Sets are lists of items, an item is a list of its real vectors (numpy, float64): padding does not exist here. S is images × captions.
+"""
+
+import math
+
+import numpy as np
+
+
+def real(x, mask) -> list[list[np.ndarray]]:
+    """The real rows of every item of a padded tensor."""
+    return [[row.double().numpy() for row, keep in zip(item, m, strict=True) if keep] for item, m in zip(x.detach(), mask, strict=True)]
+
+
+def scores(images, captions, similarity) -> np.ndarray:
+    return np.array([[similarity(image, caption) for caption in captions] for image in images])
+
+
+# similarities of two sets
+
+
+def smooth_chamfer(xs, ys, alpha=16.0):
+    a = sum(math.log(sum(math.exp(alpha * float(x @ y)) for y in ys)) for x in xs) / len(xs)
+    b = sum(math.log(sum(math.exp(alpha * float(x @ y)) for x in xs)) for y in ys) / len(ys)
+    return (a + b) / (2 * alpha)
+
+
+def chamfer(xs, ys):
+    a = sum(max(float(x @ y) for y in ys) for x in xs) / len(xs)
+    b = sum(max(float(x @ y) for x in xs) for y in ys) / len(ys)
+    return (a + b) / 2
+
+
+def mil(xs, ys):
+    return max(float(x @ y) for x in xs for y in ys)
+
+
+def mp(xs, ys, a=1.0, b=0.0, reduction="mean"):
+    votes = [1 / (1 + math.exp(-(a * float(x @ y) + b))) for x in xs for y in ys]
+    return sum(votes) / (len(votes) if reduction == "mean" else 1)
+
+
+def cosine(xs, ys):
+    return float(xs[0] @ ys[0])
+
+
+def order(xs, ys):
+    return -math.sqrt(sum(max(0.0, t - v) ** 2 for v, t in zip(xs[0], ys[0], strict=True)))
+
+
+# losses on a score matrix
+
+
+def hinge(S, match, margin, mining, reduction):
+    return _hinge_rows(S, match, margin, mining, reduction) + _hinge_rows(S.T, match.T, margin, mining, reduction)
+
+
+def _hinge_rows(S, match, margin, mining, reduction):
+    rows, columns = S.shape
+    costs = []  # one entry per positive ('hardest') or per (positive, negative)
+    for i in range(rows):
+        negatives = [S[i, n] for n in range(columns) if not match[i, n]]
+        for p in range(columns):
+            if not match[i, p]:
+                continue
+            each = [max(0.0, margin + n - S[i, p]) for n in negatives]
+            if mining == "hardest":
+                costs.append(max(each, default=0.0))
+            elif mining == "all":
+                costs += each
+            else:
+                costs += [min(c, margin) for c in each]
+    if reduction == "sum":
+        return sum(costs)
+    if reduction == "batch_mean":
+        return sum(costs) / (rows if mining == "hardest" else rows * columns)
+    if mining == "semi-hard":
+        costs = [c for c in costs if c > 0]
+    return sum(costs) / max(len(costs), 1)
+
+
+def info_nce(S, match, temperature):
+    def one_way(S, match):
+        terms = []
+        for i, p in zip(*np.nonzero(match), strict=True):
+            negative = sum(math.exp(S[i, n] / temperature) for n in range(S.shape[1]) if not match[i, n])
+            own = math.exp(S[i, p] / temperature)
+            terms.append(-math.log(own / (own + negative)))
+        return sum(terms) / len(terms)
+
+    return (one_way(S, match) + one_way(S.T, match.T)) / 2
+
+
+# regularisers
+
+
+def gram_diversity(sets):
+    out = []
+    for rows in sets:
+        unit = [r / np.linalg.norm(r) for r in rows]
+        squares = [float(unit[a] @ unit[b]) ** 2 for a in range(len(unit)) for b in range(len(unit)) if a != b]
+        out.append(math.sqrt(sum(squares)) / len(unit) ** 2)
+    return sum(out) / len(out)
+
+
+def pairwise_diversity(sets, t=2.0):
+    out = []
+    for rows in sets:
+        unit = [r / np.linalg.norm(r) for r in rows]
+        pairs = [(a, b) for a in range(len(unit)) for b in range(a)]
+        out.append(sum(math.exp(-t * float(((unit[a] - unit[b]) ** 2).sum())) for a, b in pairs) / len(pairs))
+    return sum(out) / len(out)
+
+
+def mmd(images, captions, gamma=0.5):
+    v, t = [x for item in images for x in item], [x for item in captions for x in item]
+
+    def mean_kernel(xs, ys):
+        return sum(math.exp(-gamma * math.sqrt(float(((x - y) ** 2).sum()))) for x in xs for y in ys) / (len(xs) * len(ys))
+
+    return mean_kernel(v, v) - 2 * mean_kernel(v, t) + mean_kernel(t, t)
+
+
+# heads
+
+
+def unit(x):
+    return x / np.linalg.norm(x)
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    return (x - x.mean()) / math.sqrt(x.var() + eps) * weight + bias
+
+
+def softmax(x):
+    e = [math.exp(v - max(x)) for v in x]
+    return [v / sum(e) for v in e]
+
+
+def sine_code(angle, d):
+    """Channel 2i: sin(θ/10000^{2i/d}), 2i+1: cos of the same."""
+    pairs = [angle / 10000 ** (2 * (c // 2) / d) for c in range(d)]
+    return np.array([math.sin(a) if c % 2 == 0 else math.cos(a) for c, a in enumerate(pairs)])
+
+
+def pie_net(w, locals_, global_):
+    """(unit elements, residuals) of one item; w: the state dict as float64 arrays."""
+    hidden = [np.tanh(w["w_1.weight"] @ x) for x in locals_]
+    elements, residuals = [], []
+    for row in w["w_2.weight"]:
+        attention = softmax([float(row @ h) for h in hidden])
+        pooled = sum(a * x for a, x in zip(attention, locals_, strict=True))
+        residuals.append(1 / (1 + np.exp(-(w["fc.weight"] @ pooled + w["fc.bias"]))))
+        elements.append(unit(layer_norm(global_ + residuals[-1], w["layer_norm.weight"], w["layer_norm.bias"])))
+    return np.array(elements), np.array(residuals)
+
+
+def slots(w, locals_, global_, iterations, heads, positions=None, over="slots"):
+    """(unit elements, LN(E^T)) of one item without padding; positions: one code per local feature, or None."""
+    context = [layer_norm(x, w["norm_context.weight"], w["norm_context.bias"]) for x in locals_]
+    placed = context if positions is None else [c + p for c, p in zip(context, positions, strict=True)]
+    keys, values = [w["to_k.weight"] @ c for c in placed], [w["to_v.weight"] @ c for c in context]
+    E, k = list(w["latents"]), len(w["latents"])
+    width = len(keys[0]) // heads
+    for _ in range(iterations):
+        queries = [w["to_q.weight"] @ layer_norm(e, w["norm_query.weight"], w["norm_query.bias"]) for e in E]
+        read = [np.zeros(len(keys[0])) for _ in E]
+        for h in range(heads):
+            part = slice(h * width, (h + 1) * width)
+            logit = [[float(q[part] @ key[part]) / math.sqrt(width) for key in keys] for q in queries]  # k l
+            if over == "inputs":
+                weight = [softmax(row) for row in logit]
+            else:
+                columns = [softmax([logit[s][n] for s in range(k)]) for n in range(len(keys))]  # l k
+                weight = [[columns[n][s] / (sum(c[s] for c in columns) + 1e-7) for n in range(len(keys))] for s in range(k)]
+            for s in range(k):
+                read[s][part] = sum(weight[s][n] * values[n][part] for n in range(len(keys)))
+        E = [w["to_out.weight"] @ r + w["to_out.bias"] + e for r, e in zip(read, E, strict=True)]
+        for s in range(k):
+            hidden = w["ff_in.weight"] @ layer_norm(E[s], w["norm_ff.weight"], w["norm_ff.bias"]) + w["ff_in.bias"]
+            gelu = np.array([0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in hidden])
+            E[s] = w["ff_out.weight"] @ gelu + w["ff_out.bias"] + E[s]
+    P = [layer_norm(e, w["norm_last.weight"], w["norm_last.bias"]) for e in E]
+    g = layer_norm(global_, w["norm_global.weight"], w["norm_global.bias"])
+    return np.array([unit(p + g) for p in P]), np.array(P)
