@@ -106,10 +106,7 @@ def test_padding_has_no_say_and_gets_no_gradient(name, junk):
     assert (dirty[1][~images.mask] == 0).all() and (dirty[2][~captions.mask] == 0).all()
 
 
-@every_set
-def test_learned_parameters_are_blind_to_padding(name):
-    if name != "mp":
-        pytest.skip("has no parameters")
+def test_learned_parameters_are_blind_to_padding():
     images, captions = ragged(4, 3, seed=13), ragged(5, 4, seed=14)
     found = []
     for junk in (0.0, 1e30):
@@ -169,8 +166,9 @@ def test_smooth_chamfer_in_float32_stays_with_float64(alpha, length):
     images, captions = with_x(images, images.x * length), with_x(captions, captions.x * length)
     exact = gradients(partial(smooth_chamfer, alpha=alpha), images, captions)
     single = gradients(partial(smooth_chamfer, alpha=alpha), with_x(images, images.x.float()), with_x(captions, captions.x.float()))
-    for a, b in zip(exact, single, strict=True):
-        assert_close(b.double(), a, rtol=2e-5 * alpha**0.5, atol=1e-6 * length**2)
+    assert_close(single[0].double(), exact[0], rtol=0, atol=1e-6 * length**2)
+    for a, b in zip(exact[1:], single[1:], strict=True):
+        assert_close(b.double(), a, rtol=1e-4, atol=1e-6 * alpha * length)
 
 
 def test_smooth_chamfer_is_exact_on_opposite_sets_at_every_alpha():
@@ -190,7 +188,8 @@ def test_smooth_chamfer_is_exact_on_opposite_sets_at_every_alpha():
 def test_law_smooth_chamfer_lies_between_chamfer_and_chamfer_plus_the_logarithms(seed, k, l, alpha):
     images, captions = ragged(3, k, seed=seed), ragged(4, l, seed=seed + 1)
     slack = (smooth_chamfer(images, captions, alpha) - chamfer(images, captions)).numpy()
-    most = np.add.outer(np.log(images.mask.sum(1)), np.log(captions.mask.sum(1))) / (2 * alpha)
+    sizes = (np.log(s.mask.sum(1).numpy()) for s in (images, captions))
+    most = np.add.outer(*sizes) / (2 * alpha)
     assert (slack >= -1e-12).all() and (slack <= most + 1e-12).all()
 
 

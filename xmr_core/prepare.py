@@ -14,7 +14,7 @@ from xmr_core.data.flickr8k import load_flickr8k
 from xmr_core.data.scenes import load_scenes
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders.cells import CellDescriptor
-from xmr_core.encoders.feature_cache import cached_features
+from xmr_core.encoders.feature_cache import cached_features, reduced_features
 from xmr_core.encoders.glove import load_word_vectors
 from xmr_core.encoders.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.errors import BadInput, unknown
@@ -33,6 +33,8 @@ class DataConfig:
     features: 'cells' (frozen descriptor), 'pixels' (trainable CNN, scenes only), 'mobilenet_v2' (frozen), or 'auto':
     cells on scenes, mobilenet_v2 elsewhere. weights, word_vectors: files; '' looks for them in data_root, in its
     sub-folders `weights` and `glove`, and beside it. word_dim: width of word vectors when none are read from a file.
+    reduce: width of the whitened principal components of the frozen features, 0 for the features as they are, −1 for 320 of
+    MobileNetV2 and none of the cells.
     """
 
     dataset: str = "scenes"
@@ -44,6 +46,7 @@ class DataConfig:
     weights: str = ""
     word_vectors: str = ""
     word_dim: int = 64
+    reduce: int = -1
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,12 @@ def _prepare(config: DataConfig, progress) -> Prepared:
     else:
         extractor = _extractor(features, config, corpus)
         array = cached_features(corpus, extractor, progress=progress)
-        read, identity, (cells, width) = feature_reader(array), extractor.identity, extractor.shape
+        identity, (cells, width) = extractor.identity, extractor.shape
+        reduce = config.reduce if config.reduce >= 0 else (320 if features == "mobilenet_v2" else 0)
+        if reduce:
+            array, identity = reduced_features(corpus, array, identity, reduce)
+            width = reduce
+        read = feature_reader(array)
     sides = {}
     for split in SPLITS:
         i, t = corpus.rows(split)

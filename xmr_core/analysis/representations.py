@@ -34,7 +34,7 @@ def set_spread(images: Representation, captions: Representation) -> pd.DataFrame
     Empty for methods with one vector per item, whose variance is 0.
     """
     rows = [
-        {"relevance": "", "direction": side, "metric": "log_circular_variance", "k": 0, "value": float(log_circular_variance(sets))}
+        {"relevance": "", "direction": side, "metric": "log_circular_variance", "k": 0, "value": float(log_circular_variance(sets)), "n_queries": len(sets)}
         for side, sets in (("images", images), ("captions", captions))
         if isinstance(sets, EmbeddingSet) and sets.x.shape[1] > 1
     ]

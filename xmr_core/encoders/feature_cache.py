@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from tqdm.auto import tqdm
 
 from xmr_core import paths
+from xmr_core.encoders.reduce import Whitening
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.types import Corpus
 
@@ -35,13 +36,36 @@ def cached_features(corpus: Corpus, extractor: Extractor, progress: Callable | N
     progress: wraps the iterable of chunks (tqdm by default).
     Raises: BadInput for non-finite features (naming the picture); CannotWrite when the cache folder refuses.
     """
-    key = paths.content_hash([corpus.fingerprint, extractor.identity])
-    path = paths.folder("cache") / f"features-{corpus.name}-{key}.npy"
+    chunks = (
+        (rows, extractor(corpus.read_pixels(rows)))
+        for rows in (progress or tqdm)(_chunks(len(corpus.images), extractor.batch))
+    )
+    return _kept(corpus, extractor.identity, extractor.shape, extractor.dtype, lambda: chunks)
+
+
+def reduced_features(corpus: Corpus, features: np.ndarray, identity: str, width: int) -> tuple[np.ndarray, str]:
+    """(features "n l width" by Whitening learned on the training split, their identity), kept like the features themselves."""
+    identity = f"{identity}-white{width}"
+
+    def chunks():
+        whiten = Whitening(features, corpus.rows("train")[0], width)
+        return ((rows, whiten(features[rows])) for rows in _chunks(len(features), 250))
+
+    return _kept(corpus, identity, (features.shape[1], width), np.float16, chunks), identity
+
+
+def _kept(corpus: Corpus, identity: str, shape: tuple[int, int], dtype: type, chunks: Callable) -> np.ndarray:
+    """The array from its file, written from chunks of (rows, features) if it is not there whole."""
+    path = paths.folder("cache") / f"features-{corpus.name}-{paths.content_hash([corpus.fingerprint, identity])}.npy"
     if not _is_whole(path):
         with filelock.FileLock(path.with_suffix(".lock")):
             if not _is_whole(path, say=True):
-                _compute(path, corpus, extractor, progress or tqdm)
+                _write(path, corpus, identity, shape, dtype, chunks())
     return np.load(path, mmap_mode="r")
+
+
+def _chunks(n: int, size: int) -> list[np.ndarray]:
+    return [np.arange(at, min(at + size, n)) for at in range(0, n, size)]
 
 
 def _is_whole(path: Path, say: bool = False) -> bool:
@@ -64,21 +88,19 @@ def _is_whole(path: Path, say: bool = False) -> bool:
     return whole
 
 
-def _compute(path: Path, corpus: Corpus, extractor: Extractor, progress: Callable) -> None:
+def _write(path: Path, corpus: Corpus, identity: str, shape: tuple[int, int], dtype: type, chunks) -> None:
     n = len(corpus.images)
     temporary = path.with_suffix(".part")
     try:
-        out = np.lib.format.open_memmap(temporary, "w+", dtype=extractor.dtype, shape=(n, *extractor.shape))
-        for at in progress(range(0, n, extractor.batch)):
-            rows = np.arange(at, min(at + extractor.batch, n))
-            features = extractor(corpus.read_pixels(rows))
+        out = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=(n, *shape))
+        for rows, features in chunks:
             if not np.isfinite(features).all():
                 bad = rows[~np.isfinite(features).all((1, 2))][0]
                 raise BadInput(f"features of picture {corpus.images.index[bad]!r} are not finite; look at the picture and the weights.")
             out[rows] = features
         out.flush()
         del out
-        paths.write_json(path.with_suffix(".json"), {"digest": paths.file_hash(temporary), "extractor": extractor.identity, "pictures": n})
+        paths.write_json(path.with_suffix(".json"), {"digest": paths.file_hash(temporary), "extractor": identity, "pictures": n})
         temporary.replace(path)
     except OSError as e:
         raise paths.cannot_write(path, e) from None

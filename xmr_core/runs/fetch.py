@@ -129,7 +129,7 @@ def _load(run_id: str, folder: Path, config: RunConfig) -> Run | None:
         for name, digest in record["files"].items():
             if not (folder / name).exists() or paths.file_hash(folder / name) != digest:
                 raise DamagedFile(f"{folder / name} is missing or altered.")
-        tables = {name: pd.read_csv(folder / f"{name}.csv") for name in ("history", "metrics", "per_query")}
+        tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in ("history", "metrics", "per_query")}
     except (DamagedFile, KeyError, ValueError) as e:
         warnings.warn(f"run {run_id} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
         record_file.unlink(missing_ok=True)

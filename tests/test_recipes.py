@@ -1,0 +1,87 @@
+"""Every recipe in both forms: it builds, trains end to end, and takes no option it does not have."""
+
+import pytest
+import torch
+from tiny import tiny_config
+
+from xmr_core.data.batches import Batches
+from xmr_core.errors import BadInput
+from xmr_core.prepare import prepare
+from xmr_core.recipes import FORMS, RECIPES, build, options_of
+from xmr_core.train import TrainConfig, train
+from xmr_core.types import EmbeddingSet
+
+VARIANTS = [
+    ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
+] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [("dive", {"objective": "triplet"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1})]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield prepare(tiny_config().data)
+
+
+@pytest.mark.parametrize("name, options", VARIANTS)
+def test_matched_variants_learn(prepared, name, options):
+    torch.manual_seed(0)
+    method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
+    history = train(method, Batches(prepared.sides["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2))
+    losses = [e["loss"] for e in history.epochs]
+    assert losses[-1] < losses[0]
+    for name_, parameter in method.named_parameters():
+        assert torch.isfinite(parameter).all(), name_
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
+    torch.manual_seed(0)
+    method = build(name, prepared.inputs, "published", d=32)
+    diagonal = name != "dive"
+    batches = Batches(prepared.sides["train"], 8, 2, 0, "captions" if diagonal else "images", "diagonal" if diagonal else "annotated")
+    loss, _, scores = method.loss(batches.batch(0, 0, batches.plan(0)))
+    loss.backward()
+    assert torch.isfinite(scores).all()
+    silent = [n for n, p in method.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert not silent, f"no gradient reaches {silent}"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("form", FORMS)
+def test_matched_forms_share_their_encoders(prepared, name, form):
+    method = build(name, prepared.inputs, form, d=16)
+    shared = build("dive", prepared.inputs, d=16)
+    shapes = lambda m: [(n, tuple(p.shape)) for n, p in m.named_parameters() if "encoder" in n]  # noqa: E731
+    assert (shapes(method) == shapes(shared)) == (form == "matched")
+
+
+def test_a_set_of_k_unit_elements(prepared):
+    side = prepared.sides["val"]
+    for k in (1, 3):
+        sets = build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(side.read_images(side.image_rows[:4]))
+        assert isinstance(sets, EmbeddingSet) and sets.x.shape == (4, k, 16)
+        assert torch.allclose(sets.x.norm(dim=-1), torch.ones(4, k))
+
+
+def test_pixels_reach_the_trainable_cnn(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    learned = prepare(tiny_config(features="pixels").data)
+    method = build("dive", learned.inputs, d=16, iterations=1)
+    batches = Batches(learned.sides["train"], 8, 1, 0)
+    method.loss(batches.batch(0, 0, batches.plan(0)))[0].backward()
+    assert method.image_encoder.convolutions[0].weight.grad.abs().sum() > 0
+
+
+def test_mp_learns_its_scale_only_in_the_matched_form(prepared):
+    for form, learned in (("matched", True), ("published", False)):
+        similarity = build("dive", prepared.inputs, form, d=16, similarity="mp").similarity
+        assert similarity.a.requires_grad is learned
+
+
+def test_unknown_things_are_refused(prepared):
+    with pytest.raises(BadInput, match="unknown form 'matchd'. Did you mean 'matched'"):
+        build("dive", prepared.inputs, "matchd")
+    with pytest.raises(BadInput, match="unknown option of vse\\+\\+ 'slots'"):
+        build("vse++", prepared.inputs, slots=4)
+    assert "objective" in options_of("dive") and "objective" not in options_of("dive", "published")

@@ -1,0 +1,96 @@
+"""Rows: tidy, with provenance, appended once; studies: tables and verdicts from runs."""
+
+import multiprocessing
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import tiny_config
+
+from xmr_core import results, study
+from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.runs import fetch_all
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield fetch_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
+
+
+def test_rows_are_tidy_fractions_with_their_origin(runs):
+    table = results.rows(runs, ["a", "a", "b"])
+    assert list(table) == list(results.COLUMNS)
+    fractions = table[table["metric"].isin(["recall", "r_precision", "map_at_r"])]
+    assert fractions["value"].between(0, 1).all() and set(table["relevance"]) == {"annotated", "exhaustive", ""}
+    assert (table["origin"] == "ours").all() and table["numerics"].str.fullmatch("[0-9a-f]{12}").all()
+    recall = fractions[(fractions["metric"] == "recall") & (fractions["run_id"] == runs[0].id) & (fractions["relevance"] == "annotated")]
+    rsum = table[(table["metric"] == "rsum") & (table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")]["value"].item()
+    assert len(recall) == 6 and np.isclose(recall["value"].sum(), rsum)
+
+
+def test_rows_are_appended_once_and_read_back(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "rows.csv"
+    assert results.append(table.iloc[:5], path) == 5
+    assert results.append(table, path) == len(table) - 5
+    assert results.append(table, path) == 0
+    back = results.read(path)
+    assert np.array_equal(back["value"].to_numpy(), table["value"].to_numpy()), "every double comes back exactly"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(DamagedFile, match="not a results table"):
+        results.append(table, path)
+    assert path.read_text() == "a,b\n1,2\n"
+
+
+def _append(path, table):
+    results.append(table, path)
+
+
+def test_two_processes_may_append_at_once(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "rows.csv"
+    parts = [table[table["seed"] == s] for s in (0, 1, 2)]
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_append, args=(path, part)) for part in parts]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results.read(path)) == len(table)
+
+
+def test_per_run_agrees_with_the_rows(runs):
+    table = study.per_run(runs, ["x"] * 3)
+    rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
+    assert np.allclose(table["rsum exhaustive"], 100 * rsum)
+    assert ((table["rsum exhaustive low"] <= table["rsum exhaustive"]) & (table["rsum exhaustive"] <= table["rsum exhaustive high"])).all()
+    assert (table["log variance"] < 0).all() and list(table["seed"]) == [0, 1, 2]
+
+
+def test_over_seeds_uses_students_interval():
+    table = pd.DataFrame({"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0})
+    out = study.over_seeds(table, ["m"]).set_index("label")
+    assert out.loc["a", "m"] == 2 and np.isclose(out.loc["a", "m high"] - 2, 4.302652729 / np.sqrt(3))
+    assert (out.loc["b", "m low"], out.loc["b", "m high"]) == (4.0, 6.0)
+
+
+@pytest.mark.parametrize("shift, wanted", [(5.0, "held"), (-5.0, "contradicted"), (0.0, "undecided")])
+def test_verdicts_are_paired_over_seeds(shift, wanted):
+    noise = [10.0, -30.0, 20.0]  # shared by both: pairing removes it
+    worse = pd.DataFrame({"seed": [0, 1, 2], "m": noise})
+    better = pd.DataFrame({"seed": [2, 1, 0], "m": [20.0 + shift + 1, -30.0 + shift, 10.0 + shift - 1]})
+    assert study.verdict(better, worse, "m")[0] == wanted
+    assert study.verdict(better[:2], worse, "m")[0] == "undecided"
+
+
+def test_sweeps_and_variants():
+    base = tiny_config()
+    configs = study.sweep(base, "alpha", [1.0, 4.0], [0, 1])
+    assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
+    vectors, mil = study.of_variants(base.but(objective="triplet"), ["single vector", "MIL, slots"], [3])
+    assert vectors.method == "vse++" and vectors.options == {"d": 16, "objective": "triplet"}
+    assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
+    assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
+    for call in (lambda: study.sweep(base, "alpha", [], [0]), lambda: study.of_variants(base, ["MILL"], [0]), lambda: study.seeds("quick", 0, -1)):
+        with pytest.raises(BadInput):
+            call()

@@ -1,0 +1,163 @@
+"""Runs are content-addressed, loaded rather than trained twice, and survive kill -9."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_config
+
+from xmr_core import paths
+from xmr_core.errors import BadInput
+from xmr_core.presets import base_config
+from xmr_core.runs import fetch, fetch_all
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+
+
+def identity(config):
+    from xmr_core.prepare import prepare
+
+    return config.run_id(prepare(config.data).identity)
+
+
+def test_two_runs_with_one_seed_give_identical_metrics(tmp_path, monkeypatch):
+    first = fetch(tiny_config())
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "elsewhere"))
+    second = fetch(tiny_config())
+    assert first.folder != second.folder and first.id == second.id
+    assert first.metrics.equals(second.metrics) and first.per_query.equals(second.per_query)
+    assert (first.folder / "model.sealed").read_bytes() == (second.folder / "model.sealed").read_bytes()
+
+
+def test_a_finished_run_is_loaded_not_trained():
+    first = fetch(tiny_config())
+    events = []
+    again = fetch(tiny_config(), events.append)
+    assert not events and again.metrics.equals(first.metrics)
+    assert torch.equal(*(r.method().caption_encoder.embed.weight for r in (first, again)))
+
+
+def test_what_changes_numbers_changes_the_name_and_nothing_else_does(tmp_path):
+    base = tiny_config()
+    names = {identity(base)}
+    for change in ({"alpha": 8.0}, {"seed": 1}, {"epochs": 3}, {"ambiguity": 0.2}, {"batch_images": 8}, {"method": "pvse", "options": {"d": 16}}):
+        names.add(identity(base.but(**change)))
+    assert len(names) == 7
+    assert identity(base.but(alpha=16.0)) != identity(base) or "alpha" in base.options  # a default said aloud is another question
+    assert identity(tiny_config()) == identity(base)
+
+
+def test_the_version_of_the_numerics_ignores_words(tmp_path):
+    import ast
+
+    from xmr_core.numerics import _without_docstrings
+
+    def shape(text):
+        return ast.dump(_without_docstrings(ast.parse(text)))
+
+    assert shape('def f(x):\n    "says"\n    return x  # so') == shape("def f(x):\n    return x")
+    assert shape("def f(x):\n    return x") != shape("def f(x):\n    return -x")
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "model.sealed"])
+def test_a_damaged_run_is_made_again_and_said_so(name):
+    first = fetch(tiny_config())
+    file = first.folder / name
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match=f"damaged .*{name}"):
+        again = fetch(tiny_config())
+    assert again.metrics.equals(first.metrics)
+
+
+def test_many_runs_at_once_equal_one_after_the_other(tmp_path, monkeypatch):
+    configs = [tiny_config(epochs=1, seed=s) for s in (0, 1, 0)]
+    together = fetch_all(configs, workers=2, progress=False)
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "elsewhere"))
+    alone = fetch_all(configs, workers=1, progress=False)
+    assert [r.id for r in together] == [r.id for r in alone] and together[0].id == together[2].id != together[1].id
+    for a, b in zip(together, alone, strict=True):
+        assert a.metrics.equals(b.metrics)
+
+
+def test_an_error_in_a_worker_reaches_the_caller():
+    with pytest.raises(BadInput, match="batch_images must be at least 2"):
+        fetch_all([tiny_config(seed=s, batch_images=1) for s in (0, 1)], workers=2, progress=False)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from tiny import tiny_config
+import xmr_core.train.loop as loop
+from xmr_core.runs import fetch
+original = loop.train
+def often(*args, **kwargs):
+    return original(*args, **kwargs, save_every_seconds=0.0)
+import xmr_core.runs.fetch as module
+module.train = often
+fetch(tiny_config(epochs=12))
+"""
+
+
+def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
+    """SIGKILL five times, wherever it happens to be: importing, reading, training, writing; then let it finish."""
+    undisturbed = fetch(tiny_config(epochs=12))
+    wanted = (undisturbed.folder / "model.sealed").read_bytes()
+    environment = {**os.environ, "XMR_HOME": str(tmp_path / "killed"), "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)]
+    rng = random.Random(0)
+    killed = 0
+    while killed < 5:
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        folder = tmp_path / "killed" / "runs" / undisturbed.id
+        deadline = time.monotonic() + 120  # a kill during the imports would test nothing: wait for the run's folder
+        while not (folder / "config.json").exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, 1.5) + (2.5 if killed else 0))  # later starts import again before they train
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        killed += 1
+    subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL, timeout=300)
+    assert (folder / "model.sealed").read_bytes() == wanted
+    assert not list(folder.glob(".*.tmp")), "half-written files stay behind"
+    paths.read_json(folder / "record.json")
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"dataset": "flicker8k"}, "unknown dataset 'flicker8k'. Did you mean 'flickr8k'"),
+        ({"method": "divee"}, "unknown method 'divee'. Did you mean 'dive'"),
+        ({"preset": "quik"}, "unknown preset 'quik'. Did you mean 'quick'"),
+        ({"device": "tpu"}, "unknown device"),
+        ({"epochs": -1}, "epochs and seed must be 0 or more"),
+    ],
+)
+def test_bad_names_are_refused_before_any_work(given, message):
+    with pytest.raises(BadInput, match=message):
+        base_config(**given)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"alpha": 0.0}, "alpha must be a positive, finite number, got 0.0"),
+        ({"slots": 0}, "slots must be at least 1, got 0"),
+        ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
+        ({"similarity": "emd"}, "unknown similarity 'emd'"),
+        ({"head": "mlp"}, "unknown head 'mlp'"),
+        ({"objective": "softmax"}, "unknown objective 'softmax'"),
+    ],
+)
+def test_bad_options_are_refused(given, message):
+    with pytest.raises(BadInput, match=message):
+        fetch(tiny_config(**given))

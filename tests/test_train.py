@@ -1,0 +1,171 @@
+"""Training: it learns, it resumes bit for bit, it says early when it goes wrong."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+from tiny import tiny_config
+
+from xmr_core.data.batches import Batches
+from xmr_core.errors import BadInput, CannotWrite, TrainingFailed
+from xmr_core.prepare import prepare
+from xmr_core.recipes import build
+from xmr_core.train import TrainConfig, train
+from xmr_core.train.collapse import PATIENCE, CollapseWatch
+from xmr_core.train.schedule import lr_factor
+from xmr_core.train.state import load_state, previous, save_state
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+
+
+def size(method):
+    """A selection value that depends on the weights alone, as a real one does."""
+    return {"value": float(sum(p.double().square().sum() for p in method.parameters()))}
+
+
+class Stop(Exception):
+    pass
+
+
+def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=None):
+    """Train tiny DivE with dropout; stop_after raises in the middle, as a kill would."""
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(seed)
+    method = build("dive", prepared.inputs, d=16, iterations=1, dropout=0.3)
+    steps = 0
+
+    def report(event):
+        nonlocal steps
+        steps += "epoch_done" not in event
+        if stop_after is not None and steps > stop_after:
+            raise Stop
+
+    batches = Batches(prepared.sides["train"], 16, 2, seed)
+    history = train(
+        method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every
+    )
+    return method, history
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_the_loss_falls_and_one_seed_is_one_result():
+    (a, history), (b, _), (c, _) = run(epochs=4), run(epochs=4), run(epochs=4, seed=1)
+    assert history.epochs[-1]["loss"] < history.epochs[0]["loss"]
+    assert same(a, b) and not same(a, c)
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 4, 6, 11])
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
+    undisturbed, whole = run()
+    path = tmp_path / "state"
+    with pytest.raises(Stop):
+        run(path, stop_after)
+    resumed, history = run(path)
+    assert same(undisturbed, resumed)
+    assert [e["loss"] for e in history.epochs] == [e["loss"] for e in whole.epochs]
+
+
+def test_the_best_epoch_is_kept():
+    values = iter([1.0, 5.0, 2.0])
+    after_two, _ = run(epochs=3, validate=lambda m: {"value": next(values)})
+    kept = {k: v.clone() for k, v in after_two.state_dict().items()}
+    seen = []
+    values = iter([1.0, 5.0, 2.0])
+    run(epochs=3, validate=lambda m: seen.append({k: v.clone() for k, v in m.state_dict().items()}) or {"value": next(values)})
+    assert all(torch.equal(kept[k], seen[1][k]) for k in kept) and not all(torch.equal(kept[k], seen[2][k]) for k in kept)
+
+
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
+    path, method = tmp_path / "state", nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(method.parameters())
+    for epoch in (1, 2):
+        save_state(path, method, optimiser, {"epoch": epoch})
+    path.write_bytes(path.read_bytes()[:-100])
+    said = []
+    state = load_state(path, said.append)
+    assert state["progress"]["epoch"] == 1 and "damaged" in said[0] and str(path) in said[0]
+    previous(path).write_bytes(b"nonsense")
+    said.clear()
+    assert load_state(path, said.append) is None and "from the beginning" in said[1]
+
+
+def test_state_is_read_without_running_code(tmp_path):
+    import io
+    import pickle
+
+    from xmr_core import paths
+
+    class Attack:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "owned"), "w"))
+
+    buffer = io.BytesIO()
+    torch.save({"method": Attack()}, buffer)
+    paths.write_sealed(tmp_path / "state", buffer.getvalue())
+    with pytest.raises(pickle.UnpicklingError):
+        load_state(tmp_path / "state")
+    assert not (tmp_path / "owned").exists()
+
+
+def test_divergence_stops_with_a_remedy():
+    with pytest.raises(TrainingFailed, match="epoch 0 step 3. Lower the learning rate"):
+        CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 3")
+
+
+def test_collapse_is_reported_once_and_only_when_it_lasts():
+    watch = CollapseWatch()
+    messages = [watch.see(0.4, 1e-4, f"step {n}") for n in range(2 * PATIENCE)]
+    assert [m is not None for m in messages].index(True) == PATIENCE - 1 and sum(m is not None for m in messages) == 1
+    assert "all negatives" in messages[PATIENCE - 1]
+    watch = CollapseWatch()
+    assert not any(watch.see(0.4, 1e-4 if n % PATIENCE else 0.1, "") for n in range(3 * PATIENCE))
+
+
+def test_a_collapsing_model_warns_while_training():
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(0)
+    method = build("dive", prepared.inputs, d=16, iterations=1, objective="triplet", dropout=0.0)
+    for encoder in (method.image_encoder, method.caption_encoder):  # every item looks the same to the heads
+        for parameter in encoder.parameters():
+            parameter.data.zero_()
+            parameter.requires_grad_(False)
+    with pytest.warns(UserWarning, match="training has collapsed"):
+        history = train(method, Batches(prepared.sides["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
+    assert len(history.messages) == 1
+
+
+def test_schedules():
+    assert_close([lr_factor(s, 100, "cosine", 4) for s in (0, 3, 4, 52, 100)], [0.25, 1.0, 1.0, 0.5, 0.0], atol=1e-12, rtol=0)
+    assert [round(lr_factor(s, 100, "step", steps_per_epoch=2, every=15), 4) for s in (29, 30, 60)] == [1.0, 0.1, 0.01]
+    assert lr_factor(70, 100, "constant") == 1.0
+    with pytest.raises(BadInput, match="schedule must be one of"):
+        lr_factor(0, 1, "linear")
+
+
+def test_learning_rate_scales_reach_the_optimiser():
+    from xmr_core.train.loop import _groups
+
+    prepared = prepare(tiny_config().data)
+    method = build("dive", prepared.inputs, "published", d=16)
+    scale_of = {id(p): g["scale"] for g in _groups(method, TrainConfig()) for p in g["params"]}
+    for name, parameter in method.named_parameters():
+        if parameter.requires_grad:
+            assert scale_of[id(parameter)] == (0.1 if name.startswith(("image_", "caption_head")) else 1.0), name
+
+
+def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CannotWrite, match="not a folder|in the way"):
+        run(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("name, value", [("epochs", 0), ("lr", 0.0), ("clip", -1.0), ("seed", -1), ("precision", "half"), ("threads", 0)])
+def test_settings_out_of_range_are_refused(name, value):
+    with pytest.raises(BadInput, match=f"{name} = "):
+        TrainConfig(**{name: value})

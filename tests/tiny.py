@@ -1,0 +1,11 @@
+"""The smallest study there is: `scenes` of 64 training pictures, a narrow model, two epochs."""
+
+from xmr_core.presets import base_config
+from xmr_core.runs import RunConfig
+
+
+def tiny_config(method: str = "dive", **changes) -> RunConfig:
+    small = {"size": "tiny", "epochs": 2, "d": 16, "batch_images": 16, "captions_per_image": 2, "device": "cpu"}
+    if method == "dive":
+        small["iterations"] = 1
+    return base_config(method=method).but(**{**small, **changes})
