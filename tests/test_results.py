@@ -88,7 +88,7 @@ def test_sweeps_and_variants():
     configs = study.sweep(base, "alpha", [1.0, 4.0], [0, 1])
     assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
     vectors, mil = study.of_variants(base.but(objective="triplet"), ["single vector", "MIL, slots"], [3])
-    assert vectors.method == "vse++" and vectors.options == {"d": 16, "objective": "triplet"}
+    assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
     for call in (lambda: study.sweep(base, "alpha", [], [0]), lambda: study.of_variants(base, ["MILL"], [0]), lambda: study.seeds("quick", 0, -1)):

@@ -125,7 +125,7 @@ def dive(
     """DivE: slot attention makes the set, smooth-Chamfer compares sets. Kim, Kim & Kwak, CVPR 2023.
 
     similarity: 'smooth_chamfer', 'chamfer', 'mil', 'mp'. head: 'slots', 'transformer' (softmax over inputs, Table 3 right)
-    or 'pie-net' (Table 3 left). matched: correct masks, 4 heads of d/4, the common objective plus the paper's two small
+    or 'pie-net' (Table 3 left). matched: correct masks, 4 heads of d/4, feed-forward of 2d, the common objective plus the paper's two small
     regularisers. published: 4 heads × 512, padding as the authors' code (X-43, X-44), mean hinge, image side and text
     slots at a tenth of the learning rate (X-49).
     """
@@ -136,7 +136,7 @@ def dive(
     compare = _set_similarity(similarity, alpha, learned_mp=form == "matched")
     if form == "matched":
         image, text = _matched_encoders(inputs, d, dropout, local="words")
-        shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": d // 4, "dropout": dropout}
+        shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": d // 4, "ff_mult": 2, "dropout": dropout}
         image_head = _set_head(head, d, d, "none", shape)  # the matched grid encoder has already added place
         text_head = _set_head(head, text.local_width, d, "sine1d", shape)
         loss = _objective(objective, margin, regularisers, warmup_epochs)
@@ -200,7 +200,7 @@ def _matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tup
         image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout)
     else:
         image = SmallCNN(d, inputs.side, dropout=dropout)
-    return image, _gru(inputs, d, summary="average", dropout=dropout, local=local)
+    return image, _gru(inputs, d, summary="concatenate", dropout=dropout, local=local)
 
 
 def _gru(inputs: Inputs, d: int, **options) -> GRUEncoder:

@@ -36,11 +36,12 @@ def cached_features(corpus: Corpus, extractor: Extractor, progress: Callable | N
     progress: wraps the iterable of chunks (tqdm by default).
     Raises: BadInput for non-finite features (naming the picture); CannotWrite when the cache folder refuses.
     """
-    chunks = (
-        (rows, extractor(corpus.read_pixels(rows)))
-        for rows in (progress or tqdm)(_chunks(len(corpus.images), extractor.batch))
-    )
-    return _kept(corpus, extractor.identity, extractor.shape, extractor.dtype, lambda: chunks)
+
+    def chunks():
+        for rows in (progress or tqdm)(_chunks(len(corpus.images), extractor.batch)):
+            yield rows, extractor(corpus.read_pixels(rows))
+
+    return _kept(corpus, extractor.identity, extractor.shape, extractor.dtype, chunks)
 
 
 def reduced_features(corpus: Corpus, features: np.ndarray, identity: str, width: int) -> tuple[np.ndarray, str]:

@@ -14,7 +14,7 @@ class GridEncoder(nn.Module):
 
         y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local
 
-    p_l is a learned vector per cell (a cell vector does not know where it is; relations need it). MLP is d → 2d → d with
+    p_l is a learned vector per cell (a cell vector does not know where it is; relations need it). MLP is d → d → d with
     GELU and dropout.
 
     Args: d_in: width of the frozen features. d: joint width. cells: how many cells a picture has, or 0 for unordered
@@ -26,7 +26,7 @@ class GridEncoder(nn.Module):
         super().__init__()
         self.project = nn.Linear(d_in, d)
         self.place = nn.Parameter(0.02 * torch.randn(cells, d)) if cells else None
-        self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 2 * d), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * d, d))
+        self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Dropout(dropout), nn.Linear(d, d))
 
     def forward(self, features: Features) -> Features:
         y = self.project(_checked(features, self.project.in_features))

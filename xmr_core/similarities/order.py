@@ -12,5 +12,4 @@ def order(images: Embedding, captions: Embedding) -> Float[Tensor, "i t"]:
     The gradient at exactly 0 is taken as 0. Shapes: "i d", "t d" → "i t".
     Source: Vendrov et al. 2016, as an option of VSE++ (Faghri et al. 2018; METHODS §2).
     """
-    squared = (captions.x[None, :, :] - images.x[:, None, :]).relu().square().sum(-1)
-    return -squared.clamp(min=1e-30).sqrt()
+    return -(captions.x[None, :, :] - images.x[:, None, :]).relu().norm(dim=-1)
