@@ -1,39 +1,54 @@
-# The study in one command each. `make help` lists them. Everything happens in .venv beside this file.
+# The study in one command each; `make help` lists them. Everything is installed into .venv beside this file.
+# PYTHON: the interpreter that makes .venv.  VENV: another place for it.  NOTEBOOK: what `make study` runs.
+# TORCH_PIP: extra pip options for torch alone, for instance an index that has another build of it. Without them pip
+# takes the platform's default build of the pinned version: on Linux that is the one with GPU support.
 PYTHON ?= python3
 VENV ?= .venv
-PY := $(VENV)/bin/python
+NOTEBOOK ?= notebooks/ablation_alpha.ipynb
+TORCH_PIP ?=
+PY := "$(VENV)/bin/python"
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test notebooks reports lab lint clean
+.PHONY: help setup study test notebooks lab lint clean clean-runs
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## create .venv and install everything at the pinned versions
 
-study: $(STAMP) ## set up, run the alpha ablation, and say where notebook, figure and rows are
-	$(PY) -m xmr_core run notebooks/ablation_alpha.ipynb
+study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
+	$(PY) -m xmr_core run "$(NOTEBOOK)"
 
-test: $(STAMP) ## set up, then run all tests and compare every notebook with its committed outputs
-	$(PY) -m pytest --nbval tests notebooks
+test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs
+	$(PY) -m pytest --nbval -q tests notebooks
 
-notebooks: $(STAMP) ## run every notebook on its defaults and store its outputs in place
+notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb
 
 lab: $(STAMP) ## open the notebooks in JupyterLab
-	$(PY) -m jupyter lab notebooks
+	$(PY) -m jupyterlab notebooks
 
 lint: $(STAMP) ## style
 	$(PY) -m ruff check .
 
-clean: ## remove runs, caches and outputs (not .venv)
-	rm -rf runs cache outputs
+clean: ## remove caches, executed notebooks and build leftovers; keep trained runs and .venv
+	rm -rf cache outputs build *.egg-info .pytest_cache .ruff_cache .hypothesis
 
-# torch first and alone: an unpinned torch would pull gigabytes of GPU libraries
+clean-runs: ## remove every trained run
+	rm -rf runs
+
+# torch alone and first: chosen together with the rest, another build of it might be resolved.
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Give another: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	touch $(STAMP)
+	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(PYTHON) not found. Give one: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Python 3.11 or newer is needed, but $(PYTHON) is $$("$(PYTHON)" -V 2>&1)." \
+		"Give another: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "creating $(VENV)"; "$(PYTHON)" -m venv --clear "$(VENV)"; }
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(VENV) was made with an older Python: remove it and try again." >&2; exit 1; }
+	@echo "installing the pinned versions (a few minutes the first time)"
+	$(PIP) install $(TORCH_PIP) "$$(grep '^torch==' constraints.txt)"
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch "$(STAMP)"

@@ -1,4 +1,7 @@
-"""Run notebooks on their defaults and store the outputs in place, without anything that changes from run to run."""
+"""Run notebooks on their defaults and store the outputs in place, without anything that changes from run to run.
+
+python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails is left as it was, and the exit status is 1.
+"""
 
 import os
 import sys
@@ -6,25 +9,57 @@ import time
 from pathlib import Path
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from xmr_core import paths
+from xmr_core.errors import XmrError
+
+WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
+PAPERMILL_KEYS = ("papermill", "execution")  # times and paths of one execution
 
 
 def refresh(path: Path) -> None:
-    """Execute one notebook in its own folder and write it back; a failing notebook is left as it was."""
+    """Execute one notebook in its own folder, with this interpreter, and write it back whole."""
     notebook = nbformat.read(path, 4)
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    environment = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND", "XMR_RECORD")}
     client = NotebookClient(
-        notebook, timeout=1800, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(path.parent)}}
+        notebook, km=manager, timeout=1800, record_timing=False, resources={"metadata": {"path": str(path.resolve().parent)}}
     )
-    client.execute()
+    try:
+        client.execute(env=environment, cleanup_kc=True)  # a manager that was handed in is not shut down unless asked
+    except RuntimeError as e:  # nbclient starts its own handler only for kernels it made
+        raise e
     notebook.metadata.pop("widgets", None)
     notebook.metadata["kernelspec"] = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
-    nbformat.write(notebook, path)
+    for cell in notebook.cells:
+        for key in PAPERMILL_KEYS:
+            cell.metadata.pop(key, None)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET, None)
+    paths.write_atomic(path, nbformat.writes(notebook) + "\n")
+
+
+def main(names: list[str]) -> int:
+    if not names:
+        print("error: no notebook given. Use: python scripts/refresh_notebooks.py notebooks/*.ipynb", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in names:
+        started = time.monotonic()
+        try:
+            refresh(Path(name))
+        except (CellExecutionError, DeadKernelError, XmrError, OSError) as e:
+            failed = 1
+            print(f"error: {name} left as it was: {str(e).strip().splitlines()[-1]}", file=sys.stderr)
+        else:
+            print(f"{name} {time.monotonic() - started:.0f} s", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for name in sys.argv[1:]:
-        started = time.monotonic()
-        refresh(Path(name))
-        print(f"{name} {time.monotonic() - started:.0f} s")
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""Similarities, losses and pooled heads again, as float64 Python loops over the equations. Slow, plain, and nothing shared with xmr_core.
+"""Similarities, losses and heads again, as float64 Python loops over the equations: slow, plain, sharing nothing with xmr_core.
 
-Sets are lists of items, an item is a list of its real vectors (numpy, float64): padding does not exist here. S is images × captions.
+Sets are lists of items, an item is a list of its real vectors (numpy, float64): there is no padding here. S: images × captions.
 """
 
 import math
@@ -10,7 +10,7 @@ import numpy as np
 
 def real(x, mask) -> list[list[np.ndarray]]:
     """The real rows of every item of a padded tensor."""
-    return [[row.double().numpy() for row, keep in zip(item, m, strict=True) if keep] for item, m in zip(x.detach(), mask, strict=True)]
+    return [[row.double().numpy() for row in item[m]] for item, m in zip(x.detach(), mask, strict=True)]
 
 
 def scores(images, captions, similarity) -> np.ndarray:

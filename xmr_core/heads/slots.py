@@ -90,7 +90,9 @@ class SlotHead(nn.Module):
         fused = prediction
         if self.use_global:
             if features.global_feat is None:
-                raise BadInput("this head adds the global feature, but the encoder gave none. Use an encoder with one, or use_global=False.")
+                raise BadInput(
+                    "this head adds the global feature, but the encoder gave none. Use an encoder with one, or use_global=False."
+                )
             fused = prediction + self.norm_global(features.global_feat).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
@@ -104,7 +106,8 @@ class SlotHead(nn.Module):
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
         if self.padding == "masked":
-            x = torch.where(features.mask[..., None], x, 0.0)  # a wild pad would pass through LayerNorm as NaN, and NaN · 0 is NaN
+            # a wild pad would leave LayerNorm as NaN, and NaN · 0 is NaN
+            x = torch.where(features.mask[..., None], x, 0.0)
         context = self.norm_context(x)
         keys = self._split(self.to_k(context + self._position(context, features.mask)))  # n h l w
         values = self._split(self.to_v(context))  # n h l w

@@ -11,7 +11,7 @@ from xmr_core.losses.checks import check_scores, positive_pairs
 
 
 class InfoNCE(nn.Module):
-    """Mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i} e^{s_in/τ}) ), both directions averaged.
+    """Mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i} e^{s_in/τ}) ), both ways averaged.
 
     Another positive of the same row is neither target nor negative for the pair. With one positive per row this is the
     cross-entropy of CLIP.

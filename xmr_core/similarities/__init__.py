@@ -16,4 +16,6 @@ SINGLE = {"cosine": cosine, "order": order}
 SETS = {"smooth_chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
 ALL_SIMILARITIES = {**SINGLE, **SETS}
 
-__all__ = ["ALL_SIMILARITIES", "SETS", "SINGLE", "MatchProbability", "chamfer", "cosine", "max_pairwise", "order", "smooth_chamfer"]
+__all__ = [
+    "ALL_SIMILARITIES", "SETS", "SINGLE", "MatchProbability", "chamfer", "cosine", "max_pairwise", "order", "smooth_chamfer",
+]  # fmt: skip
