@@ -3,41 +3,32 @@
 python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails is left as it was, and the exit status is 1.
 """
 
-import os
 import sys
 import time
 from pathlib import Path
 
 import nbformat
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 
 from xmr_core import paths
-from xmr_core.errors import XmrError
+from xmr_core.cli import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
-PAPERMILL_KEYS = ("papermill", "execution")  # times and paths of one execution
+OF_ONE_EXECUTION = ("papermill", "execution")  # times and paths
 
 
 def refresh(path: Path) -> None:
-    """Execute one notebook in its own folder, with this interpreter, and write it back whole."""
+    """Execute one notebook in its own folder, with this very interpreter, and write it back whole."""
     notebook = nbformat.read(path, 4)
-    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-    environment = {k: v for k, v in os.environ.items() if k not in ("MPLBACKEND", "XMR_RECORD")}
-    client = NotebookClient(
-        notebook, km=manager, timeout=1800, record_timing=False, resources={"metadata": {"path": str(path.resolve().parent)}}
-    )
-    try:
-        client.execute(env=environment, cleanup_kc=True)  # a manager that was handed in is not shut down unless asked
-    except RuntimeError as e:  # nbclient starts its own handler only for kernels it made
-        raise e
+    place = {"metadata": {"path": str(path.resolve().parent)}}
+    client = NotebookClient(notebook, km=own_kernel(), timeout=1800, record_timing=False, resources=place)
+    client.execute(env=kernel_environment(), cleanup_kc=True)  # a manager that was handed in is shut down only if asked
     notebook.metadata.pop("widgets", None)
     notebook.metadata["kernelspec"] = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     for cell in notebook.cells:
-        for key in PAPERMILL_KEYS:
+        for key in OF_ONE_EXECUTION:
             cell.metadata.pop(key, None)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
@@ -53,9 +44,9 @@ def main(names: list[str]) -> int:
         started = time.monotonic()
         try:
             refresh(Path(name))
-        except (CellExecutionError, DeadKernelError, XmrError, OSError) as e:
+        except (CellExecutionError, RuntimeError, OSError, ValueError) as e:  # a cell, the kernel, the file, its format
             failed = 1
-            print(f"error: {name} left as it was: {str(e).strip().splitlines()[-1]}", file=sys.stderr)
+            print(f"error: {name} is left as it was: {str(e).strip().splitlines()[-1]}", file=sys.stderr)
         else:
             print(f"{name} {time.monotonic() - started:.0f} s", flush=True)
     return failed

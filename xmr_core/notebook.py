@@ -6,21 +6,24 @@ its last cell wrote its own record.
 """
 
 import ast
+import io
+import math
 import os
 import re
-from collections.abc import Mapping
+import sys
+import tokenize
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 
-import nbformat
-
+import xmr_core
 from xmr_core import paths
 from xmr_core.errors import BadInput, XmrError, unknown
 
-_TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: where the completion record goes besides the output folder
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
+_started = {"utc": datetime.now(UTC)}  # a kernel runs one notebook; check_parameters sets it anew when the notebook is run again
 
 
 @dataclass(frozen=True)
@@ -33,61 +36,104 @@ class Parameter:
     help: str
 
 
+class Parameters(Mapping):
+    """Checked parameters, as attributes (`p.alpha`) and as a mapping (`dict(p)`); read-only."""
+
+    def __init__(self, values: Mapping[str, object]):
+        object.__setattr__(self, "_values", dict(values))
+
+    def __getattr__(self, name: str) -> object:
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(str(unknown("parameter", name, values)))
+        return values[name]
+
+    def __setattr__(self, name: str, value: object):
+        raise BadInput(f"parameters are read-only: set {name} in the parameters cell and run the notebook from there.")
+
+    def __getitem__(self, name: str) -> object:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{name} = {value!r}" for name, value in self._values.items())
+
+
 def parse_parameters(source: str) -> dict[str, Parameter]:
     """The parameters of a parameters cell. Raises BadInput for a line that is not `name: type = literal  # help`."""
-    comments = {n: line.partition("#")[2].strip() for n, line in enumerate(source.splitlines(), 1)}
+    try:
+        body = ast.parse(source).body
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (SyntaxError, tokenize.TokenError) as e:
+        raise BadInput(f"the parameters cell is not Python: {e}.") from None
+    comments = {t.start[0]: t.string.lstrip("# ").strip() for t in tokens if t.type == tokenize.COMMENT}
     out = {}
-    for node in ast.parse(source).body:
-        annotated = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
-        kind = ast.unparse(node.annotation) if annotated else ""
-        if not annotated or kind.split("[")[0] not in _TYPES:
-            raise BadInput(f"line {node.lineno} of the parameters cell is not 'name: type = value  # help' with a known type.")
-        out[node.target.id] = Parameter(node.target.id, kind, ast.literal_eval(node.value), comments.get(node.end_lineno, ""))
+    for node in body:
+        try:
+            if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
+                raise ValueError
+            name, kind = node.target.id, ast.unparse(node.annotation).strip("'\"")
+            out[name] = Parameter(name, kind, ast.literal_eval(node.value), comments.get(node.end_lineno, ""))
+        except (ValueError, TypeError, AttributeError):  # no annotation, no value, or a value that is not a literal
+            raise BadInput(f"line {node.lineno} of the parameters cell is not 'name: type = value  # help'.") from None
+    for parameter in out.values():
+        _type_of(parameter)
     return out
 
 
 def declared_parameters(path: Path | str) -> dict[str, Parameter]:
     """The parameters of a notebook file, without running it. Raises BadInput when it is no notebook or has no such cell."""
+    import nbformat
+
     path = paths.existing(path, "notebook")
     try:
         cells = nbformat.read(path, as_version=4).cells
     except Exception as e:  # nbformat raises many kinds for many ways of not being a notebook
-        raise BadInput(f"{path} is not a notebook ({type(e).__name__}).") from None
+        raise BadInput(f"{path} is not a notebook ({type(e).__name__}). Give an .ipynb file.") from None
     tagged = [c for c in cells if c.cell_type == "code" and "parameters" in c.metadata.get("tags", [])]
     if len(tagged) != 1:
         raise BadInput(f"{path} has {len(tagged)} cells tagged 'parameters'; a notebook of this study has exactly one.")
-    return parse_parameters(tagged[0].source)
+    try:
+        return parse_parameters(tagged[0].source)
+    except BadInput as e:
+        raise BadInput(f"{path}: {e}") from None
 
 
 def checked_value(parameter: Parameter, value: object) -> object:
     """The value as the declared type. Raises BadInput naming parameter, type, what was given and how to write it."""
-    base, _, inner = parameter.type.rstrip("]").partition("[")
-    wanted = _TYPES[base]
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
+    wanted, inner = _type_of(parameter)
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)) and value == value:  # nan differs from itself
         if inner:
-            element = Parameter(f"{parameter.name}[…]", inner, None, "")
-            return [checked_value(element, v) for v in value]
+            return [checked_value(Parameter(f"{parameter.name}[{i}]", inner, None, ""), v) for i, v in enumerate(value)]
         return value
     hint = ""
-    if isinstance(value, str) and wanted in (int, float) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value.strip()):
-        hint = " In YAML write it with a point: 1.0e-4, not 1e-4."
+    if wanted is float and isinstance(value, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d+", value.strip()):
+        hint = f" YAML reads a number as text unless it has a point: {value.strip().replace('e', '.0e')}."
     elif wanted is list:
-        hint = f" Give lists by -y '{parameter.name}: [1, 2]'."
+        hint = f" Write a list: -p {parameter.name} '[1, 2]'."
     elif wanted is bool:
         hint = " Write True or False."
+    elif isinstance(value, float) and math.isnan(value):
+        hint = " Give a number."
     raise BadInput(f"parameter {parameter.name} must be {parameter.type}, got {value!r} ({type(value).__name__}).{hint}")
 
 
-def check_parameters(namespace: dict) -> SimpleNamespace:
-    """First line after a parameters cell: `p = check_parameters(globals())`.
+def check_parameters(namespace: dict) -> Parameters:
+    """First thing after a parameters cell: `p = check_parameters(globals())`.
 
     Checks the value of every declared parameter against its annotation, and every name that papermill injected against
     the declared ones. Ints are accepted for floats and converted, also in the notebook's own variables.
-    Returns: the parameters as attributes. Raises: BadInput, shown in a notebook as one line.
+    Raises: BadInput, shown in a notebook as one line.
     """
     _short_errors()
+    _started["utc"] = datetime.now(UTC)
     hints = namespace.get("__annotations__") or _annotations(namespace)
     declared = {n: Parameter(n, t.__name__ if type(t) is type else str(t), None, "") for n, t in hints.items()}
     # papermill puts what it was given into a cell of its own, recognisable by its first line
@@ -96,51 +142,62 @@ def check_parameters(namespace: dict) -> SimpleNamespace:
         for target in getattr(node, "targets", []):
             if isinstance(target, ast.Name) and target.id not in declared:
                 raise unknown("parameter", target.id, declared)
+    if missing := [name for name in declared if name not in namespace]:
+        raise BadInput(f"parameter {missing[0]} has no value. Run the parameters cell first.")
     values = {name: checked_value(parameter, namespace[name]) for name, parameter in declared.items()}
     namespace.update(values)
-    return SimpleNamespace(**values)
+    return Parameters(values)
 
 
-def output_folder(name: str, parameters: SimpleNamespace | Mapping) -> Path:
-    """outputs/<notebook>-<hash of its parameters>, created: equal parameters, equal folder."""
-    values = dict(vars(parameters) if isinstance(parameters, SimpleNamespace) else parameters)
-    return paths.make_folder(paths.folder("outputs") / f"{name}-{paths.content_hash(values)}")
+def output_folder(name: str, parameters: Mapping[str, object]) -> Path:
+    """outputs/<notebook>-<hash of its parameters>, created: equal parameters, equal folder. Raises CannotWrite."""
+    return paths.make_folder(paths.folder("outputs") / f"{name}-{paths.content_hash(dict(parameters))}")
 
 
-def finish(folder: Path, parameters: SimpleNamespace, files: Mapping[str, Path], summary: Mapping[str, object]) -> None:
-    """Last line of every notebook: write the completion record, and show where everything is.
+def finish(folder: Path, parameters: Mapping[str, object], files: Mapping[str, Path], summary: Mapping[str, object]) -> None:
+    """Last line of every notebook: write the completion record into the folder, and where `run` asked for it.
 
-    files: label → path of what the notebook made; each must exist. summary: a few numbers worth keeping.
-    Raises: BadInput when a file is missing; CannotWrite.
+    files: label → path of what the notebook made; each must exist; recorded relative to the folder where they lie in it.
+    summary: a few numbers worth keeping. Raises: BadInput when a file is missing; CannotWrite.
     """
     from xmr_core.provenance import environment
+    from xmr_core.runs.config import resolve_device
 
     for label, path in files.items():
         paths.existing(path, f"the {label} this notebook should have made")
     record = {
-        "parameters": vars(parameters),
-        "files": {label: str(path) for label, path in files.items()},
-        "summary": dict(summary),
+        "notebook": folder.name.rpartition("-")[0] or folder.name,
+        "parameters": dict(parameters),
+        "files": {label: os.path.relpath(path, folder) for label, path in files.items()},
+        "summary": {name: value.item() if hasattr(value, "item") else value for name, value in summary.items()},
+        "started_utc": _started["utc"].isoformat(timespec="seconds"),
         "finished_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": environment("cpu"),
+        "environment": {"xmr_core": xmr_core.__version__} | environment(resolve_device(str(parameters.get("device", "cpu")))),
     }
     paths.write_json(folder / "record.json", record)
     if asked := os.environ.get(RECORD_VARIABLE):
-        paths.write_json(asked, record)
+        paths.write_json(asked, record | {"folder": str(folder.resolve())})
     print("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
 
 
+def _type_of(parameter: Parameter) -> tuple[type, str]:
+    """(type, element type or '') of an annotation. Raises BadInput for one that cannot be checked."""
+    match = re.fullmatch(r"(int|float|str|bool|list)|list\[(int|float|str|bool)\]", parameter.type)
+    if not match:
+        known = "int, float, str, bool, list or list[one of these]"
+        raise BadInput(f"parameter {parameter.name} is declared as {parameter.type}; use {known}.")
+    return _TYPES[match[1] or "list"], match[2] or ""
+
+
 def _annotations(namespace: dict) -> dict:
-    """Module-level annotations of newer Pythons live behind a function."""
+    """Module-level annotations of Python 3.14 and later live behind a function."""
     annotate = namespace.get("__annotate__")
     return annotate(1) if callable(annotate) else {}
 
 
 def _short_errors() -> None:
     """In IPython, show this package's errors as their one line; the cell still fails."""
-    try:
-        shell = get_ipython()
-    except NameError:
+    if (ipython := sys.modules.get("IPython")) is None or (shell := ipython.get_ipython()) is None:
         return
 
     def show(self, kind, error, trace, tb_offset=None):

@@ -33,7 +33,7 @@ class DataConfig:
     features: 'cells' (frozen descriptor), 'pixels' (trainable CNN, scenes only), 'mobilenet_v2' (frozen), or 'auto':
     cells on scenes, mobilenet_v2 elsewhere. weights, word_vectors: files; '' looks for them in data_root, in its
     sub-folders `weights` and `glove`, and beside it. word_dim: width of word vectors when none are read from a file.
-    reduce: width of the whitened principal components of the frozen features, 0 for the features as they are, −1 for 320 of
+    reduce: width of the principal components of the frozen features, 0 for the features as they are, −1 for 320 of
     MobileNetV2 and none of the cells.
     """
 

@@ -62,7 +62,7 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
     if scores.shape != (len(relevance.query_ids), len(relevance.gallery_ids)):
         raise BadInput(f"scores {scores.shape} do not fit {len(relevance.query_ids)} queries × {len(relevance.gallery_ids)} items.")
     if (empty := np.flatnonzero(relevance.counts == 0)).size:
-        raise BadInput(f"query {relevance.query_ids[empty[0]]!r} (and {empty.size - 1} more) has no relevant item; drop such queries.")
+        raise BadInput(f"query {relevance.query_ids[empty[0]]} (and {empty.size - 1} more) has no relevant item; drop such queries.")
     ranks = np.empty(len(relevance.indices), np.int64)
     for q in range(len(relevance)):
         row, mine = scores[q], relevance[q]

@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from tqdm.auto import tqdm
 
 from xmr_core import paths
-from xmr_core.encoders.reduce import Whitening
+from xmr_core.encoders.reduce import PrincipalComponents
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.types import Corpus
 
@@ -45,12 +45,12 @@ def cached_features(corpus: Corpus, extractor: Extractor, progress: Callable | N
 
 
 def reduced_features(corpus: Corpus, features: np.ndarray, identity: str, width: int) -> tuple[np.ndarray, str]:
-    """(features "n l width" by Whitening learned on the training split, their identity), kept like the features themselves."""
-    identity = f"{identity}-white{width}"
+    """(features "n l width" by PrincipalComponents learned on the training split, their identity), kept like the features themselves."""
+    identity = f"{identity}-pca{width}"
 
     def chunks():
-        whiten = Whitening(features, corpus.rows("train")[0], width)
-        return ((rows, whiten(features[rows])) for rows in _chunks(len(features), 250))
+        components = PrincipalComponents(features, corpus.rows("train")[0], width)
+        return ((rows, components(features[rows])) for rows in _chunks(len(features), 250))
 
     return _kept(corpus, identity, (features.shape[1], width), np.float16, chunks), identity
 

@@ -1,4 +1,4 @@
-"""Principal components of frozen features: smaller, and equally scaled in every direction."""
+"""Principal components of frozen features: a quarter of the width, nearly all of the information."""
 
 import numpy as np
 import torch
@@ -7,11 +7,11 @@ from jaxtyping import Float
 from xmr_core.errors import BadInput
 
 
-class Whitening:
-    """z = (x − μ) P / √(λ + ε): the first `width` principal components, each scaled to about unit variance.
+class PrincipalComponents:
+    """z = (x − μ) P / s: the first `width` principal components, all divided by one number s, so that their mean square is 1.
 
-    μ, the components P and their variances λ come from the cells of the given pictures (the training split, so that
-    nothing of validation or test enters). ε is 1 % of the mean variance kept, so that weak components are not blown up.
+    μ and P come from the cells of the given pictures (the training split, so that nothing of validation or test enters).
+    Components are not scaled one by one: on photographs, giving the weak ones equal weight cost retrieval quality.
 
     Args: features "n l e". rows: pictures to learn from. Raises: BadInput for a width outside 1…e.
     """
@@ -32,7 +32,8 @@ class Whitening:
         values, vectors = values.flip(0)[:width].clamp(min=0), vectors.flip(1)[:, :width]
         # the sign of an eigenvector is arbitrary: fix it, so that two machines agree
         vectors = vectors * torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
-        self.project = (vectors / (values + 0.01 * values.mean()).sqrt()).float()
+        self.explained = float(values.sum() / covariance.diagonal().sum())
+        self.project = (vectors / values.mean().clamp(min=1e-12).sqrt()).float()
 
     def __call__(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n l w"]:
         with torch.inference_mode():

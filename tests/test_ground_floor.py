@@ -1,0 +1,137 @@
+"""Types, relevance, masked reductions, files: what everything else stands on."""
+
+import errno
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from xmr_core import masked, paths
+from xmr_core.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.relevance import Relevance
+from xmr_core.types import EmbeddingSet, Features
+
+
+def test_rows_slice_and_move_every_tensor_and_leave_none_alone():
+    f = Features(torch.arange(12.0).view(3, 2, 2), torch.ones(3, 2, dtype=torch.bool))
+    assert len(f) == 3 and len(f[1:]) == 2 and f[1].local_feats.shape == (1, 2, 2) and f.global_feat is None
+    assert torch.equal(f[-1].local_feats, f.local_feats[2:]) and f.to(torch.float64).local_feats.dtype == torch.float64
+    s = EmbeddingSet(f.local_feats, f.mask, residual=f.local_feats + 1)
+    assert torch.equal(s[torch.tensor([2, 0])].residual, (f.local_feats + 1)[[2, 0]])
+
+
+PAIRS = [("c1", "i1"), ("c0", "i0"), ("c1", "i0"), ("c1", "i1")]
+
+
+def test_relevance_is_sparse_many_to_many_and_counts_a_pair_once():
+    r = Relevance.from_pairs(PAIRS, ["c0", "c1", "c2"], ["i0", "i1"])
+    assert [r[q].tolist() for q in range(3)] == [[0], [0, 1], []] and r.counts.tolist() == [1, 2, 0]
+    t = r.transpose()
+    assert [t[q].tolist() for q in range(2)] == [[0, 1], [1]] and t.query_ids.tolist() == ["i0", "i1"]
+    assert (t.transpose().indices == r.indices).all()
+    assert r.restrict(np.array([1, 0]), np.array([1])).counts.tolist() == [1, 0]
+    assert r.dense(np.array([1, 0, 1]), np.array([1, 0, 1])).tolist() == [[True] * 3, [False, True, False], [True] * 3]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: Relevance.from_pairs([("c9", "i0")], ["c0"], ["i0"]), "id 'c9' occurs in a relevant pair"),
+        (lambda: Relevance.from_pairs([], ["c0", "c0"], ["i0"]), "query ids repeat"),
+        (lambda: Relevance(np.array([0, 1]), np.array([3]), np.array(["c"]), np.array(["i"])), "outside the gallery of 1 items"),
+        (lambda: Relevance(np.array([0]), np.array([]), np.array(["c"]), np.array(["i"])), "one more than queries"),
+        (lambda: masked.require_element(torch.tensor([[True], [False]]), "caption"), "caption 1 has no valid element"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+@pytest.mark.parametrize("fill", [0.0, 1e30, -1e30])
+def test_masked_reductions_see_only_what_is_real(fill):
+    x = torch.tensor([[1.0, -2.0, 3.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
+    x = x.masked_fill(~mask, fill).requires_grad_()
+    assert_close(masked.masked_mean(x, mask).tolist(), [-0.5, 5.0, 0.0])
+    assert masked.masked_max(x, mask).tolist() == [1.0, 5.0, -np.inf]
+    assert_close(masked.masked_logsumexp(x, mask)[:2].tolist(), [np.log(np.exp(1) + np.exp(-2)), 5.0])
+    soft = masked.masked_softmax(x, mask)
+    assert_close(soft.sum(1).tolist(), [1.0, 1.0, 0.0])
+    assert_close(soft[0, 0].item(), np.exp(1) / (np.exp(1) + np.exp(-2)))
+    (soft.square().sum() + masked.masked_mean(x, mask).sum() + masked.masked_logsumexp(x[:2], mask[:2]).sum()).backward()
+    assert torch.isfinite(x.grad).all() and (x.grad[~mask] == 0).all()
+
+
+def test_sealed_files_notice_damage(tmp_path):
+    path = paths.write_sealed(tmp_path / "f", b"payload" * 100)
+    assert paths.read_sealed(path) == b"payload" * 100
+    raw = path.read_bytes()
+    for damaged in (raw[:-1], raw[: len(raw) // 2], b"", b"other" + raw, raw[:50] + bytes([raw[50] ^ 1]) + raw[51:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedFile, match="is damaged"):
+            paths.read_sealed(path)
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = paths.write_atomic(tmp_path / "f", "old")
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CannotWrite, match="The disk is full"):
+        paths.write_atomic(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["f"]
+
+
+def test_a_real_limit_on_file_size_is_one_clear_line(tmp_path):
+    script = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "from xmr_core import paths; paths.write_atomic(sys.argv[1], b'x' * 5000)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "f")], capture_output=True, text=True)
+    assert done.returncode and "CannotWrite: cannot write" in done.stderr.splitlines()[-1] and not os.listdir(tmp_path)
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "x", tmp_path / "file" / "deeper" / "x"):
+        with pytest.raises(CannotWrite, match=r"in the way|is a file, not a folder"):
+            paths.write_atomic(path, "y")
+    with pytest.raises(CannotWrite):
+        paths.make_folder(tmp_path / "file")
+
+
+def test_a_read_only_folder(tmp_path, monkeypatch):
+    import tempfile
+
+    def refuse(**_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(CannotWrite, match="read-only: choose another one"):
+        paths.write_atomic(tmp_path / "x", "y")
+
+
+def test_names_of_content_do_not_depend_on_order():
+    assert paths.content_hash({"a": 1, "b": [2]}) == paths.content_hash({"b": [2], "a": 1})
+    assert paths.content_hash({"a": 1}) != paths.content_hash({"a": 1.5})
+
+
+def test_home_follows_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "new"))
+    assert paths.folder("runs") == (tmp_path / "new" / "runs").resolve() and paths.folder("runs").is_dir()
+
+
+def test_rebuilding_is_said(tmp_path):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        paths.say_rebuilt(tmp_path / "f", DamagedFile("reason"))
+    assert "rebuilt" in str(said[0].message) and "reason" in str(said[0].message)

@@ -1,0 +1,226 @@
+"""Ranks, metrics, protocols: against hand-written examples, loops, an independent package, and the authors' evaluators."""
+
+import numpy as np
+import pytest
+import torch
+from golden import Case, cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xmr_core import metrics
+from xmr_core.errors import BadInput
+from xmr_core.evaluate import ensemble, evaluate, evaluate_scores
+from xmr_core.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
+from xmr_core.relevance import Relevance
+from xmr_core.retrieval import relevant_ranks, score_blocks, score_matrix
+from xmr_core.similarities import smooth_chamfer
+from xmr_core.types import EmbeddingSet
+
+# Three images, two captions each. Caption 3 (of image 1) is scored like an image-0 caption; caption 5 ties with caption 0 for image 2.
+SCORES = np.array(
+    [
+        [0.9, 0.2, 0.1, 0.8, 0.0, 0.3],
+        [0.4, 0.5, 0.6, 0.7, 0.1, 0.2],
+        [0.5, 0.1, 0.0, 0.3, 0.2, 0.5],
+    ],
+    np.float32,
+)
+OWN = Relevance.from_positions(np.arange(6), np.array([0, 0, 1, 1, 2, 2]), np.arange(6), np.arange(3))
+
+
+def loop_ranks(scores, relevance):
+    out = []
+    for q, row in enumerate(scores):
+        mine = set(relevance[q].tolist())
+        best_first = sorted(mine, key=lambda j: -row[j])
+        out.append([n + sum(row[j] >= row[item] for j in range(len(row)) if j not in mine) for n, item in enumerate(best_first, 1)])
+    return out
+
+
+def random_case(seed, ties, q=7, g=11):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (q, g)).astype(np.float32) if ties else rng.standard_normal((q, g)).astype(np.float32)
+    relevant = rng.random((q, g)) < 0.3
+    relevant[np.arange(q), rng.integers(0, g, q)] = True
+    return scores, Relevance.from_matrix(relevant, np.arange(q), np.arange(g))
+
+
+def test_a_hand_checked_example():
+    i2t, t2i = relevant_ranks(SCORES, OWN.transpose()), relevant_ranks(np.ascontiguousarray(SCORES.T), OWN)
+    assert [i2t[q].tolist() for q in range(3)] == [[1, 4], [1, 2], [2, 4]]  # image 2: caption 0 ties with its best and goes first
+    assert [t2i[q].tolist() for q in range(6)] == [[1], [2], [1], [2], [1], [1]]
+    assert metrics.recall_at_k(i2t, 1).tolist() == [1, 1, 0] and metrics.recall_at_k(i2t, 2).tolist() == [1, 1, 1]
+    assert metrics.r_precision(i2t).tolist() == [0.5, 1.0, 0.5]
+    assert metrics.map_at_r(i2t).tolist() == [0.5, 1.0, 0.25]
+    assert metrics.median_rank(i2t) == 1 and metrics.mean_rank(t2i) == pytest.approx(8 / 6)
+    summary = evaluate_scores(SCORES, {"annotated": OWN}).summary().set_index(["direction", "metric", "k"])["value"]
+    assert summary["i2t", "recall", 1] == pytest.approx(2 / 3) and summary["t2i", "recall", 1] == pytest.approx(4 / 6)
+    assert summary["both", "rsum", 0] == pytest.approx(2 / 3 + 4 / 6 + 4)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_equal_the_loop(seed, ties):
+    scores, relevance = random_case(seed, ties)
+    ranks = relevant_ranks(scores, relevance)
+    assert [ranks[q].tolist() for q in range(len(ranks))] == loop_ranks(scores.tolist(), relevance)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(st.integers(0, 10_000))
+def test_laws(seed):
+    scores, relevance = random_case(seed, ties=True)
+    ranks = relevant_ranks(scores, relevance)
+    order = np.random.default_rng(seed).permutation(scores.shape[1])
+    turned = relevance.restrict(np.arange(len(relevance)), order)
+    assert (relevant_ranks(scores[:, order], turned).ranks == ranks.ranks).all(), "the gallery's order must not matter, with ties"
+    recalls = [metrics.recall_at_k(ranks, k) for k in range(1, 12)]
+    assert all((a <= b).all() for a, b in zip(recalls, recalls[1:], strict=False)) and (recalls[-1] == 1).all()
+    perfect = relevance.dense(np.arange(7), np.arange(11)).astype(np.float32)
+    best = relevant_ranks(perfect, relevance)
+    for metric in (metrics.r_precision, metrics.map_at_r, lambda r: metrics.recall_at_k(r, 1)):
+        assert (metric(best) == 1).all()
+    collapsed = relevant_ranks(np.zeros_like(scores), relevance)
+    wanted = (relevance.counts == scores.shape[1]).astype(float)  # unless everything is relevant, a collapsed model finds nothing
+    assert (metrics.recall_at_k(collapsed, 1) == wanted).all()
+
+
+def test_transposed_scores_swap_the_directions():
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((6, 6)).astype(np.float32)
+    own = Relevance.from_positions(np.arange(6), np.arange(6), np.arange(6), np.arange(6))
+    a, b = (evaluate_scores(s, {"annotated": own}).per_query for s in (scores, np.ascontiguousarray(scores.T)))
+    swap = {"i2t": "t2i", "t2i": "i2t"}
+    for direction in swap:
+        assert (a[a["direction"] == direction]["first_rank"].to_numpy() == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_independent_package_agrees(seed):
+    ir_measures = pytest.importorskip("ir_measures")
+    scores, relevance = random_case(seed, ties=False)
+    ranks = relevant_ranks(scores, relevance)
+    run = [ir_measures.ScoredDoc(str(q), str(d), float(scores[q, d])) for q in range(7) for d in range(11)]
+    truth = [ir_measures.Qrel(str(q), str(d), 1) for q in range(7) for d in relevance[q]]
+    for measure, ours in ((ir_measures.Success @ 1, metrics.recall_at_k(ranks, 1)), (ir_measures.Success @ 5, metrics.recall_at_k(ranks, 5)), (ir_measures.Rprec, metrics.r_precision(ranks))):
+        theirs = {m.query_id: m.value for m in ir_measures.iter_calc([measure], truth, run)}
+        assert np.allclose([theirs[str(q)] for q in range(7)], ours)
+
+
+def five_each(n):
+    return Relevance.from_positions(np.arange(5 * n), np.repeat(np.arange(n), 5), np.arange(5 * n), np.arange(n))
+
+
+@pytest.mark.parametrize("name", ["evaluation/recall_N50", "evaluation/recall_N8"])
+def test_golden_recalls(name):
+    case = Case(name)
+    scores = case["in.sims"].numpy()
+    evaluation = evaluate_scores(scores, {"annotated": five_each(len(scores))})
+    summary = evaluation.summary().set_index(["direction", "metric", "k"])["value"]
+    for direction in ("i2t", "t2i"):
+        ours = [100 * summary[direction, "recall", k] for k in (1, 5, 10)] + [summary[direction, m, 0] for m in ("median_rank", "mean_rank")]
+        assert np.allclose(ours, case[f"out.{direction}"].numpy(), rtol=1e-5)
+        mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
+        assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
+    assert 100 * summary["both", "rsum", 0] == pytest.approx(case["out.rsum"].item(), rel=1e-5)
+
+
+def test_golden_ties_are_resolved_pessimistically():
+    case = Case("evaluation/recall_N30_ties")
+    scores = case["in.sims"].numpy()
+    summary = evaluate_scores(scores, {"annotated": five_each(30)}).summary().set_index(["direction", "metric", "k"])["value"]
+    for direction in ("i2t", "t2i"):
+        ours = np.array([100 * summary[direction, "recall", k] for k in (1, 5, 10)])
+        assert np.allclose(ours, case[f"out.{direction}_pessimistic"].numpy(), rtol=1e-5)
+        assert (ours <= case[f"out.{direction}_optimistic"].numpy() + 1e-4).all()
+
+
+def test_golden_five_folds():
+    case = Case("evaluation/five_fold_100img")
+    scores = case["in.sims"].numpy()
+    protocol = Protocol("test", 100, 5, "")
+    summary = evaluate_scores(scores, {"annotated": five_each(100)}, protocol).summary().set_index(["direction", "metric", "k"])["value"]
+    ours = [100 * summary[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)]
+    golden = case["out.fold_mean"].numpy()
+    assert np.allclose(ours, golden[:6], rtol=1e-5) and 100 * summary["both", "rsum", 0] == pytest.approx(golden[6], rel=1e-5)
+
+
+def test_golden_ensemble():
+    case = Case("evaluation/ensemble_mean")
+    both = ensemble([case["in.sims_a"].numpy(), case["in.sims_b"].numpy()])
+    summary = evaluate_scores(both, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
+    for direction in ("i2t", "t2i"):
+        assert np.allclose([100 * summary[direction, "recall", k] for k in (1, 5, 10)], case[f"out.{direction}"].numpy()[:3], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", cases("evaluation", "set_eval"))
+def test_golden_set_retrieval(name):
+    case = Case(name)
+    images, captions = (EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool)) for s in ("img", "txt"))
+    evaluation = evaluate(lambda a, b: smooth_chamfer(a, b, case.cfg["alpha"]), images, captions, {"annotated": five_each(len(images))})
+    for direction in ("i2t", "t2i"):
+        mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
+        assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
+
+
+@pytest.mark.parametrize("name", cases("eccv", "metrics_small"))
+def test_golden_eccv_metrics(name):
+    case = Case(name)
+    order = case["in.ranked_ids"].long() - case.cfg["id_offset"]
+    scores = np.zeros(order.shape, np.float32)
+    np.put_along_axis(scores, order.numpy(), -np.arange(order.shape[1], dtype=np.float32)[None].repeat(len(order), 0), 1)
+    mask = case["in.positive_mask_by_gallery_index"].numpy()
+    ranks = relevant_ranks(scores, Relevance.from_matrix(mask, np.arange(len(mask)), np.arange(mask.shape[1])))
+    for label, values in (
+        ("map_at_r", metrics.map_at_r(ranks)), ("rprecision", metrics.r_precision(ranks)), ("r1", metrics.recall_at_k(ranks, 1)),
+        ("r5", metrics.recall_at_k(ranks, 5)), ("r10", metrics.recall_at_k(ranks, 10)),
+    ):  # fmt: skip
+        assert values.mean() == pytest.approx(case[f"out.{label}"].item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("budget", [1, 30, 200, 1 << 20])
+def test_blocks_cover_every_pair_once_whatever_the_budget(budget):
+    g = torch.Generator().manual_seed(0)
+    images, captions = (EmbeddingSet(torch.randn(n, k, 3, generator=g), torch.rand(n, k, generator=g) < 2) for n, k in ((5, 2), (7, 3)))
+    seen = np.zeros((5, 7), int)
+    for rows, columns, scores in score_blocks(smooth_chamfer, images, captions, budget):
+        seen[rows, columns] += 1
+        assert scores.numel() * 6 <= max(budget, 6)
+    assert (seen == 1).all()
+    assert np.allclose(score_matrix(smooth_chamfer, images, captions, budget), smooth_chamfer(images, captions).numpy(), atol=1e-6)
+
+
+def test_queries_without_a_relevant_item_are_dropped_and_counted():
+    sparse = Relevance.from_positions(np.array([0, 1]), np.array([0, 0]), np.arange(6), np.arange(3))
+    evaluation = evaluate_scores(SCORES, {"annotated": OWN, "rare": sparse})
+    assert evaluation.dropped["rare", "t2i"] == 4 and evaluation.dropped["rare", "i2t"] == 2
+    rare = evaluation.per_query[evaluation.per_query["relevance"] == "rare"]
+    assert len(rare[rare["direction"] == "t2i"]) == 2 and (rare["image"] == 0).all()
+
+
+def test_protocols_state_their_counts_and_refuse_to_guess():
+    owner = np.repeat(np.arange(5000), 5)
+    folds = COCO_1K.folds(5000, owner)
+    assert [len(i) for i, _ in folds] == [1000] * 5 and folds[2][0][0] == 2000 and folds[2][1][0] == 10_000
+    assert len(COCO_5K.folds(5000, owner)) == 1 and len(FULL.folds(17, owner[:85])[0][0]) == 17
+    for protocol, n in ((COCO_1K, 1000), (COCO_5K, 1000), (FLICKR_1K, 1014)):
+        with pytest.raises(BadInput, match=f"needs exactly {protocol.n_images:,} images, got {n:,}"):
+            protocol.folds(n, owner)
+    with pytest.raises(BadInput, match="unknown protocol 'coco-1K'. Did you mean 'coco-1k'"):
+        get_protocol("coco-1K")
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: relevant_ranks(SCORES, OWN), "do not fit 6 queries"),
+        (lambda: relevant_ranks(SCORES, Relevance.from_positions([0], [0], np.arange(3), np.arange(6))), "query 1 .* has no relevant item"),
+        (lambda: metrics.recall_at_k(relevant_ranks(SCORES, OWN.transpose()), 0), "k must be at least 1"),
+        (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "exactly one image for each caption"),
+        (lambda: ensemble([SCORES, SCORES[:2]]), "one shape"),
+        (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")), *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2), "score of image 0 and caption 0 is not a number"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, message):
+    with pytest.raises(BadInput, match=message):
+        call()
