@@ -27,6 +27,9 @@ test: $(STAMP) ## set up, run all tests, compare every notebook with its stored 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb
 
+reports: $(STAMP) ## rebuild reports/ from reports/results.csv
+	$(PY) scripts/build_reports.py
+
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	$(PY) -m jupyterlab notebooks
 

@@ -54,10 +54,14 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
 
 def own_kernel():
     """A kernel manager whose kernel is this very interpreter, whatever kernel specs lie about in the user's folders."""
+    import zmq
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
 
-    return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    if manager.has_trait("transport_encryption") and zmq.has("curve"):
+        manager.transport_encryption = "auto"  # without it newer kernels warn that others on the machine could listen
+    return manager
 
 
 def kernel_environment(**more: str) -> dict[str, str]:
@@ -169,6 +173,13 @@ def _engine(record_file: Path):
     class Client(PapermillNotebookClient):
         shown, percent = 0.0, ""
 
+        def papermill_execute_cells(self):
+            try:
+                super().papermill_execute_cells()
+            except KeyboardInterrupt:
+                self.shutdown_kernel = "immediate"  # with its training processes, which else would go on for minutes
+                raise
+
         def process_message(self, message, cell, cell_index):
             content, bar = message["content"], self.nb_man.pbar
             if message["msg_type"] == "stream" and (lines := content["text"].rstrip()):
@@ -190,6 +201,7 @@ def _engine(record_file: Path):
         def execute_managed_notebook(cls, nb_man, kernel_name, **_):
             def on_cell_start(cell, cell_index):
                 cls.cells_started = True
+                nb_man.pbar.set_postfix_str("")  # what the cell before it showed
 
             client = Client(nb_man, km=own_kernel(), kernel_name=kernel_name, startup_timeout=120, on_cell_start=on_cell_start)
             client.execute(env=kernel_environment(**{RECORD_VARIABLE: str(record_file)}), cleanup_kc=True)

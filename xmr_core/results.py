@@ -9,6 +9,7 @@ import pandas as pd
 from xmr_core import paths
 from xmr_core.errors import DamagedFile
 from xmr_core.runs import Run
+from xmr_core.stats import bootstrap_interval
 
 COLUMNS = (
     "run_id", "method", "form", "variant", "dataset", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
@@ -18,15 +19,21 @@ COLUMNS = (
 
 
 def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6]).
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6];
+    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation split).
 
     variants: a label per run for tables and plots ('α=16'); the method's name when None.
     """
     parts = []
     for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
         environment = run.record["environment"]
+        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": run.record["best_val"]}]
+        for kind in run.per_query["relevance"].unique():
+            _, low, high = rsum_interval(run.per_query, kind)
+            bounds += [{"relevance": kind, "direction": "both", "metric": m, "k": 0, "value": v / 100} for m, v in (("rsum_low", low), ("rsum_high", high))]
+        metrics = pd.concat([run.metrics, pd.DataFrame(bounds)], ignore_index=True)
         parts.append(
-            run.metrics.assign(
+            metrics.assign(
                 run_id=run.id,
                 method=run.config.method,
                 form=run.config.form,
@@ -45,6 +52,15 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
             )
         )
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
+
+
+def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
+    """(RSUM, low, high) in percent of one run, by resampling images."""
+    mine = per_query[per_query["relevance"] == relevance]
+    parts = [
+        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)
+    ]
+    return bootstrap_interval(parts, level)
 
 
 def append(table: pd.DataFrame, path: Path | str) -> int:

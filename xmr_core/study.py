@@ -9,8 +9,9 @@ import pandas as pd
 from xmr_core.errors import BadInput, unknown
 from xmr_core.presets import SEEDS
 from xmr_core.recipes import RECIPES
+from xmr_core.results import rsum_interval
 from xmr_core.runs import Run, RunConfig
-from xmr_core.stats import bootstrap_interval, seed_interval
+from xmr_core.stats import seed_interval
 
 # The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
 VARIANTS: dict[str, tuple[str, dict]] = {
@@ -71,15 +72,6 @@ def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
         row |= {"parameters": run.record["parameters"]}
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
-    """(RSUM, low, high) in percent of one run, by resampling images."""
-    mine = per_query[per_query["relevance"] == relevance]
-    parts = [
-        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)
-    ]
-    return bootstrap_interval(parts, level)
 
 
 def over_seeds(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:

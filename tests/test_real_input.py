@@ -1,0 +1,292 @@
+"""Flickr8k's official layout with its faults, pictures, word vectors, MobileNetV2, and the feature cache."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from golden import golden_dir
+from PIL import Image
+from safetensors.torch import save_file
+
+from xmr_core import paths
+from xmr_core.data.flickr8k import load_flickr8k, read_crowd
+from xmr_core.data.pictures import read_picture
+from xmr_core.data.vocabulary import Vocabulary, tokenise
+from xmr_core.encoders import feature_cache
+from xmr_core.encoders.cells import CellDescriptor
+from xmr_core.encoders.feature_cache import cached_features, reduced_features
+from xmr_core.encoders.glove import load_word_vectors
+from xmr_core.encoders.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
+from xmr_core.encoders.reduce import PrincipalComponents
+from xmr_core.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.prepare import DataConfig, prepare
+
+REAL = golden_dir().parent / "data"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def flickr(tmp_path):
+    """Eight pictures in the official layout, with every known fault once."""
+    folder, text = tmp_path / "data" / "Flicker8k_Dataset", tmp_path / "data" / "Flickr8k_text"
+    folder.mkdir(parents=True), text.mkdir()
+    rng = np.random.default_rng(0)
+    for n in range(8):
+        Image.fromarray(rng.integers(0, 255, (40, 60, 3), np.uint8)).save(folder / f"{n}.jpg")
+    lines = [f"{n}.jpg#{c}\tA dog number {n} runs in way {c} ." for n in range(8) for c in range(5)]
+    lines[3] = lines[3].replace("\t", " ")
+    lines += ["gone.jpg.1#0\tA caption of nothing .", "7.jpg#9\t ."]
+    (text / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
+    for split, names in (("train", range(4)), ("dev", (4,)), ("test", (5, 6))):
+        (text / f"Flickr_8k.{split}Images.txt").write_text("".join(f"{n}.jpg\n" for n in names))
+    (text / "ExpertAnnotations.txt").write_text("5.jpg\t6.jpg#0\t3\t3\t4\n5.jpg\t6.jpg#1\t1\t2\t3\nrubbish\n")
+    return tmp_path / "data"
+
+
+def test_flickr8k_is_read_with_its_faults_counted(flickr):
+    corpus = load_flickr8k(flickr)
+    assert len(corpus.captions) == 40 and corpus.images["split"].value_counts().to_dict() == {"train": 4, "test": 2, "val": 1, "": 1}
+    assert corpus.faults == {
+        "captions with a space for the tab": 1, "captions of a missing picture": 1, "captions without a word": 1,
+        "pictures in no split": 1, "rating lines that cannot be read": 1,
+    }  # fmt: skip
+    assert corpus.captions.loc["0.jpg#3", "text"] == "A dog number 0 runs in way 3 ."
+    assert corpus.read_pixels(np.array([2])).shape == (1, 224, 224, 3)
+    annotated, human = corpus.judges["annotated"]("test"), corpus.judges["human"]("test")
+    assert annotated.counts.tolist() == [1] * 10
+    extra = human.gallery_ids[human[list(human.query_ids).index("6.jpg#0")]]
+    assert set(extra) == {"5.jpg", "6.jpg"} and human.counts.sum() == 11
+
+
+def test_a_change_of_the_files_changes_the_fingerprint(flickr):
+    before = load_flickr8k(flickr).fingerprint
+    assert load_flickr8k(flickr).fingerprint == before
+    file = flickr / "Flickr8k_text" / "Flickr8k.token.txt"
+    file.write_text(file.read_text().replace("way 2", "way 7", 1))
+    assert load_flickr8k(flickr).fingerprint != before
+
+
+@pytest.mark.parametrize("missing", ["Flickr8k_text/Flickr8k.token.txt", "Flickr8k_text/Flickr_8k.devImages.txt", "Flicker8k_Dataset", "Flicker8k_Dataset/5.jpg"])
+def test_missing_files_are_named(flickr, missing):
+    target = flickr / missing
+    target.rename(flickr / "elsewhere")
+    with pytest.raises(BadInput, match=target.name):
+        load_flickr8k(flickr)
+    with pytest.raises(BadInput, match="does not exist"):
+        load_flickr8k(flickr / "nowhere")
+
+
+def test_crowd_lines_that_are_garbage_are_skipped_and_counted(tmp_path):
+    file = tmp_path / "crowd"
+    file.write_bytes(b"a.jpg\tb.jpg#1\t0.667\t2\t1\n" + bytes(range(128, 250)) + b"\n\xff\tx\n" + b"a.jpg\tb.jpg#2\t0\t0\t3\n")
+    table, bad = read_crowd(file)
+    assert table["yes"].tolist() == [2, 0] and bad == 2
+
+
+def test_pictures_of_any_kind_become_rgb(tmp_path):
+    for mode in ("L", "CMYK", "P", "RGBA"):
+        Image.new(mode, (30, 20)).save(tmp_path / f"{mode}.tiff")
+        assert read_picture(tmp_path / f"{mode}.tiff", 16).shape == (16, 16, 3)
+    turned = Image.new("RGB", (32, 32))
+    turned.paste((255, 0, 0), (0, 0, 32, 16))  # red on top …
+    exif = turned.getexif()
+    exif[0x0112] = 3  # … stored upside down
+    turned.save(tmp_path / "turned.png", exif=exif)
+    assert read_picture(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
+
+
+def test_a_truncated_picture_is_named(flickr):
+    file = flickr / "Flicker8k_Dataset" / "2.jpg"
+    file.write_bytes(file.read_bytes()[:300])
+    with pytest.raises(DamagedFile, match=r"2\.jpg cannot be read"):
+        load_flickr8k(flickr).read_pixels(np.array([2]))
+
+
+def test_words_and_numbers():
+    assert tokenise("A man's dog-walk, isn't IT? 2 dogs.") == ["a", "man's", "dog", "walk", "isn't", "it", "2", "dogs"]
+    v = Vocabulary.build(["a dog", "a cat runs"], min_count=1)
+    assert v.words == ("<pad>", "<start>", "<end>", "<unk>", "a", "cat", "dog", "runs")
+    tokens = v.encode(["a dog", "a zebra runs"])
+    assert tokens.ids.tolist() == [[1, 4, 6, 2, 0], [1, 4, 3, 7, 2]] and tokens.mask.sum(1).tolist() == [4, 5]
+    assert Vocabulary.from_json(v.to_json()) == v and Vocabulary.build(["a a b"], min_count=2).words[4:] == ("a",)
+    assert json.loads(v.to_json())["idx2word"]["6"] == "dog"
+
+
+def test_vocabulary_refuses_what_it_cannot_use():
+    with pytest.raises(BadInput, match="caption 1 is empty: ' . '"):
+        Vocabulary.build(["x"]).encode(["a dog", " . "])
+    with pytest.raises(BadInput, match="starts with <pad>"):
+        Vocabulary(("a", "b"))
+    with pytest.raises(DamagedFile, match="not a vocabulary file"):
+        Vocabulary.from_json("{}")
+
+
+def test_word_vectors(tmp_path):
+    file = tmp_path / "glove.txt"
+    file.write_text("dog 1 2\ncat 3 4\nwalk 5 6\n")
+    vectors, found = load_word_vectors(file, ("dog", "zebra", "cat", "wa-lk"), seed=0)
+    assert vectors[[0, 2, 3]].tolist() == [[1, 2], [3, 4], [5, 6]] and found.tolist() == [True, False, True, True]
+    assert (load_word_vectors(file, ("dog", "zebra"), seed=0)[0] == load_word_vectors(file, ("dog", "zebra"), seed=0)[0]).all()
+    for text, message in (("dog 1 2\ncat 3\n", "line 2 has 1 numbers"), ("dog 1 x\n", "line 1 holds something that is no number"), ("bird 1 2\n", "knows none")):
+        file.write_text(text)
+        with pytest.raises(BadInput, match=message):
+            load_word_vectors(file, ("dog", "cat"))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("weights") / "mobilenet_v2.safetensors"
+    save_file({k: v.half() for k, v in MobileNetV2().state_dict().items()}, file)
+    return file
+
+
+def test_mobilenet_pads_as_tensorflow_does():
+    """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
+    from xmr_core.encoders.mobilenet_v2 import _Convolution
+
+    torch.manual_seed(0)
+    layer, x = _Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
+    wanted = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.weight, layer.bias, stride=2)
+    torch.testing.assert_close(layer(x), wanted)
+    odd = torch.randn(1, 2, 7, 7)  # an odd side gets one on each side
+    torch.testing.assert_close(layer(odd), F.conv2d(F.pad(odd, (1, 1, 1, 1)), layer.weight, layer.bias, stride=2))
+
+
+def test_mobilenet_gives_a_grid(weights):
+    extractor = MobileNetV2Grid(weights)
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 224, 224, 3), np.uint8)
+    out = extractor(pixels)
+    assert out.shape == (2, 49, 1280) and out.dtype == np.float16 and (out >= 0).all() and (out <= 6).all()
+    pooled = torch.from_numpy(out.astype(np.float32)).mean(1)
+    logits = pooled @ extractor.net.classifier[1].weight.T + extractor.net.classifier[1].bias
+    np.testing.assert_allclose(logits.numpy(), extractor.classify(pixels), atol=5e-3)
+    with pytest.raises(BadInput, match="224×224"):
+        extractor(pixels[:, :100])
+
+
+def test_mobilenet_files_that_do_not_fit_are_named(weights, tmp_path):
+    tensors = MobileNetV2().state_dict()
+    for change, message in (
+        (lambda t: t.pop("classifier.1.bias"), "lacks tensor 'classifier.1.bias'"),
+        (lambda t: t.update(extra=torch.zeros(1)), "has the unknown tensor 'extra'"),
+        (lambda t: t.update({"classifier.1.bias": torch.zeros(10)}), "'classifier.1.bias' has shape"),
+    ):
+        changed = dict(tensors)
+        change(changed)
+        save_file(changed, tmp_path / "w.safetensors")
+        with pytest.raises(BadInput, match=message):
+            load_mobilenet_v2(tmp_path / "w.safetensors")
+    (tmp_path / "w.safetensors").write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(DamagedFile, match="not a whole safetensors file"):
+        load_mobilenet_v2(tmp_path / "w.safetensors")
+
+
+def test_the_whole_path_from_files_to_inputs(flickr, weights):
+    (flickr / "weights").mkdir()
+    (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
+    prepared = prepare(DataConfig("flickr8k", str(flickr), reduce=20))
+    assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
+    assert prepared.sides["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
+    with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
+        (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
+        prepare(DataConfig("flickr8k", str(flickr), reduce=10))
+    with pytest.raises(BadInput, match="needs data_root"):
+        prepare(DataConfig("flickr8k"))
+
+
+class Counting(CellDescriptor):
+    """The cell descriptor, counting how often it is asked; `spoil` makes what it returns unusable."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.spoil = 0, False
+
+    def __call__(self, pixels):
+        self.asked += 1
+        out = super().__call__(pixels)
+        if self.spoil:
+            out[-1, 0, 0] = np.nan
+        return out
+
+
+@pytest.fixture
+def corpus():
+    feature_cache._verified.clear()
+    from xmr_core.data.scenes import load_scenes
+
+    return load_scenes("tiny")
+
+
+def test_features_are_computed_once(corpus):
+    extractor = Counting()
+    first = np.array(cached_features(corpus, extractor, progress=iter))
+    assert extractor.asked == 1 and (cached_features(corpus, extractor) == first).all() and extractor.asked == 1
+    assert (first == CellDescriptor()(corpus.read_pixels(np.arange(128)))).all()
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "sidecar"])
+def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
+    first = np.array(cached_features(corpus, CellDescriptor(), progress=iter))
+    (file,) = paths.folder("cache").glob("features-*.npy")
+    if damage == "sidecar":
+        file.with_suffix(".json").write_text("{")
+    else:
+        raw = file.read_bytes()
+        file.write_bytes(raw[:-1000] if damage == "truncate" else raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:])
+    feature_cache._verified.clear()
+    with pytest.warns(UserWarning, match=f"{file.name} is damaged and is rebuilt"):
+        again = cached_features(corpus, CellDescriptor(), progress=iter)
+    assert (again == first).all()
+
+
+def test_unusable_features_name_the_picture_and_leave_nothing(corpus):
+    extractor = Counting()
+    extractor.spoil = True
+    with pytest.raises(BadInput, match="picture 'i127' are not finite"):
+        cached_features(corpus, extractor, progress=iter)
+    assert not [f for f in paths.folder("cache").iterdir() if f.suffix in (".npy", ".part", ".json")]
+
+
+def test_a_full_disk_while_writing_features(corpus, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", full)
+    with pytest.raises(CannotWrite, match="The disk is full"):
+        cached_features(corpus, CellDescriptor(), progress=iter)
+
+
+def test_principal_components_keep_distances(corpus):
+    features = np.array(cached_features(corpus, CellDescriptor(), progress=iter), np.float32)
+    every = PrincipalComponents(features, np.arange(64), features.shape[-1])
+    z = every(features[:2])
+    ratio = np.linalg.norm(z[0] - z[1]) / np.linalg.norm(features[0] - features[1])
+    other = np.linalg.norm(z[0, 3] - z[1, 9]) / np.linalg.norm(features[0, 3] - features[1, 9])
+    assert ratio == pytest.approx(other, rel=1e-3) and every.explained == pytest.approx(1)
+    few = PrincipalComponents(features, np.arange(64), 8)
+    assert 0.3 < few.explained < 1 and np.square(few(features[:64])).mean() == pytest.approx(1, rel=0.05)
+    reduced, identity = reduced_features(corpus, features, "id", 8)
+    assert np.allclose(reduced, PrincipalComponents(features, np.arange(64), 8)(features), atol=0.01) and identity == "id-pca8"
+    with pytest.raises(BadInput, match="reduced width must lie in"):
+        PrincipalComponents(features, np.arange(64), 500)
+
+
+@pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")
+def test_the_real_flickr8k_and_its_network_belong_together():
+    corpus = load_flickr8k(REAL / "flickr8k")
+    assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
+    assert corpus.faults["captions of a missing picture"] == 5 and corpus.faults["captions with a space for the tab"] == 3
+    table, bad = read_crowd(REAL / "flickr8k" / "Flickr8k_text" / "CrowdFlowerAnnotations.txt")
+    assert len(table) == 47_288 and bad > 0
+    extractor = MobileNetV2Grid(next((REAL / "weights").glob("*mobilenet*.safetensors")))
+    about_dogs = corpus.captions["text"].str.contains(r"\bdog\b").groupby(corpus.captions["image_id"]).mean().loc[corpus.images.index]
+    dogs, others = np.flatnonzero(about_dogs == 1)[:40], np.flatnonzero(about_dogs == 0)[:40]
+    is_dog = [np.isin(extractor.classify(corpus.read_pixels(rows)).argmax(1), np.arange(152, 270)).mean() for rows in (dogs, others)]
+    assert is_dog[0] > 0.6 and is_dog[1] < 0.15, "the network's classes must agree with the captions"
