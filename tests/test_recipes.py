@@ -13,7 +13,7 @@ from xmr_core.types import EmbeddingSet
 
 VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
-] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [("dive", {"objective": "triplet"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1})]  # fmt: skip
+] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1})]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

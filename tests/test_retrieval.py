@@ -1,5 +1,7 @@
 """Ranks, metrics, protocols: against hand-written examples, loops, an independent package, and the authors' evaluators."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -75,7 +77,7 @@ def test_laws(seed):
     turned = relevance.restrict(np.arange(len(relevance)), order)
     assert (relevant_ranks(scores[:, order], turned).ranks == ranks.ranks).all(), "the gallery's order must not matter, with ties"
     recalls = [metrics.recall_at_k(ranks, k) for k in range(1, 12)]
-    assert all((a <= b).all() for a, b in zip(recalls, recalls[1:], strict=False)) and (recalls[-1] == 1).all()
+    assert all((a <= b).all() for a, b in itertools.pairwise(recalls)) and (recalls[-1] == 1).all()
     perfect = relevance.dense(np.arange(7), np.arange(11)).astype(np.float32)
     best = relevant_ranks(perfect, relevance)
     for metric in (metrics.r_precision, metrics.map_at_r, lambda r: metrics.recall_at_k(r, 1)):

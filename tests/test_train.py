@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tiny import tiny_config
 from torch import nn
 from torch.testing import assert_close
-from tiny import tiny_config
 
 from xmr_core.data.batches import Batches
 from xmr_core.errors import BadInput, CannotWrite, TrainingFailed

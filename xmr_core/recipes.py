@@ -168,8 +168,7 @@ def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Meth
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     check_options(method, options)
-    defaults = PUBLISHED[method] if form == "published" else {}
-    return RECIPES[method](inputs, form, **{**defaults, **options})
+    return RECIPES[method](inputs, form, **options_in_full(method, form, options))
 
 
 def options_of(method: str, preset_or_form: str = "matched") -> tuple[str, ...]:
@@ -178,6 +177,12 @@ def options_of(method: str, preset_or_form: str = "matched") -> tuple[str, ...]:
         raise unknown("method", method, RECIPES)
     names = [name for name in inspect.signature(RECIPES[method]).parameters if name not in ("inputs", "form")]
     return tuple(n for n in names if not (preset_or_form == "published" and n in ("objective", "warmup_epochs")))
+
+
+def options_in_full(method: str, form: str, options: dict) -> dict:
+    """The options with every default filled in, so that a default said aloud and one left unsaid are the same run."""
+    defaults = {n: p.default for n, p in inspect.signature(RECIPES[method]).parameters.items() if n in options_of(method)}
+    return {**defaults, **(PUBLISHED[method] if form == "published" else {}), **options}
 
 
 def check_options(method: str, options: dict) -> None:

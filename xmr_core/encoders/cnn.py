@@ -1,5 +1,7 @@
 """A small trainable CNN: pixels to a grid of cells, for those who want the image side learned end to end."""
 
+import itertools
+
 import torch
 from torch import nn
 
@@ -19,7 +21,7 @@ class SmallCNN(nn.Module):
         super().__init__()
         widths = [3, channels, 2 * channels, 4 * channels]
         blocks = []
-        for c_in, c_out in zip(widths, widths[1:], strict=False):
+        for c_in, c_out in itertools.pairwise(widths):
             blocks += [nn.Conv2d(c_in, c_out, 3, stride=2, padding=1), nn.GroupNorm(8, c_out), nn.GELU()]
         self.convolutions = nn.Sequential(*blocks)
         self.cells = GridEncoder(widths[-1], d, cells=(side // 8) ** 2, dropout=dropout)

@@ -10,6 +10,7 @@ from xmr_core import paths
 from xmr_core.errors import unknown
 from xmr_core.numerics import numerics_version
 from xmr_core.prepare import DataConfig
+from xmr_core.recipes import options_in_full
 from xmr_core.train import TrainConfig
 
 
@@ -53,7 +54,7 @@ class RunConfig:
         return {
             "method": self.method,
             "form": self.form,
-            "options": dict(self.options),
+            "options": options_in_full(self.method, self.form, dict(self.options)),
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives, self.cell_drop, self.word_drop],
             "train": asdict(self.train),
             "word_dim": self.data.word_dim,

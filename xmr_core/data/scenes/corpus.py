@@ -29,7 +29,7 @@ DEFAULT_AMBIGUITY = 0.05
 _CHUNK = 250  # pictures rendered together; part of what a seed means, so do not tune it
 
 
-def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY, warn: Callable = None) -> Corpus:
+def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY, warn: Callable | None = None) -> Corpus:
     """The embedded corpus.
 
     Args: size: one of SIZES. seed: of the world (not of training); equal seeds give equal corpora. ambiguity: 0 (captions

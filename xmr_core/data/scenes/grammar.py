@@ -10,7 +10,15 @@ import numpy as np
 from jaxtyping import Int
 
 from xmr_core.data.scenes.world import (
-    BACKGROUNDS, COLOUR_WORDS, LATTICE, MEANINGS, PLACE_WORDS, RELATIONS, SHAPE_WORDS, SIZE_WORDS, Scenes,
+    BACKGROUNDS,
+    COLOUR_WORDS,
+    LATTICE,
+    MEANINGS,
+    PLACE_WORDS,
+    RELATIONS,
+    SHAPE_WORDS,
+    SIZE_WORDS,
+    Scenes,
 )  # fmt: skip
 
 ONE, TWO, RELATION, COUNT, BACKGROUND = range(5)
