@@ -22,7 +22,7 @@ study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure an
 	$(PY) -m xmr_core run "$(NOTEBOOK)"
 
 test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs
-	$(PY) -m pytest --nbval -q tests notebooks
+	$(PY) -m pytest --nbval tests notebooks
 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb

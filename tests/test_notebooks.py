@@ -2,7 +2,11 @@
 
 import ast
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -13,7 +17,8 @@ from synthetic import FIGURE, TABLE, build
 from xmr_core.errors import BadInput
 from xmr_core.notebook import checked_value, declared_parameters
 
-FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 EXPECTED = {"train", "ablation_alpha"}  # the README and `make study` name these
 MAX_CELLS, MAX_LINES, MAX_BYTES = 15, 15, 1_000_000
@@ -45,6 +50,8 @@ def problems(path: Path) -> list[str]:
         out.append("the second code cell does not call check_parameters")
     if not cells or "finish" not in _calls(cells[-1]):
         out.append("the last code cell does not call finish")
+    elif f'output_folder("{path.stem}", p)' not in cells[-1].source:
+        out.append("its output folder is not named after it")
     if len(cells) > MAX_CELLS:
         out.append(f"{len(cells)} code cells")
     out += [f"code cell {i + 1} has {n} lines" for i, c in enumerate(cells) if (n := len(c.source.splitlines())) > MAX_LINES]
@@ -80,7 +87,7 @@ def test_hygiene(path):
 
 @pytest.fixture
 def good(tmp_path) -> Path:
-    path = build(tmp_path / "good.ipynb", TABLE, FIGURE)
+    path = build(tmp_path / "small.ipynb", TABLE, FIGURE)
     notebook = nbformat.read(path, 4)
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
         cell.execution_count = number
@@ -107,6 +114,7 @@ BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
     "papermill's output": lambda cells: _tag(cells[2], "injected-parameters"),
     "does not call check_parameters": lambda cells: cells[2].update(source="# check_parameters(globals())"),
     "does not call finish": lambda cells: cells[5].update(source="finish"),
+    "not named after it": lambda cells: cells[5].update(source=cells[5].source.replace('"small"', '"smal"')),
     "no figure": lambda cells: cells[4].outputs.clear(),
     "no table before": lambda cells: cells[3].outputs.clear(),
     "path of one machine": lambda cells: cells[2].update(source=cells[2].source + "\nx = '/home/me/data'"),
@@ -127,3 +135,41 @@ def test_each_problem_is_seen(good, message):
     BREAKS[message](notebook.cells)
     nbformat.write(notebook, good)
     assert any(message in problem for problem in problems(good)), problems(good)
+
+
+NOISY = """import sys
+import warnings
+
+from tqdm.auto import tqdm
+
+warnings.warn("to stderr")
+for _ in tqdm(range(3), desc="steps"):
+    pass
+print(f"took {id(p) % 97 + 0.5} s at {hex(id(p))}")
+pd.DataFrame({"x": [1]}).style"""
+
+
+def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
+    """The whole recipe, in a copy of the layout, called from another folder."""
+
+    def python(*words, cwd=tmp_path):
+        environment = os.environ | {"XMR_HOME": str(tmp_path / "home"), "MPLBACKEND": "Agg"}
+        return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment)
+
+    for name in ("pyproject.toml", "conftest.py", "tests/nbval_sanitize.cfg", "notebooks/conftest.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    path = build(tmp_path / "notebooks" / "small.ipynb", TABLE, NOISY, FIGURE)
+    bad = build(tmp_path / "bad.ipynb", "1 / 0")
+    before = bad.read_bytes()
+    refreshed = python(ROOT / "scripts" / "refresh_notebooks.py", bad, path)
+    assert refreshed.returncode == 1 and "division by zero" in refreshed.stderr and f"{path} " in refreshed.stdout
+    assert bad.read_bytes() == before
+    (left,) = problems(path)  # the warning names ipykernel's temporary file, which a committed notebook must not
+    assert "ipykernel_" in left
+
+    checked = python("-m", "pytest", "--nbval", "notebooks")
+    assert checked.returncode == 0 and "6 passed" in checked.stdout, checked.stdout
+    path.write_text(path.read_text().replace("16.0", "17.0").replace("alpha: float = 17.0", "alpha: float = 16.0"))
+    altered = python("-m", "pytest", "--nbval", "small.ipynb", cwd=path.parent)
+    assert altered.returncode == 1 and "1 failed" in altered.stdout, altered.stdout
