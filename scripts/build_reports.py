@@ -70,8 +70,8 @@ def alphas(rows: pd.DataFrame, title: str, name: str) -> str:
     mine = table[table["label"] == "α=16"]
     lines = []
     for label in [v for v in table["label"].unique() if v != "α=16"]:
-        verdict, difference, low, high = study.verdict(mine, table[table["label"] == label], "rsum annotated")
-        lines.append(f"- α = 16 above {label.replace('=', ' = ')}: **{verdict}** ({difference:+.1f} RSUM [{low:.1f}, {high:.1f}], annotated)")
+        verdict = study.verdict(mine, table[table["label"] == label], "rsum annotated")
+        lines.append(f"- α = 16 above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}")
     seconds = table.groupby("label", sort=False)["train seconds"].mean()
     shown = with_intervals(table, columns).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
     full = ""
@@ -94,8 +94,8 @@ def variants(rows: pd.DataFrame, title: str, name: str) -> str:
     ours, lines = table[table["label"] == "smooth-Chamfer, slots"], []
     for label in [v for v in table["label"].unique() if v != "smooth-Chamfer, slots"]:
         for column in rsums:
-            verdict, difference, low, high = study.verdict(ours, table[table["label"] == label], column)
-            lines.append(f"- smooth-Chamfer, slots above {label}, {column}: **{verdict}** ({difference:+.1f} [{low:.1f}, {high:.1f}])")
+            verdict = study.verdict(ours, table[table["label"] == label], column)
+            lines.append(f"- smooth-Chamfer, slots above {label}: {study.verdict_text(verdict, column.replace('rsum', 'RSUM'))}")
     seconds = table.groupby("label", sort=False)["train seconds"].mean()
     shown = with_intervals(table, [*rsums, *extra]).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
     paper = markdown(published.dive_similarity()[["variant", "rsum", "log variance"]], 2)

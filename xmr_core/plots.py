@@ -25,18 +25,21 @@ def ablation(ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, l
     """Ours and the paper's curve over one swept setting, each on an axis of its own: they are other data, only shapes compare.
 
     ours: columns x, seed, rsum (percent points, 0–600). published: columns x, rsum, from `source`.
-    Points are seeds, the line their mean, the band its 95 % interval (only with two seeds or more).
+    Points are seeds, the line their mean, the band its 95 % interval (columns low and high; over pictures with one seed).
     """
     fig, axes = _start(8.6, 3.6, columns=2)
     mean = ours.groupby(x)["rsum"].mean()
-    axes[0].scatter(ours[x], ours["rsum"], s=22, color=_COLOURS[0], alpha=0.6, label="one seed", zorder=3)
-    axes[0].plot(mean.index, mean, color=_COLOURS[0], marker="o", label="mean")
+    if ours.groupby(x).size().max() > 1:
+        axes[0].scatter(ours[x], ours["rsum"], s=18, color=_COLOURS[0], alpha=0.5, label="one seed", zorder=3)
+        axes[0].plot(mean.index, mean, color=_COLOURS[0], marker="o", label="mean over seeds")
+    else:
+        axes[0].plot(mean.index, mean, color=_COLOURS[0], marker="o", label="one seed")
     if "low" in ours:
         band = ours.groupby(x)[["low", "high"]].first().dropna()
         axes[0].fill_between(band.index, band["low"], band["high"], color=_COLOURS[0], alpha=0.18, label="95 % interval", lw=0)
     axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (sum of six recalls, %)")
     axes[1].plot(published[x], published["rsum"], color=_COLOURS[1], marker="s", ls="--", label="published")
-    axes[1].set(title=f"published: {published['source'].iloc[0]}", xlabel=symbol, ylabel="RSUM (%)")
+    axes[1].set(title=published["source"].iloc[0], xlabel=symbol, ylabel="RSUM (%)")
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
@@ -55,7 +58,7 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
         ax.errorbar(
             table[metric], y, xerr=[table[metric] - low, high - table[metric]], fmt="o", color=_COLOURS[0], capsize=3, lw=1.5
         )
-        ax.set(xlabel=metric, yticks=y, yticklabels=table["variant"])
+        ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
         ax.margins(y=0.15)
     return fig
 
@@ -81,7 +84,7 @@ def gallery(corpus: Corpus, side: Side, n: int = 12, columns: int = 4, captions:
     for ax, picture, row in zip(axes.flat, corpus.read_pixels(rows), rows, strict=False):
         texts = corpus.captions["text"][corpus.captions["image_id"] == corpus.images.index[row]].tolist()[:captions]
         ax.imshow(picture, interpolation="nearest")
-        ax.set_title("\n".join(_wrapped(t) for t in texts), fontsize=7, y=-0.02, va="top")
+        ax.set_title("\n".join(_wrapped(t) for t in texts), fontsize=7, y=-0.05, va="top")
     for ax in axes.flat:
         ax.axis("off")
     return fig

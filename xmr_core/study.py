@@ -101,3 +101,10 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
     if len(both) < 3 or low <= 0 <= high:
         return "undecided", mean, low, high
     return ("held" if low > 0 else "contradicted"), mean, low, high
+
+
+def verdict_text(result: tuple[str, float, float, float], unit: str = "RSUM") -> str:
+    """A verdict in words: '+12.0 RSUM [3.1, 20.9] held', or without an interval when there was one seed only."""
+    word, mean, low, high = result
+    interval = f"[{low:.1f}, {high:.1f}]" if low == low else "(one seed: no interval)"
+    return f"{mean:+.1f} {unit} {interval} {word}"
