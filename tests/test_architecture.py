@@ -12,7 +12,7 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"__init__", "errors", "numerics"},
     {"paths", "types", "relevance", "masked", "provenance"},
     {"data", "encoders", "heads", "similarities", "losses", "metrics", "stats", "protocols"},
-    {"method", "retrieval"},
+    {"method", "recipe_parts", "retrieval"},
     {"recipes", "evaluate"},
     {"prepare", "train"},
     {"analysis"},

@@ -44,7 +44,9 @@ def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     loss.backward()
     assert torch.isfinite(scores).all()
     silent = [n for n, p in method.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
-    assert not silent, f"no gradient reaches {silent}"
+    # legacy PVSE reads the backward state at the last token, where it has seen one word and no state before it (METHODS §3)
+    expected = ["caption_encoder.rnn.weight_hh_l0_reverse"] if name == "pvse" else []
+    assert silent == expected, f"no gradient reaches {silent}"
 
 
 @pytest.mark.parametrize("name", RECIPES)

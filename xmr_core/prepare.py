@@ -18,7 +18,7 @@ from xmr_core.encoders.feature_cache import cached_features, reduced_features
 from xmr_core.encoders.glove import load_word_vectors
 from xmr_core.encoders.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.errors import BadInput, unknown
-from xmr_core.recipes import Inputs
+from xmr_core.recipe_parts import Inputs
 from xmr_core.types import Corpus
 
 DATASETS = ("scenes", "flickr8k")
