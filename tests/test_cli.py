@@ -140,7 +140,7 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     [
         (["raise ValueError('first\\nsecond')"], "cell In [3]: ValueError: first\n"),
         (["from xmr_core.errors import BadInput\n\nraise BadInput('alpha must be positive')"], "cell In [3]: BadInput: alpha must be positive\n"),
-        (["import os\n\nos.kill(os.getpid(), 9)"], "Kernel died"),
+        (["import os\n\nprint('x', file=open('runs', 'a'))\nos.kill(os.getpid(), 9)"], "Kernel died"),
     ],
 )
 def test_a_failing_notebook_fails(tmp_path, capsys, cells, message):
@@ -152,6 +152,8 @@ def test_a_failing_notebook_fails(tmp_path, capsys, cells, message):
     executed = nbformat.read(tmp_path / "out" / "executed.ipynb", 4)
     assert "not reached" not in str([c.get("outputs") for c in executed.cells])
     errors = [o for c in executed.cells for o in c.get("outputs", []) if o.output_type == "error"]
+    if message == "Kernel died":
+        assert (tmp_path / "runs").read_text() == "x\n", "work that was begun must not be done twice"
     if "BadInput" in message:
         assert errors[0].traceback == ["\x1b[31mBadInput\x1b[0m: alpha must be positive"]
 

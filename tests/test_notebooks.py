@@ -137,12 +137,12 @@ def test_each_problem_is_seen(good, message):
     assert any(message in problem for problem in problems(good)), problems(good)
 
 
-NOISY = """import sys
+NOISY = """import time
 import warnings
 
 from tqdm.auto import tqdm
 
-warnings.warn("to stderr")
+warnings.warn(f"never the same: {time.time_ns()}")
 for _ in tqdm(range(3), desc="steps"):
     pass
 print(f"took {id(p) % 97 + 0.5} s at {hex(id(p))}")
