@@ -212,6 +212,12 @@ def test_protocols_state_their_counts_and_refuse_to_guess():
         get_protocol("coco-1K")
 
 
+def test_infinite_scores_are_ranked_not_refused():
+    scores = np.where(SCORES == SCORES.max(), np.inf, np.where(SCORES == SCORES.min(), -np.inf, SCORES))
+    plain, infinite = (evaluate_scores(s, {"annotated": OWN}).per_query for s in (SCORES, scores))
+    assert plain.equals(infinite)
+
+
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -221,6 +227,7 @@ def test_protocols_state_their_counts_and_refuse_to_guess():
         (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "exactly one image for each caption"),
         (lambda: ensemble([SCORES, SCORES[:2]]), "one shape"),
         (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")), *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2), "score of image 0 and caption 0 is not a number"),
+        (lambda: evaluate_scores(np.where(SCORES == SCORES[1, 3], np.nan, SCORES), {"annotated": OWN}), "score of query 1 and item 3 is not a number"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):

@@ -80,6 +80,11 @@ def test_holm():
         (lambda: bootstrap_interval([]), "every part needs values"),
         (lambda: bootstrap_interval([(np.ones(2), np.arange(2))], level=1.0), "level must lie strictly"),
         (lambda: paired_permutation(np.ones(2), np.ones(3), np.arange(2)), "one length"),
+        (lambda: paired_permutation(np.ones(0), np.ones(0), np.arange(0)), "at least one query"),
+        (lambda: bootstrap_interval([(np.array([1.0, np.nan]), np.arange(2))]), "not a number"),
+        (lambda: seed_interval([]), "at least one seed"),
+        (lambda: seed_interval([1.0, 2.0], level=95), "level must lie strictly"),
+        (lambda: holm([0.5, 1.5]), "p values must lie"),
     ],
 )
 def test_bad_input(call, message):

@@ -46,9 +46,8 @@ def score_matrix(
     out = np.empty((len(images), len(captions)), np.float32)
     for rows, columns, scores in score_blocks(similarity, images, captions, max_elements):
         out[rows, columns] = scores.float().cpu().numpy()
-    if np.isnan(out).any():
-        image, caption = np.argwhere(np.isnan(out))[0]
-        raise BadInput(f"the score of image {image} and caption {caption} is not a number; look for NaN in features or weights.")
+    if (at := _first_nan(out)) is not None:
+        raise BadInput(f"the score of image {at[0]} and caption {at[1]} is not a number; look for NaN in features or weights.")
     return out
 
 
@@ -57,10 +56,14 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
 
     rank of the nth best relevant item = n + #{irrelevant items scoring at least as high}: ties never help.
     Queries without a relevant item must have been dropped before. Cost: one pass over each row, no sorting of it.
-    Raises: BadInput for a matrix of another shape or a query without a relevant item.
+    Raises: BadInput for a matrix of another shape, a score that is not a number (it would compare as lower than
+    everything and rank as 0), or a query without a relevant item.
     """
     if scores.shape != (len(relevance.query_ids), len(relevance.gallery_ids)):
         raise BadInput(f"scores {scores.shape} do not fit {len(relevance.query_ids)} queries × {len(relevance.gallery_ids)} items.")
+    if (at := _first_nan(scores)) is not None:
+        query, item = relevance.query_ids[at[0]], relevance.gallery_ids[at[1]]
+        raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made the scores.")
     if (empty := np.flatnonzero(relevance.counts == 0)).size:
         raise BadInput(f"query {relevance.query_ids[empty[0]]} (and {empty.size - 1} more) has no relevant item; drop such queries.")
     ranks = np.empty(len(relevance.indices), np.int64)
@@ -82,6 +85,16 @@ def _count_at_least(row: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     passed = np.searchsorted(thresholds, row, side="right")  # how many thresholds each entry reaches
     reached = np.bincount(passed, minlength=len(thresholds) + 1)
     return reached[::-1].cumsum()[::-1][1:]
+
+
+def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:
+    """Row and column of the first score that is not a number. A row's sum finds it without a mask as large as the matrix."""
+    with np.errstate(invalid="ignore"):
+        suspect = np.isnan(scores.sum(1, dtype=np.float64))
+    for row in np.flatnonzero(suspect):  # ∞ − ∞ sums to NaN too: look at the row itself
+        if (columns := np.flatnonzero(np.isnan(scores[row]))).size:
+            return int(row), int(columns[0])
+    return None
 
 
 def _set_size(r: Representation) -> int:

@@ -20,12 +20,13 @@ def bootstrap_interval(
     parts see the same resampled images, as they must. An image drawn twice counts all its queries twice.
 
     Args: parts: (value per query, image of each query); images are any integers, shared between parts. level: in (0, 1).
-    Raises: BadInput for a level outside (0, 1), no query, or values and images of different length.
+    Raises: BadInput for a level outside (0, 1), no query, values and images of different length, or a value that is NaN.
     """
-    if not 0 < level < 1:
-        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")
-    if any(len(v) != len(c) or not len(v) for v, c in parts) or not parts:
+    _check_level(level)
+    if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
         raise BadInput("every part needs values, and one image for each value.")
+    if any(np.isnan(v).any() for v, _ in parts):
+        raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
     images = np.unique(np.concatenate([c for _, c in parts]))
     weights = np.random.default_rng(seed).multinomial(len(images), np.full(len(images), 1 / len(images)), size=resamples)
     drawn = np.zeros(resamples)
@@ -39,12 +40,23 @@ def bootstrap_interval(
 
 
 def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """(mean, low, high) over seeds: mean ± t·sd/√n (Student). One seed says nothing about seeds: low and high are NaN."""
+    """(mean, low, high) over seeds: mean ± t·sd/√n (Student). One seed says nothing about seeds: low and high are NaN.
+
+    Raises: BadInput for no value or a level outside (0, 1).
+    """
+    _check_level(level)
     x = np.asarray(values, float)
+    if not len(x):
+        raise BadInput("an interval over seeds needs the value of at least one seed.")
     if len(x) < 2:
         return float(x.mean()), float("nan"), float("nan")
     half = scipy_stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")
 
 
 def paired_permutation(
@@ -52,10 +64,10 @@ def paired_permutation(
 ) -> tuple[float, float]:
     """(mean of a − b, two-sided p) by flipping the sign of whole images: p = (hits + 1)/(resamples + 1), never 0.
 
-    a, b: one value per query, the same queries in the same order. Raises: BadInput for different lengths.
+    a, b: one value per query, the same queries in the same order. Raises: BadInput for different lengths or no query.
     """
-    if not len(a) == len(b) == len(images):
-        raise BadInput(f"a, b and images must have one length, got {len(a)}, {len(b)}, {len(images)}.")
+    if not len(a) == len(b) == len(images) or not len(a):
+        raise BadInput(f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)}, {len(images)}.")
     difference = np.asarray(a, float) - np.asarray(b, float)
     _, at = np.unique(images, return_inverse=True)
     totals = np.bincount(at, weights=difference)
@@ -66,8 +78,10 @@ def paired_permutation(
 
 
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
-    """Holm's step-down correction of several p values, in their order, each at most 1."""
+    """Holm's step-down correction of several p values, in their order, each at most 1. Raises: BadInput for p outside [0, 1]."""
     p = np.asarray(p_values, float)
+    if not ((0 <= p) & (p <= 1)).all():
+        raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
     order = np.argsort(p)
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
     out = np.empty_like(p)
