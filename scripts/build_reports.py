@@ -113,7 +113,9 @@ def main() -> None:
     figure = plots.gallery(mine.corpus, mine.sides["test"])
     figure.savefig(REPORTS / "figures" / "scenes.png", dpi=80)
     plt.close(figure)
-    origin = rows.drop_duplicates("run_id").groupby(["dataset", "git_commit", "numerics", "torch", "device"]).size().reset_index(name="runs")
+    origin = (
+        rows.drop_duplicates("run_id").groupby(["dataset", "git_commit", "numerics", "torch", "device"]).size().reset_index(name="runs")
+    )
     text = (
         "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv); never edited by hand. RSUM is the sum of R@1, R@5 and "
         "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "

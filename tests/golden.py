@@ -34,7 +34,7 @@ class Case:
         return key in self._arrays
 
     def weights(self, prefix: str = "w.") -> dict[str, torch.Tensor]:
-        return {k[len(prefix):]: self[k] for k in self._arrays.files if k.startswith(prefix)}
+        return {k[len(prefix) :]: self[k] for k in self._arrays.files if k.startswith(prefix)}
 
 
 def cases(folder: str, start: str = "") -> list[str]:

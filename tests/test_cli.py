@@ -139,7 +139,10 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     ("cells", "message"),
     [
         (["raise ValueError('first\\nsecond')"], "cell In [3]: ValueError: first\n"),
-        (["from xmr_core.errors import BadInput\n\nraise BadInput('alpha must be positive')"], "cell In [3]: BadInput: alpha must be positive\n"),
+        (
+            ["from xmr_core.errors import BadInput\n\nraise BadInput('alpha must be positive')"],
+            "cell In [3]: BadInput: alpha must be positive\n",
+        ),
         (["import os\n\nprint('x', file=open('runs', 'a'))\nos.kill(os.getpid(), 9)"], "Kernel died"),
     ],
 )

@@ -240,7 +240,10 @@ def test_a_batch_without_a_pair_is_refused(loss):
 @pytest.mark.parametrize(
     "options",
     [
-        {"margin": -0.1}, {"margin": math.nan}, {"mining": "easiest"}, {"reduction": "none"},
+        {"margin": -0.1},
+        {"margin": math.nan},
+        {"mining": "easiest"},
+        {"reduction": "none"},
         {"mining": "semi-hard", "reduction": "batch_mean"},
     ],
 )

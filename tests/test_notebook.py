@@ -58,7 +58,11 @@ def test_a_parameters_cell_that_cannot_be_checked_is_refused(source, message):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("not json", "is not a notebook"), ("{}", "is not a notebook"), ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "0 cells tagged")],
+    [
+        ("not json", "is not a notebook"),
+        ("{}", "is not a notebook"),
+        ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "0 cells tagged"),
+    ],
 )
 def test_a_file_that_is_no_notebook_is_refused(tmp_path, content, message):
     (tmp_path / "n.ipynb").write_text(content)

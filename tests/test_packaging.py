@@ -131,7 +131,9 @@ class TestMake:
         script = ROOT / ".ci" / "run"
         assert os.access(script, os.X_OK) and "make test" in script.read_text()
 
-    @pytest.mark.parametrize(("python", "message"), [("./old", "Python 3.11 or newer is needed, but ./old is Python 3.9.1"), ("absent", "absent not found")])
+    @pytest.mark.parametrize(
+        ("python", "message"), [("./old", "Python 3.11 or newer is needed, but ./old is Python 3.9.1"), ("absent", "absent not found")]
+    )
     def test_an_unfit_python_is_refused_in_one_line(self, tmp_path, python, message):
         place = tmp_path / "a folder with spaces"
         place.mkdir()

@@ -72,7 +72,9 @@ def test_a_change_of_the_files_changes_the_fingerprint(flickr):
     assert load_flickr8k(flickr).fingerprint != before
 
 
-@pytest.mark.parametrize("missing", ["Flickr8k_text/Flickr8k.token.txt", "Flickr8k_text/Flickr_8k.devImages.txt", "Flicker8k_Dataset", "Flicker8k_Dataset/5.jpg"])
+@pytest.mark.parametrize(
+    "missing", ["Flickr8k_text/Flickr8k.token.txt", "Flickr8k_text/Flickr_8k.devImages.txt", "Flicker8k_Dataset", "Flicker8k_Dataset/5.jpg"]
+)
 def test_missing_files_are_named(flickr, missing):
     target = flickr / missing
     target.rename(flickr / "elsewhere")
@@ -133,7 +135,11 @@ def test_word_vectors(tmp_path):
     vectors, found = load_word_vectors(file, ("dog", "zebra", "cat", "wa-lk"), seed=0)
     assert vectors[[0, 2, 3]].tolist() == [[1, 2], [3, 4], [5, 6]] and found.tolist() == [True, False, True, True]
     assert (load_word_vectors(file, ("dog", "zebra"), seed=0)[0] == load_word_vectors(file, ("dog", "zebra"), seed=0)[0]).all()
-    for text, message in (("dog 1 2\ncat 3\n", "line 2 has 1 numbers"), ("dog 1 x\n", "line 1 holds something that is no number"), ("bird 1 2\n", "knows none")):
+    for text, message in (
+        ("dog 1 2\ncat 3\n", "line 2 has 1 numbers"),
+        ("dog 1 x\n", "line 1 holds something that is no number"),
+        ("bird 1 2\n", "knows none"),
+    ):
         file.write_text(text)
         with pytest.raises(BadInput, match=message):
             load_word_vectors(file, ("dog", "cat"))

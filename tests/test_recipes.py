@@ -27,7 +27,9 @@ def prepared(tmp_path_factory):
 def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
-    history = train(method, Batches(prepared.sides["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2))
+    history = train(
+        method, Batches(prepared.sides["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
+    )
     losses = [e["loss"] for e in history.epochs]
     assert losses[-1] < losses[0]
     for name_, parameter in method.named_parameters():

@@ -91,6 +91,10 @@ def test_sweeps_and_variants():
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
-    for call in (lambda: study.sweep(base, "alpha", [], [0]), lambda: study.of_variants(base, ["MILL"], [0]), lambda: study.seeds("quick", 0, -1)):
+    for call in (
+        lambda: study.sweep(base, "alpha", [], [0]),
+        lambda: study.of_variants(base, ["MILL"], [0]),
+        lambda: study.seeds("quick", 0, -1),
+    ):
         with pytest.raises(BadInput):
             call()

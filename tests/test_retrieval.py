@@ -94,7 +94,9 @@ def test_transposed_scores_swap_the_directions():
     a, b = (evaluate_scores(s, {"annotated": own}).per_query for s in (scores, np.ascontiguousarray(scores.T)))
     swap = {"i2t": "t2i", "t2i": "i2t"}
     for direction in swap:
-        assert (a[a["direction"] == direction]["first_rank"].to_numpy() == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()).all()
+        assert (
+            a[a["direction"] == direction]["first_rank"].to_numpy() == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()
+        ).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -104,7 +106,11 @@ def test_an_independent_package_agrees(seed):
     ranks = relevant_ranks(scores, relevance)
     run = [ir_measures.ScoredDoc(str(q), str(d), float(scores[q, d])) for q in range(7) for d in range(11)]
     truth = [ir_measures.Qrel(str(q), str(d), 1) for q in range(7) for d in relevance[q]]
-    for measure, ours in ((ir_measures.Success @ 1, metrics.recall_at_k(ranks, 1)), (ir_measures.Success @ 5, metrics.recall_at_k(ranks, 5)), (ir_measures.Rprec, metrics.r_precision(ranks))):
+    for measure, ours in (
+        (ir_measures.Success @ 1, metrics.recall_at_k(ranks, 1)),
+        (ir_measures.Success @ 5, metrics.recall_at_k(ranks, 5)),
+        (ir_measures.Rprec, metrics.r_precision(ranks)),
+    ):
         theirs = {m.query_id: m.value for m in ir_measures.iter_calc([measure], truth, run)}
         assert np.allclose([theirs[str(q)] for q in range(7)], ours)
 
@@ -120,7 +126,9 @@ def test_golden_recalls(name):
     evaluation = evaluate_scores(scores, {"annotated": five_each(len(scores))})
     summary = evaluation.summary().set_index(["direction", "metric", "k"])["value"]
     for direction in ("i2t", "t2i"):
-        ours = [100 * summary[direction, "recall", k] for k in (1, 5, 10)] + [summary[direction, m, 0] for m in ("median_rank", "mean_rank")]
+        ours = [100 * summary[direction, "recall", k] for k in (1, 5, 10)] + [
+            summary[direction, m, 0] for m in ("median_rank", "mean_rank")
+        ]
         assert np.allclose(ours, case[f"out.{direction}"].numpy(), rtol=1e-5)
         mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
         assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
@@ -158,7 +166,9 @@ def test_golden_ensemble():
 @pytest.mark.parametrize("name", cases("evaluation", "set_eval"))
 def test_golden_set_retrieval(name):
     case = Case(name)
-    images, captions = (EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool)) for s in ("img", "txt"))
+    images, captions = (
+        EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool)) for s in ("img", "txt")
+    )
     evaluation = evaluate(lambda a, b: smooth_chamfer(a, b, case.cfg["alpha"]), images, captions, {"annotated": five_each(len(images))})
     for direction in ("i2t", "t2i"):
         mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
@@ -213,7 +223,7 @@ def test_protocols_state_their_counts_and_refuse_to_guess():
 
 
 def test_infinite_scores_are_ranked_not_refused():
-    scores = np.where(SCORES == SCORES.max(), np.inf, np.where(SCORES == SCORES.min(), -np.inf, SCORES))
+    scores = np.where(SCORES.max() == SCORES, np.inf, np.where(SCORES.min() == SCORES, -np.inf, SCORES))
     plain, infinite = (evaluate_scores(s, {"annotated": OWN}).per_query for s in (SCORES, scores))
     assert plain.equals(infinite)
 
@@ -227,7 +237,7 @@ def test_infinite_scores_are_ranked_not_refused():
         (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "exactly one image for each caption"),
         (lambda: ensemble([SCORES, SCORES[:2]]), "one shape"),
         (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")), *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2), "score of image 0 and caption 0 is not a number"),
-        (lambda: evaluate_scores(np.where(SCORES == SCORES[1, 3], np.nan, SCORES), {"annotated": OWN}), "score of query 1 and item 3 is not a number"),
+        (lambda: evaluate_scores(np.where(SCORES[1, 3] == SCORES, np.nan, SCORES), {"annotated": OWN}), "score of query 1 and item 3 is not a number"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):

@@ -15,7 +15,7 @@ from tiny import tiny_config
 from xmr_core import paths
 from xmr_core.errors import BadInput
 from xmr_core.presets import base_config
-from xmr_core.runs import fetch, fetch_all
+from xmr_core.runs import fetch, fetch_all, many
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,14 @@ def test_a_finished_run_is_loaded_not_trained():
 def test_what_changes_numbers_changes_the_name_and_nothing_else_does(tmp_path):
     base = tiny_config()
     names = {identity(base)}
-    for change in ({"alpha": 8.0}, {"seed": 1}, {"epochs": 3}, {"ambiguity": 0.2}, {"batch_images": 8}, {"method": "pvse", "options": {"d": 16}}):
+    for change in (
+        {"alpha": 8.0},
+        {"seed": 1},
+        {"epochs": 3},
+        {"ambiguity": 0.2},
+        {"batch_images": 8},
+        {"method": "pvse", "options": {"d": 16}},
+    ):
         names.add(identity(base.but(**change)))
     assert len(names) == 7
     assert identity(base.but(alpha=16.0)) == identity(base), "a default said aloud is the same run"
@@ -91,6 +98,14 @@ def test_many_runs_at_once_equal_one_after_the_other(tmp_path, monkeypatch):
 def test_an_error_in_a_worker_reaches_the_caller():
     with pytest.raises(BadInput, match="batch_images must be at least 2"):
         fetch_all([tiny_config(seed=s, batch_images=1) for s in (0, 1)], workers=2, progress=False)
+
+
+def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):
+    """A container or `taskset` may give fewer cores than the machine has."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for mine, threads, workers in (({0, 1, 2, 3}, 1, 4), ({0, 1, 2, 3}, 3, 1), ({5}, 1, 1)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, mine=mine: mine, raising=False)
+        assert many._workers([tiny_config(threads=threads)]) == workers
 
 
 SCRIPT = """

@@ -21,9 +21,7 @@ def holds(s: Statements, m: int, scenes: Scenes, n: int) -> bool:
     objects = [o for o in range(5) if scenes.present[n, o]]
 
     def fits(mention, o):
-        return all(
-            word < 0 or MEANINGS[name][word, getattr(scenes, name)[n, o]] for name, word in zip(ATTRIBUTES, mention, strict=True)
-        )
+        return all(word < 0 or MEANINGS[name][word, getattr(scenes, name)[n, o]] for name, word in zip(ATTRIBUTES, mention, strict=True))
 
     if s.background[m] >= 0 and s.background[m] != scenes.background[n]:
         return False
@@ -127,7 +125,11 @@ def test_a_damaged_cache_file_is_rebuilt_and_said_so():
 
 @pytest.mark.parametrize(
     "given, message",
-    [({"size": "hugh"}, "unknown size of scenes 'hugh'"), ({"ambiguity": 1.5}, r"ambiguity must lie in \[0, 1\], got 1.5"), ({"seed": -1}, "seed of scenes must be 0 or more")],
+    [
+        ({"size": "hugh"}, "unknown size of scenes 'hugh'"),
+        ({"ambiguity": 1.5}, r"ambiguity must lie in \[0, 1\], got 1.5"),
+        ({"seed": -1}, "seed of scenes must be 0 or more"),
+    ],
 )
 def test_bad_input(given, message):
     with pytest.raises(BadInput, match=message):

@@ -44,9 +44,7 @@ def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=N
             raise Stop
 
     batches = Batches(prepared.sides["train"], 16, 2, seed)
-    history = train(
-        method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every
-    )
+    history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
     return method, history
 
 

@@ -55,9 +55,7 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
     y = np.arange(len(table))[::-1]
     for ax, metric in zip(axes, metrics, strict=True):
         low, high = table[f"{metric} low"].fillna(table[metric]), table[f"{metric} high"].fillna(table[metric])
-        ax.errorbar(
-            table[metric], y, xerr=[table[metric] - low, high - table[metric]], fmt="o", color=_COLOURS[0], capsize=3, lw=1.5
-        )
+        ax.errorbar(table[metric], y, xerr=[table[metric] - low, high - table[metric]], fmt="o", color=_COLOURS[0], capsize=3, lw=1.5)
         ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
         ax.margins(y=0.15)
     return fig

@@ -46,7 +46,7 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
         image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout)
     else:
         image = SmallCNN(d, inputs.side, dropout=dropout)
-    return image, gru(inputs, d, summary="concatenate", dropout=dropout, local=local)
+    return image, gru(inputs, d, summary="concatenate-max", dropout=dropout, local=local)
 
 
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:

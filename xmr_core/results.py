@@ -30,7 +30,10 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
         bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": run.record["best_val"]}]
         for kind in run.per_query["relevance"].unique():
             _, low, high = rsum_interval(run.per_query, kind)
-            bounds += [{"relevance": kind, "direction": "both", "metric": m, "k": 0, "value": v / 100} for m, v in (("rsum_low", low), ("rsum_high", high))]
+            bounds += [
+                {"relevance": kind, "direction": "both", "metric": m, "k": 0, "value": v / 100}
+                for m, v in (("rsum_low", low), ("rsum_high", high))
+            ]
         metrics = pd.concat([run.metrics, pd.DataFrame(bounds)], ignore_index=True)
         parts.append(
             metrics.assign(
@@ -57,9 +60,7 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
     mine = per_query[per_query["relevance"] == relevance]
-    parts = [
-        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)
-    ]
+    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)]
     return bootstrap_interval(parts, level)
 
 

@@ -11,9 +11,7 @@ from xmr_core.errors import BadInput
 Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
 
 
-def bootstrap_interval(
-    parts: Sequence[Clustered], level: float = 0.95, resamples: int = 2000, seed: int = 0
-) -> tuple[float, float, float]:
+def bootstrap_interval(parts: Sequence[Clustered], level: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float, float]:
     """(estimate, low, high) of Σ over parts of the mean over a part's queries, by the percentile bootstrap over images.
 
     One part gives the interval of a mean (R@1 of t2i, say); the six recalls as six parts give the interval of RSUM: all
@@ -80,7 +78,7 @@ def paired_permutation(
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
     """Holm's step-down correction of several p values, in their order, each at most 1. Raises: BadInput for p outside [0, 1]."""
     p = np.asarray(p_values, float)
-    if not ((0 <= p) & (p <= 1)).all():
+    if not ((p >= 0) & (p <= 1)).all():
         raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
     order = np.argsort(p)
     stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))

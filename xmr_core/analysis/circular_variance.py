@@ -27,5 +27,3 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
     if order == "log-then-mean":
         return variance.log().mean()
     raise BadInput(f"order must be 'mean-then-log' or 'log-then-mean', got {order!r}.")
-
-

@@ -16,14 +16,10 @@ def encode_split(method: Method, side: Side) -> tuple[Representation, Representa
     """(images, captions) of a split in split order, on the CPU. The method should be in eval mode."""
     device = method.device
     with torch.inference_mode():
-        images = [
-            method.encode_images(side.images_at(rows).to(device)).to("cpu") for rows in _chunks(len(side.image_rows))
-        ]
+        images = [method.encode_images(side.images_at(rows).to(device)).to("cpu") for rows in _chunks(len(side.image_rows))]
         # captions of similar length together: less padding, same numbers
         by_length = side.captions.mask.sum(1).argsort(stable=True).numpy()
-        captions = [
-            method.encode_captions(side.captions_at(by_length[rows]).to(device)).to("cpu") for rows in _chunks(len(by_length))
-        ]
+        captions = [method.encode_captions(side.captions_at(by_length[rows]).to(device)).to("cpu") for rows in _chunks(len(by_length))]
     back = torch.from_numpy(np.argsort(by_length, kind="stable"))
     return _join(images), _join(captions)[back]
 
@@ -34,7 +30,14 @@ def set_spread(images: Representation, captions: Representation) -> pd.DataFrame
     Empty for methods with one vector per item, whose variance is 0.
     """
     rows = [
-        {"relevance": "", "direction": side, "metric": "log_circular_variance", "k": 0, "value": float(log_circular_variance(sets)), "n_queries": len(sets)}
+        {
+            "relevance": "",
+            "direction": side,
+            "metric": "log_circular_variance",
+            "k": 0,
+            "value": float(log_circular_variance(sets)),
+            "n_queries": len(sets),
+        }
         for side, sets in (("images", images), ("captions", captions))
         if isinstance(sets, EmbeddingSet) and sets.x.shape[1] > 1
     ]

@@ -52,7 +52,8 @@ def load_flickr8k(data_root: Path | str) -> Corpus:
             split_of[name] = split
     faults["pictures in no split"] = sum(split == "" for split in split_of.values())
     images = pd.DataFrame(
-        {"split": [split_of[i] for i in image_ids], "path": [str(folder / i) for i in image_ids]}, index=pd.Index(image_ids, name="image_id")
+        {"split": [split_of[i] for i in image_ids], "path": [str(folder / i) for i in image_ids]},
+        index=pd.Index(image_ids, name="image_id"),
     )
     captions["split"] = captions["image_id"].map(split_of)
     ratings = _ratings(text / "ExpertAnnotations.txt", faults)

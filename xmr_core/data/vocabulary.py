@@ -67,9 +67,7 @@ class Vocabulary:
 
     def to_json(self) -> str:
         """The field's file: word2idx, idx2word (numbers as strings) and idx (how many)."""
-        return json.dumps(
-            {"word2idx": self.numbers, "idx2word": {str(n): w for n, w in enumerate(self.words)}, "idx": len(self.words)}
-        )
+        return json.dumps({"word2idx": self.numbers, "idx2word": {str(n): w for n, w in enumerate(self.words)}, "idx": len(self.words)})
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":

@@ -8,18 +8,19 @@ from xmr_core.errors import BadInput
 from xmr_core.masked import masked_max
 from xmr_core.types import Features, Tokens
 
-SUMMARIES = ("average", "concatenate", "concatenate-last-token", "last", "max")
+SUMMARIES = ("average", "concatenate", "concatenate-last-token", "concatenate-max", "last", "max")
 
 
 class GRUEncoder(nn.Module):
-    """Word embedding and a GRU; local features are words or states, the global feature is one of five summaries.
+    """Word embedding and a GRU; local features are words or states, the global feature is one of six summaries.
 
-    summary    directions, hidden  global feature "n d"
-    average    2, d                ½(forward final + backward final)                  DivE (`gpo_rnn`)
-    concatenate 2, d/2             [forward final; backward final]                    PVSE (current), DivE without the flag
-    concatenate-last-token 2, d/2  both states at the last token: backward has seen one word   PVSE (legacy), PCME
-    last       1, d                forward final                                      VSE++
-    max        2, d                max over tokens of the averaged states             DivE (author's option)
+    summary                 directions, hidden  global feature "n d"
+    average                 2, d                ½(forward final + backward final)       DivE (`gpo_rnn`)
+    concatenate             2, d/2              [forward final; backward final]         PVSE (current), DivE without the flag
+    concatenate-last-token  2, d/2              both states at the last token           PVSE (legacy), PCME; backward has seen one word
+    concatenate-max         2, d/2              max over tokens of [forward; backward]  the matched form
+    last                    1, d                forward final                           VSE++
+    max                     2, d                max over tokens of the averaged states  DivE (author's option)
 
     local 'words': the word vectors after dropout, "n l word_dim" (DivE, PVSE). local 'states': per token the averaged
     (average, max) or concatenated states, "n l d".
@@ -73,7 +74,7 @@ class GRUEncoder(nn.Module):
         lengths = tokens.mask.sum(1)
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, final = self.rnn(packed)
-        needs_states = self.local == "states" or self.summary in ("max", "concatenate-last-token")
+        needs_states = self.local == "states" or self.summary in ("max", "concatenate-max", "concatenate-last-token")
         states = pad_packed_sequence(output, batch_first=True, total_length=words.shape[1])[0] if needs_states else None
         if self.summary == "concatenate-last-token":
             overall = states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
@@ -81,10 +82,10 @@ class GRUEncoder(nn.Module):
             overall = torch.cat([final[0], final[1]], -1)
         elif self.summary == "last":
             overall = final[0]
-        else:
+        elif self.summary == "average":
             overall = final.mean(0)
         if states is not None and self.summary in ("average", "max"):
             states = states.unflatten(-1, (2, -1)).mean(-2)
-        if self.summary == "max":
+        if self.summary.endswith("max"):
             overall = masked_max(states, tokens.mask[..., None], dim=1)
         return Features(states if self.local == "states" else words, tokens.mask, self.dropout(overall))

@@ -22,9 +22,7 @@ class GlobalHead(nn.Module):
 
     def forward(self, features: Features) -> Embedding:
         if features.global_feat is None:
-            raise BadInput(
-                "this head reads the global feature, but the encoder gave none. Use an encoder with one, or a pooling head."
-            )
+            raise BadInput("this head reads the global feature, but the encoder gave none. Use an encoder with one, or a pooling head.")
         return Embedding(_finish(features.global_feat, self.normalise, self.absolute))
 
 

@@ -12,9 +12,7 @@ def check_scores(scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> No
     if match.dtype != torch.bool:
         raise BadInput(f"match must be Boolean (True where a caption describes an image), got {match.dtype}.")
     if match.shape != scores.shape or scores.ndim != 2:
-        raise BadInput(
-            f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions."
-        )
+        raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions.")
 
 
 def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
@@ -22,7 +20,6 @@ def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
     rows, columns = match.nonzero(as_tuple=True)
     if not len(rows):
         raise BadInput(
-            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption; "
-            "a loss needs a pair."
+            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption; a loss needs a pair."
         )
     return rows, columns

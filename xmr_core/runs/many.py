@@ -102,4 +102,5 @@ def _epochs_done(run_id: str, config: RunConfig) -> int:
 def _workers(configs: Sequence[RunConfig]) -> int:
     if any(config.device != "cpu" for config in configs):
         return 1
-    return max(1, (os.cpu_count() or 1) // max(config.train.threads for config in configs))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # a container may own fewer
+    return max(1, cores // max(config.train.threads for config in configs))

@@ -23,8 +23,6 @@ def _vectors(given: Embedding | EmbeddingSet) -> Float[Tensor, "n d"]:
     x = given.x
     if isinstance(given, EmbeddingSet):
         if x.shape[1] != 1:
-            raise BadInput(
-                f"cosine compares single vectors, got sets of {x.shape[1]}. Use a set similarity such as smooth_chamfer."
-            )
+            raise BadInput(f"cosine compares single vectors, got sets of {x.shape[1]}. Use a set similarity such as smooth_chamfer.")
         x = x[:, 0]
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -88,9 +88,7 @@ def make_world(spec: dict) -> dict:
         rng = {what: np.random.default_rng([spec["seed"], number, key]) for key, what in enumerate(("scenes", "captions", "words"))}
         scenes = sample_scenes(n, rng["scenes"])
         statements = describe(scenes, spec["ambiguity"], rng["captions"])
-        pixels = [
-            render(scenes[at : at + _CHUNK], np.random.default_rng([spec["seed"], number, 3, at])) for at in range(0, n, _CHUNK)
-        ]
+        pixels = [render(scenes[at : at + _CHUNK], np.random.default_rng([spec["seed"], number, 3, at])) for at in range(0, n, _CHUNK)]
         parts.append((scenes, statements, say(statements, rng["words"]), np.concatenate(pixels)))
     offset = np.concatenate([[0], np.cumsum([len(p[0]) for p in parts])[:-1]])
     joined = {name: np.concatenate([getattr(p[1], name) for p in parts]) for name in Statements.__dataclass_fields__}

@@ -13,9 +13,7 @@ SIDE = 64
 _CELL = SIDE / LATTICE
 _RADIUS = np.array([4.5, 6.5, 9.0], np.float32)  # pixels, by size
 _PATCH = np.arange(-12, 13, dtype=np.float32)  # holds the largest object with its tilt and anti-aliased rim
-_RGB = np.array(
-    [[215, 35, 35], [240, 135, 20], [240, 220, 40], [35, 160, 60], [40, 80, 220], [140, 50, 180]], np.float32
-)  # by colour
+_RGB = np.array([[215, 35, 35], [240, 135, 20], [240, 220, 40], [35, 160, 60], [40, 80, 220], [140, 50, 180]], np.float32)  # by colour
 NOISE_SD = 7.0  # grey levels
 LIGHT = 0.12  # ± share of brightness
 
