@@ -1,5 +1,7 @@
 """Text and image encoders against loops written from the equations, with captions and pictures of unequal length."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -100,6 +102,19 @@ def test_leaving_dropped_cells_out_in_training_changes_nothing_that_is_kept(cell
     assert torch.allclose(whole.global_feat, short.global_feat, atol=1e-12)
     for row in range(3):  # the same cells in the same order
         assert torch.allclose(whole.local_feats[row][whole.mask[row]], short.local_feats[row][short.mask[row]], atol=1e-12)
+
+
+def test_the_vector_of_the_whole_picture_enters_the_global_feature_only():
+    torch.manual_seed(0)
+    encoder = GridEncoder(5, 6, 9, dropout=0.0, whole=3).double().eval()
+    plain, g = pictures((2, 4, 3)), torch.randn(3, 3, dtype=torch.float64)
+    got, linear = encoder(replace(plain, global_feat=g)), encoder.whole[1]
+    for row in range(3):
+        valid = got.local_feats[row][got.mask[row]]
+        assert torch.allclose(got.global_feat[row], sum(valid) / len(valid) + linear.weight @ g[row] + linear.bias, atol=1e-12)
+    for given, made in ((plain, encoder), (replace(plain, global_feat=g), GridEncoder(5, 6, 9).double())):
+        with pytest.raises(BadInput, match="of the whole picture, got [03]"):
+            made(given)
 
 
 def test_grid_encoder_refuses_another_number_of_cells():

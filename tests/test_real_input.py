@@ -1,6 +1,7 @@
 """Flickr8k's official layout with its faults, pictures, word vectors, MobileNetV2, and the feature cache."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -278,10 +279,29 @@ def test_principal_components_keep_distances(corpus):
     assert ratio == pytest.approx(other, rel=1e-3) and every.explained == pytest.approx(1)
     few = PrincipalComponents(features, np.arange(64), 8)
     assert 0.3 < few.explained < 1 and np.square(few(features[:64])).mean() == pytest.approx(1, rel=0.05)
-    reduced, identity = reduced_features(corpus, features, "id", 8)
-    assert np.allclose(reduced, PrincipalComponents(features, np.arange(64), 8)(features), atol=0.01) and identity == "id-pca8"
+    reduced, _, identity = reduced_features(corpus, features, "id", 8)
+    assert np.allclose(reduced, PrincipalComponents(features, corpus.rows("train")[0], 8)(features), atol=0.01)
+    assert identity == "id-pca8-root-mean"
     with pytest.raises(BadInput, match="reduced width must lie in"):
         PrincipalComponents(features, np.arange(64), 500)
+
+
+def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
+    features = np.random.default_rng(0).normal(size=(len(corpus.images), 3, 5)).astype(np.float32)
+    _, whole, _ = reduced_features(corpus, features, "id", 2)
+    train = corpus.rows("train")[0]
+    expected = np.zeros(whole.shape)
+    for i, picture in enumerate(features.astype(float)):
+        for cell in picture:
+            for c, x in enumerate(cell):
+                expected[i, c] += math.copysign(math.sqrt(abs(x)), x) / len(picture)
+    expected -= expected[train].mean(0)
+    expected /= math.sqrt(np.square(expected[train]).mean())
+    assert np.allclose(whole, expected, atol=2e-3)  # kept in half precision
+    assert np.square(whole[train].astype(float)).mean() == pytest.approx(1, rel=1e-2)
+    others = features.copy()
+    others[np.setdiff1d(np.arange(len(features)), train)] *= 9
+    assert np.array_equal(reduced_features(corpus, others, "other", 2)[1][train], whole[train]), "only training pictures are learned from"
 
 
 @pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")

@@ -33,8 +33,8 @@ class DataConfig:
     features: 'cells' (frozen descriptor), 'pixels' (trainable CNN, scenes only), 'mobilenet_v2' (frozen), or 'auto':
     cells on scenes, mobilenet_v2 elsewhere. weights, word_vectors: files; '' looks for them in data_root, in its
     sub-folders `weights` and `glove`, and beside it. word_dim: width of word vectors when none are read from a file.
-    reduce: width of the principal components of the frozen features, 0 for the features as they are, −1 for 320 of
-    MobileNetV2 and none of the cells.
+    reduce: width of the principal components of the frozen local features (a pooled vector of full width then comes with
+    them), 0 for the features as they are, −1 for 320 of MobileNetV2 and none of the cells.
     """
 
     dataset: str = "scenes"
@@ -77,16 +77,16 @@ def _prepare(config: DataConfig, progress) -> Prepared:
     vectors, vector_identity = _word_vectors(config, vocabulary)
     features = config.features if config.features != "auto" else ("cells" if config.dataset == "scenes" else "mobilenet_v2")
     if features == "pixels":
-        read, identity, width, cells = pixel_reader(corpus), "pixels", 0, 0
+        read, identity, width, cells, whole = pixel_reader(corpus), "pixels", 0, 0, None
     else:
         extractor = _extractor(features, config, corpus)
         array = cached_features(corpus, extractor, progress=progress)
-        identity, (cells, width) = extractor.identity, extractor.shape
+        identity, (cells, width), whole = extractor.identity, extractor.shape, None
         reduce = config.reduce if config.reduce >= 0 else (320 if features == "mobilenet_v2" else 0)
         if reduce:
-            array, identity = reduced_features(corpus, array, identity, reduce)
+            array, whole, identity = reduced_features(corpus, array, identity, reduce)
             width = reduce
-        read = feature_reader(array)
+        read = feature_reader(array, whole)
     sides = {}
     for split in SPLITS:
         i, t = corpus.rows(split)
@@ -103,6 +103,7 @@ def _prepare(config: DataConfig, progress) -> Prepared:
             word_dim=vectors.shape[1] if vectors is not None else config.word_dim,
             word_vectors=vectors,
             side=int(corpus.about.get("side", 224)),
+            whole_width=0 if whole is None else whole.shape[1],
         ),
         vocabulary,
         {"corpus": corpus.fingerprint, "features": identity, "vocabulary": vocabulary.hash, "word_vectors": vector_identity},

@@ -26,7 +26,8 @@ OBJECTIVES = ("infonce", "triplet")
 class Inputs:
     """What the corpus and its features give a recipe.
 
-    image_width: width of frozen local features, 0 for raw pixels. cells: local features per picture. side: of a picture in
+    image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
+    picture beside them, 0 for none. cells: local features per picture. side: of a picture in
     pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False
     for detected regions, which have no fixed place.
     """
@@ -38,12 +39,13 @@ class Inputs:
     word_vectors: Tensor | None = None
     ordered_cells: bool = True
     side: int = 64
+    whole_width: int = 0
 
 
 def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, GRUEncoder]:
     """The encoders that every matched method shares."""
     if inputs.image_width:
-        image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout)
+        image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width)
     else:
         image = SmallCNN(d, inputs.side, dropout=dropout)
     return image, gru(inputs, d, summary="concatenate-max", dropout=dropout, local=local)

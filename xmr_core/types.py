@@ -54,7 +54,8 @@ class Pixels(Rows):
 class Features(Rows):
     """What an encoder makes: one vector per cell, region or word, and one for the whole item.
 
-    global_feat is None for frozen features that carry local vectors only; the encoder then pools its own.
+    global_feat is None for frozen features that carry local vectors only; the encoder then pools its own. Frozen features
+    whose local vectors were reduced bring the pooled vector of full width ("n e" then, before any encoder).
     """
 
     local_feats: Float[Tensor, "n l e"]

@@ -15,14 +15,15 @@ END_ID, UNKNOWN_ID = 2, 3  # of every vocabulary (data.vocabulary)
 ImageReader = Callable[[np.ndarray], Features | Pixels]
 
 
-def feature_reader(array: np.ndarray) -> ImageReader:
-    """Reader of frozen features "n_images l e" (array or memory map); every local element is real."""
+def feature_reader(array: np.ndarray, whole: np.ndarray | None = None) -> ImageReader:
+    """Reader of frozen features "n_images l e" (array or memory map); every local element is real. whole: "n_images e", as global_feat."""
 
     def read(rows: np.ndarray) -> Features:
         order = np.argsort(rows, kind="stable")  # a memory map is read in file order
         picked = np.empty((len(rows), *array.shape[1:]), array.dtype)
         picked[order] = array[rows[order]]
-        return Features(torch.from_numpy(picked), torch.ones(picked.shape[:2], dtype=torch.bool))
+        mask = torch.ones(picked.shape[:2], dtype=torch.bool)
+        return Features(torch.from_numpy(picked), mask, None if whole is None else torch.from_numpy(whole[rows]))
 
     return read
 

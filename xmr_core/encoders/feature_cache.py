@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from tqdm.auto import tqdm
 
 from xmr_core import paths
-from xmr_core.encoders.reduce import PrincipalComponents
+from xmr_core.encoders.reduce import PrincipalComponents, RootMean
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.types import Corpus
 
@@ -44,15 +44,23 @@ def cached_features(corpus: Corpus, extractor: Extractor, progress: Callable | N
     return _kept(corpus, extractor.identity, extractor.shape, extractor.dtype, chunks)
 
 
-def reduced_features(corpus: Corpus, features: np.ndarray, identity: str, width: int) -> tuple[np.ndarray, str]:
-    """(features "n l width" by PrincipalComponents learned on the training split, their identity), kept like the features themselves."""
-    identity = f"{identity}-pca{width}"
+def reduced_features(corpus: Corpus, features: np.ndarray, identity: str, width: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """(local "n l width" by PrincipalComponents, whole pictures "n e" by RootMean, the identity of both), kept like features.
 
-    def chunks():
-        components = PrincipalComponents(features, corpus.rows("train")[0], width)
-        return ((rows, components(features[rows])) for rows in _chunks(len(features), 250))
+    Both learn on the training split. Raises: BadInput for a width outside 1…e.
+    """
+    train = corpus.rows("train")[0]
 
-    return _kept(corpus, identity, (features.shape[1], width), np.float16, chunks), identity
+    def kept(what: str, shape: tuple[int, int], learn: Callable) -> np.ndarray:
+        def chunks():
+            apply = learn()
+            return ((rows, apply(features[rows])) for rows in _chunks(len(features), 250))
+
+        return _kept(corpus, f"{identity}-{what}", shape, np.float16, chunks)
+
+    local = kept(f"pca{width}", (features.shape[1], width), lambda: PrincipalComponents(features, train, width))
+    whole = kept("root-mean", (1, features.shape[2]), lambda: RootMean(features, train))
+    return local, whole[:, 0], f"{identity}-pca{width}-root-mean"
 
 
 def _kept(corpus: Corpus, identity: str, shape: tuple[int, int], dtype: type, chunks: Callable) -> np.ndarray:

@@ -12,25 +12,27 @@ from xmr_core.types import Features
 class GridEncoder(nn.Module):
     """The study's own encoder, the same for every matched method: project, add place, refine, pool.
 
-        y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local
+        y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local (+ U dropout(g) + c)
 
     p_l is a learned vector per cell (a cell vector does not know where it is; relations need it). MLP is d → d → d with
-    GELU and dropout.
+    GELU and dropout. g is a frozen vector of the whole picture, where the features bring one.
 
     Args: d_in: width of the frozen features. d: joint width. cells: how many cells a picture has, or 0 for unordered
-        regions, which then get no p_l.
-    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"), mask kept. In training, columns are
+        regions, which then get no p_l. whole: width of g, 0 for none.
+    Shapes: local_feats "n l d_in", global_feat "n whole" → Features(local_feats "n l d", global_feat "n d"), mask kept. In training, columns are
         left out as far as every picture of the batch has dropped cells to spare, because nothing right of here looks at
         them: dropping half the cells halves the work.
     """
 
-    def __init__(self, d_in: int, d: int, cells: int = 0, dropout: float = 0.1):
+    def __init__(self, d_in: int, d: int, cells: int = 0, dropout: float = 0.1, whole: int = 0):
         super().__init__()
         self.project = nn.Linear(d_in, d)
         self.place = nn.Parameter(0.02 * torch.randn(cells, d)) if cells else None
         self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Dropout(dropout), nn.Linear(d, d))
+        self.whole = nn.Sequential(nn.Dropout(dropout), nn.Linear(whole, d)) if whole else None
 
     def forward(self, features: Features) -> Features:
+        whole = self._whole(features)
         cells, place = features.local_feats.shape[1], self.place
         if place is not None and cells != len(place):
             raise BadInput(f"this encoder was made for {len(place)} cells a picture, got {cells}.")
@@ -44,7 +46,17 @@ class GridEncoder(nn.Module):
         y = self.project(_checked(features, self.project.in_features))
         y = y if place is None else y + place
         local = y + self.refine(y)
-        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1) + whole)
+
+    def _whole(self, features: Features) -> Tensor | float:
+        """U dropout(g) + c, or 0 without g. Raises BadInput unless the features bring what the encoder was made for."""
+        g, width = features.global_feat, 0 if self.whole is None else self.whole[1].in_features
+        given = 0 if g is None else g.shape[-1]
+        if given != width:
+            raise BadInput(
+                f"this image encoder reads a vector of width {width} of the whole picture, got {given}. Use the features it was trained on."
+            )
+        return 0.0 if g is None else self.whole(g.to(self.project.weight.dtype))
 
 
 class RegionEncoder(nn.Module):
