@@ -24,8 +24,8 @@ _SIZES = {
         "epochs": 3, "lr": 2e-3, "batch_images": 128, "captions_per_image": 1, "d": 128, "iterations": 2,
     },
     ("flickr8k", "study"): {
-        "epochs": 16, "lr": 2e-3, "batch_images": 128, "captions_per_image": 2, "weight_decay": 1e-2, "cell_drop": 0.1,
-        "word_drop": 0.1, "d": 256, "iterations": 2, "dropout": 0.2,
+        "epochs": 30, "lr": 2e-3, "batch_images": 128, "captions_per_image": 2, "weight_decay": 5e-2, "cell_drop": 0.5,
+        "word_drop": 0.2, "d": 256, "iterations": 2, "dropout": 0.3,
     },
 }  # fmt: skip
 
