@@ -49,6 +49,42 @@ def order(xs, ys):
     return -math.sqrt(sum(max(0.0, t - v) ** 2 for v, t in zip(xs[0], ys[0], strict=True)))
 
 
+def scan(xs, ys, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0, normalise="clipped_l2norm", leak=0.1):
+    contexts, queries = (xs, ys) if direction == "t2i" else (ys, xs)
+    attention = scan_attention(contexts, queries, sharpness, normalise, leak)
+    relevance = []
+    for q, weights in zip(queries, attention, strict=True):
+        c = sum(w * x for w, x in zip(weights, contexts, strict=True))
+        relevance.append(float(c @ q) / max(float(np.linalg.norm(c) * np.linalg.norm(q)), 1e-8))
+    return {
+        "lse": lambda r: math.log(sum(math.exp(lse_scale * v) for v in r)) / lse_scale,
+        "mean": lambda r: sum(r) / len(r),
+        "sum": sum,
+        "max": max,
+    }[aggregate](relevance)
+
+
+def scan_attention(contexts, queries, sharpness, normalise, leak=0.1):
+    """One row per query: weights over the contexts."""
+    u = [[float(x @ q) for x in contexts] for q in queries]
+    if normalise.startswith("clipped"):
+        u = [[v if v > 0 else leak * v for v in row] for row in u]
+    for c in range(len(contexts)):
+        column = [row[c] for row in u]
+        if normalise.endswith("l2norm"):
+            column = [v / (math.sqrt(sum(w * w for w in column)) + 1e-8) for v in column]
+        elif normalise == "softmax":
+            column = softmax(column)
+        for row, v in zip(u, column, strict=True):
+            row[c] = v
+    return [softmax([sharpness * v for v in row]) for row in u]
+
+
+def sum_max(xs, ys, direction="t2i"):
+    contexts, queries = (xs, ys) if direction == "t2i" else (ys, xs)
+    return sum(max(float(x @ q) for x in contexts) for q in queries)
+
+
 # losses on a score matrix
 
 

@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
-from xmr_core.similarities import ALL_SIMILARITIES, SETS, SINGLE, MatchProbability, chamfer, cosine, max_pairwise, smooth_chamfer
+from xmr_core.similarities import ALL_SIMILARITIES, CROSS, SETS, SINGLE, MatchProbability, chamfer, cosine, max_pairwise, smooth_chamfer
 from xmr_core.types import Embedding, EmbeddingSet
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=40)
 every = pytest.mark.parametrize("name", ALL_SIMILARITIES)
-every_set = pytest.mark.parametrize("name", SETS)
+SETWISE = {**SETS, **CROSS}
+every_set = pytest.mark.parametrize("name", SETWISE)
 LOOPS = {"cosine": reference.cosine, "order": reference.order, "smooth_chamfer": reference.smooth_chamfer,
-         "chamfer": reference.chamfer, "mil": reference.mil, "mp": reference.mp}  # fmt: skip
+         "chamfer": reference.chamfer, "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
+         "scan i2t": partial(reference.scan, direction="i2t", sharpness=4.0, aggregate="mean"),
+         "sum-max t2i": reference.sum_max, "sum-max i2t": partial(reference.sum_max, direction="i2t")}  # fmt: skip
 
 
 def ragged(n: int, k: int, d: int = 6, seed: int = 0, dtype=torch.float64) -> EmbeddingSet:
@@ -92,7 +95,7 @@ def test_items_can_be_permuted(name):
 def test_the_order_of_elements_does_not_matter(name):
     images, captions = example(name, 4, 3, 9), example(name, 5, 4, 10)
     shuffled = EmbeddingSet(captions.x[:, [2, 0, 3, 1]], captions.mask[:, [2, 0, 3, 1]])
-    assert_close(SETS[name](images, shuffled), SETS[name](images, captions), rtol=1e-12, atol=1e-12)
+    assert_close(SETWISE[name](images, shuffled), SETWISE[name](images, captions), rtol=1e-12, atol=1e-12)
 
 
 @every_set
@@ -100,7 +103,7 @@ def test_the_order_of_elements_does_not_matter(name):
 def test_padding_has_no_say_and_gets_no_gradient(name, junk):
     images, captions = example(name, 4, 3, 11, torch.float32), example(name, 5, 4, 12, torch.float32)
     spoilt = [with_x(s, torch.where(s.mask[..., None], s.x, junk)) for s in (images, captions)]
-    clean, dirty = gradients(SETS[name], images, captions), gradients(SETS[name], *spoilt)
+    clean, dirty = gradients(SETWISE[name], images, captions), gradients(SETWISE[name], *spoilt)
     for a, b in zip(clean, dirty, strict=True):
         assert_close(a, b, rtol=1e-6, atol=1e-7)
     assert (dirty[1][~images.mask] == 0).all() and (dirty[2][~captions.mask] == 0).all()
@@ -131,7 +134,7 @@ def test_finite_at_the_extremes(name, sign):
 def test_sets_of_one_agree_with_the_vector_form(name):
     images, captions = ragged(4, 1, seed=16), ragged(5, 1, seed=17)
     products = cosine(images, captions)
-    assert_close(SETS[name](images, captions).detach(), products.sigmoid() if name == "mp" else products)
+    assert_close(SETWISE[name](images, captions).detach(), products.sigmoid() if name == "mp" else products)
 
 
 def test_cosine_refuses_larger_sets():
@@ -220,7 +223,7 @@ def test_law_set_similarities_are_symmetric(name, seed):
 
 def test_autocast_does_not_coarsen_scores():
     images, captions = ragged(8, 4, seed=22, dtype=torch.float32), ragged(8, 4, seed=23, dtype=torch.float32)
-    for name, similarity in SETS.items():
+    for name, similarity in SETWISE.items():
         with torch.autocast("cpu", torch.bfloat16):
             got = similarity(images, captions)
         assert_close(got, similarity(images, captions), msg=name)

@@ -10,12 +10,20 @@ from xmr_core.similarities.cosine import cosine
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
 from xmr_core.similarities.order import order
+from xmr_core.similarities.scan import scan, scan_attention, sum_max
 
-# name → a ready similarity; single-vector ones read Embedding, the others EmbeddingSet
+# name → a ready similarity; single-vector ones read Embedding, the others EmbeddingSet. CROSS: the two sides play different roles
 SINGLE = {"cosine": cosine, "order": order}
 SETS = {"smooth_chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
-ALL_SIMILARITIES = {**SINGLE, **SETS}
+CROSS = {
+    "scan t2i": partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
+    "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="mean"),
+    "sum-max t2i": partial(sum_max, direction="t2i"),
+    "sum-max i2t": partial(sum_max, direction="i2t"),
+}
+ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
 
 __all__ = [
-    "ALL_SIMILARITIES", "SETS", "SINGLE", "MatchProbability", "chamfer", "cosine", "max_pairwise", "order", "smooth_chamfer",
+    "ALL_SIMILARITIES", "CROSS", "SETS", "SINGLE", "MatchProbability", "chamfer", "cosine", "max_pairwise", "order", "scan",
+    "scan_attention", "smooth_chamfer", "sum_max",
 ]  # fmt: skip

@@ -1,0 +1,42 @@
+"""Stacked cross attention's first stage: every query element looks at all elements of the other side (SCAN, SGRAF)."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.masked import masked_softmax
+from xmr_core.similarities.pairs import element_products, real_rows
+from xmr_core.types import EmbeddingSet
+
+NORMALISATIONS = ("clipped_l2norm", "l2norm", "clipped", "no_norm", "softmax")
+EPS = 1e-8  # of the authors' norms and cosines
+
+
+def attend(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str = "clipped_l2norm", leak: float = 0.1
+) -> tuple[Float[Tensor, "b c a q"], Float[Tensor, "b c a q"]]:
+    """(products, attention) of every query element over the elements of every context item, all pairs at once.
+
+    p = x_c · y_q;   u = leakyReLU(p) if clipped, else p;   û = u / (‖u‖ over the queries of one item + 1e-8);
+    attention = softmax over c of sharpness · û
+
+    Args: contexts "b c d", queries "a q d", ragged by mask. sharpness: λ₁ of SCAN, λ of SGRAF, dimensionless, > 0.
+        normalise: 'clipped_l2norm' (all of the above), 'l2norm' (no leaky ReLU), 'clipped' (no division), 'no_norm'
+        (neither), 'softmax' (û = softmax of p over the queries of one item). leak: slope below 0; the authors' code has
+        0.1, their paper 0 (X-22). Attention is 0 on padded contexts; on padded queries it means nothing.
+    Raises: BadInput for an unknown normalisation or a sharpness that is not positive and finite.
+    Source: Lee et al., ECCV 2018 (SCAN), §3.1; Diao et al., AAAI 2021 (SGRAF), §3.1.
+    """
+    if normalise not in NORMALISATIONS:
+        raise unknown("normalisation of the attention", normalise, NORMALISATIONS)
+    if not 0 < sharpness < float("inf"):
+        raise BadInput(f"the sharpness of the attention must be a positive, finite number, got {sharpness}. SCAN uses 9 (t2i) and 4 (i2t).")
+    products = element_products(real_rows(contexts), real_rows(queries))  # b c a q, 0 where either is padding
+    u = F.leaky_relu(products, leak) if normalise.startswith("clipped") else products
+    if normalise.endswith("l2norm"):
+        u = u / (torch.linalg.vector_norm(u, dim=3, keepdim=True) + EPS)
+    elif normalise == "softmax":
+        u = masked_softmax(u, queries.mask, dim=3)
+    return products, masked_softmax(sharpness * u, contexts.mask[:, :, None, None], dim=1)
