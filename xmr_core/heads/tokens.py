@@ -1,0 +1,69 @@
+"""Heads that keep every token: SCAN compares tokens, SGRAF tokens and one vector that speaks for all of them."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from xmr_core.errors import BadInput
+from xmr_core.masked import masked_mean, masked_softmax, require_element
+from xmr_core.types import EmbeddingSet, Features
+
+
+class TokenHead(nn.Module):
+    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, X-61).
+
+    Args: d_local, d: widths; a linear layer joins them where they differ, none is used where they are equal.
+    Shapes: local_feats "n l d_local" → EmbeddingSet x "n l d", same mask. Raises: BadInput for an item without a token.
+    Source: Lee et al., ECCV 2018 (SCAN).
+    """
+
+    def __init__(self, d_local: int, d: int, normalise: bool = True):
+        super().__init__()
+        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.normalise = normalise
+
+    def forward(self, features: Features) -> EmbeddingSet:
+        require_element(features.mask, "item")
+        x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
+        return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
+
+
+class GlobalTokenHead(nn.Module):
+    """The tokens, and before them one vector of the whole item by self-attention against the mean token.
+
+        v̄ = mean_i v_i,   l_i = drop(tanh(N(W_l v_i + b_l))),   g = drop(tanh(N(W_g v̄ + b_g))),
+        w = softmax_i((l_i ⊙ g) · w_c + b_c),   row 0 = l2(Σ_i w_i v_i),   rows 1… = v_i
+
+    Args: regions: N is BatchNorm; for l its channels are the region index (X-25), so every item has exactly `regions`
+        tokens. 0: N is the identity (captions; images of any number of tokens).
+    Shapes: local_feats "n l d_local" → EmbeddingSet x "n 1+l d", attention "n 1 l" (w).
+    Raises: BadInput for another number of tokens than `regions`, or an item without a token.
+    Source: Diao et al., AAAI 2021 (SGRAF), §3.1, after SCAN's tokens; dropout 0.4 in the authors' code.
+    """
+
+    def __init__(self, d_local: int, d: int, regions: int = 0, dropout: float = 0.4, normalise: bool = True):
+        super().__init__()
+        self.tokens = TokenHead(d_local, d, normalise)
+        self.local, self.whole, self.common = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, 1)
+        for linear in (self.local, self.whole, self.common):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        self.norm_local = nn.BatchNorm1d(regions) if regions else nn.Identity()
+        self.norm_whole = nn.BatchNorm1d(d) if regions else nn.Identity()
+        self.regions, self.dropout = regions, nn.Dropout(dropout)
+
+    def forward(self, features: Features) -> EmbeddingSet:
+        tokens = self.tokens(features)
+        if self.regions and (tokens.x.shape[1] != self.regions or not tokens.mask.all()):
+            raise BadInput(f"this head was made for exactly {self.regions} regions a picture, got up to {tokens.x.shape[1]}.")
+        whole, attention = self.whole_vector(tokens.x, tokens.mask)
+        mask = F.pad(tokens.mask, (1, 0), value=True)
+        return EmbeddingSet(torch.cat([whole[:, None], tokens.x], 1), mask, attention=attention[:, None])
+
+    def whole_vector(self, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(row 0 "n d", w "n l") of tokens "n l d"."""
+        mean = masked_mean(v, mask[..., None], dim=1)
+        local = self.dropout(torch.tanh(self.norm_local(self.local(v))))
+        whole = self.dropout(torch.tanh(self.norm_whole(self.whole(mean))))
+        weights = masked_softmax(self.common(local * whole[:, None]).squeeze(-1), mask)
+        return F.normalize((weights[..., None] * v).sum(1), dim=-1), weights

@@ -1,0 +1,172 @@
+"""Similarity graph reasoning and similarity attention filtration: a pair is a small graph of similarity vectors."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.masked import masked_mean, masked_softmax
+from xmr_core.similarities.attend import EPS, attend
+from xmr_core.similarities.filtration import Average, Filtration
+from xmr_core.similarities.pairs import real_rows
+from xmr_core.types import EmbeddingSet
+
+PARTS = ("both", "local", "global")
+REASONERS = ("sgr", "saf", "mean")
+_BLOCK = 16_000_000  # elements of an attended block: 64 MB in float32
+
+
+def linear(d_in: int, d_out: int) -> nn.Linear:
+    """Xavier-uniform weight, zero bias, as the authors start all of theirs."""
+    layer = nn.Linear(d_in, d_out)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class SimilarityNodes(nn.Module):
+    """Each pair as a graph: node 0 compares the two wholes, node 1 + q compares query q with what it attended to.
+
+        s(x, y) = l2(W (x − y)² + b);   node 0 = s_glo(v₀, t₀),   node 1+q = s_loc(q, l2(Σ_c attention_cq x_c))
+
+    W differs between global and local nodes. l2(z) = z / (‖z‖ + 1e-8).
+
+    Args: d: width of the tokens. m: width of a node. direction: who asks, words ('t2i') or regions ('i2t', Table 4).
+        parts: 'both', or only 'local' or 'global' nodes (Table 3). sharpness: λ of the attention.
+    Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the whole: GlobalTokenHead) → nodes "i t n m", mask "1 t n" (t2i)
+        or "i 1 n" (i2t). Memory: pairs are taken in blocks of images and recomputed in the backward pass, so that no more
+        than 64 MB of attended vectors stand at a time beside the nodes themselves.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only (X-26).
+    """
+
+    def __init__(self, d: int, m: int = 256, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0):
+        super().__init__()
+        if direction not in ("t2i", "i2t"):
+            raise unknown("direction", direction, ("t2i", "i2t"))
+        if parts not in PARTS:
+            raise unknown("parts", parts, PARTS)
+        if m < 1:
+            raise BadInput(f"the width of a node must be at least 1, got {m}. SGRAF uses 256.")
+        self.direction, self.parts, self.sharpness = direction, parts, sharpness
+        self.local = linear(d, m) if parts != "global" else None
+        self.whole = linear(d, m) if parts != "local" else None
+
+    def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
+        x, y = real_rows(images), real_rows(captions)
+        nodes, queries = [], captions if self.direction == "t2i" else images
+        mask = queries.mask
+        if self.whole is not None:
+            nodes.append(_compare(self.whole, x[:, None, :1], y[None, :, :1]))  # i t 1 m
+        if self.local is not None:
+            nodes.append(self._local_nodes(images, captions))
+        mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
+        return torch.cat(nodes, 2), mask[None] if self.direction == "t2i" else mask[:, None]
+
+    def attention(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q c"]:
+        """Which regions a word (t2i), or words a region (i2t), attended to; for pictures."""
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
+        return weights.permute(0, 2, 3, 1) if self.direction == "t2i" else weights.permute(2, 0, 3, 1)
+
+    def _roles(self, images: EmbeddingSet, captions: EmbeddingSet) -> tuple[EmbeddingSet, EmbeddingSet]:
+        return (images, captions) if self.direction == "t2i" else (captions, images)
+
+    def _local_nodes(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q m"]:
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        a, q, d = queries.x.shape
+        size = max(1, _BLOCK // (a * q * d))
+        blocks = [contexts[at : at + size] for at in range(0, len(contexts), size)]
+        if torch.is_grad_enabled() and len(blocks) > 1:
+            nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
+        else:
+            nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
+        nodes = torch.cat(nodes)  # b a q m
+        return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+
+    def _block(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> Float[Tensor, "b a q m"]:
+        contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
+        weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
+        found = weights.flatten(2).transpose(1, 2) @ real_rows(contexts)  # b (a q) d
+        return _compare(self.local, real_rows(queries)[None], _l2(found).view(len(x), *y.shape))
+
+
+class GraphReasoning(nn.Module):
+    """SGR: nodes exchange what they know, N times, with weights of their own each time; node 0 is read in the end.
+
+        E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
+
+    There is no 1/√m. Without a global node the mean of the nodes is read.
+    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
+    """
+
+    def __init__(self, m: int, steps: int = 3, with_global: bool = True):
+        super().__init__()
+        if steps < 1:
+            raise BadInput(f"graph reasoning needs at least 1 step, got {steps}. SGRAF uses 3.")
+        self.steps = nn.ModuleList(nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps))
+        self.with_global = with_global
+
+    def forward(self, nodes: Tensor, mask: Tensor) -> Tensor:
+        nodes = self.after_steps(nodes, mask)[-1]
+        return nodes[..., 0, :] if self.with_global else masked_mean(nodes, mask[..., None], dim=-2)
+
+    def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
+        """The nodes after each step, for pictures."""
+        out = []
+        for step in self.steps:
+            edges = masked_softmax(step["query"](nodes) @ step["key"](nodes).transpose(-1, -2), mask[..., None, :])
+            nodes = step["graph"](edges @ nodes).relu()
+            out.append(nodes)
+        return out
+
+
+class Sgraf(nn.Module):
+    """Nodes, a reasoner over them, and a logistic score: s = σ(w · reasoned + b) in (0, 1).
+
+    Args: reasoner: 'sgr' (graph reasoning over `steps`), 'saf' (attention filtration) or 'mean' (mean over nodes of the
+        logistic score of each, Table 4 "AA"). The others are those of SimilarityNodes.
+    Shapes: images "i 1+k d", captions "t 1+l d", row 0 the whole → "i t", larger is more alike.
+    Source: Diao et al., AAAI 2021 (SGRAF). Captions go through in one batch; the authors take them one at a time.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        reasoner: str = "sgr",
+        m: int = 256,
+        steps: int = 3,
+        direction: str = "t2i",
+        parts: str = "both",
+        sharpness: float = 9.0,
+    ):
+        super().__init__()
+        self.nodes = SimilarityNodes(d, m, direction, parts, sharpness)
+        made = {
+            "sgr": lambda: GraphReasoning(m, steps, with_global=parts != "local"),
+            "saf": lambda: Filtration(m),
+            "mean": lambda: Average(),
+        }
+        if reasoner not in made:
+            raise unknown("reasoner", reasoner, REASONERS)
+        self.reasoner, self.score = made[reasoner](), linear(m, 1)
+
+    def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+        with torch.autocast(images.x.device.type, enabled=False):
+            nodes, mask = self.nodes(images, captions)
+            if isinstance(self.reasoner, Average):
+                return self.reasoner(self.score(nodes).sigmoid(), mask).squeeze(-1)
+            return self.score(self.reasoner(nodes, mask)).squeeze(-1).sigmoid()
+
+
+def _tokens(s: EmbeddingSet) -> EmbeddingSet:
+    """Without row 0, the whole."""
+    return EmbeddingSet(s.x[:, 1:], s.mask[:, 1:])
+
+
+def _compare(layer: nn.Linear, x: Tensor, y: Tensor) -> Tensor:
+    return _l2(layer((x - y).square()))
+
+
+def _l2(x: Tensor) -> Tensor:
+    return x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + EPS)
