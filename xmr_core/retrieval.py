@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
-from xmr_core.types import EmbeddingSet, RelevantRanks, Representation
+from xmr_core.types import EmbeddingSet, GaussianEmbedding, RelevantRanks, Representation
 
 MAX_ELEMENTS = 1 << 24  # of the largest intermediate, i·t·k·l: 64 MB in float32
 
@@ -98,4 +98,6 @@ def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:
 
 
 def _set_size(r: Representation) -> int:
+    if isinstance(r, GaussianEmbedding):
+        return r.samples.shape[1]
     return r.x.shape[1] if isinstance(r, EmbeddingSet) else 1

@@ -84,7 +84,19 @@ class EmbeddingSet(Rows):
     attention: Float[Tensor, "n k l"] | None = None
 
 
-Representation = Embedding | EmbeddingSet
+@dataclass(frozen=True)
+class GaussianEmbedding(Rows):
+    """A normal distribution with a diagonal covariance per item.
+
+    mean: unit L2 norm. log_std: natural logarithm of σ per dimension, unbounded. samples: draws from it, not renormalised.
+    """
+
+    mean: Float[Tensor, "n d"]
+    log_std: Float[Tensor, "n d"]
+    samples: Float[Tensor, "n j d"]
+
+
+Representation = Embedding | EmbeddingSet | GaussianEmbedding
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 
 from xmr_core.analysis.circular_variance import log_circular_variance
 from xmr_core.data.batches import Side
@@ -50,7 +51,14 @@ def _chunks(n: int) -> list[np.ndarray]:
 
 def _join(parts: list[Representation]) -> Representation:
     """One representation of all chunks. Attention and residuals are dropped: their width differs between chunks of captions."""
-    fields = {"x": torch.cat([p.x for p in parts])}
+    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if hasattr(parts[0], n)]
     if isinstance(parts[0], EmbeddingSet):
-        fields["mask"] = torch.cat([p.mask for p in parts])
-    return type(parts[0])(**fields)
+        widest = max(p.x.shape[1] for p in parts)
+        parts = [p if p.x.shape[1] == widest else _widened(p, widest) for p in parts]
+    return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})
+
+
+def _widened(s: EmbeddingSet, k: int) -> EmbeddingSet:
+    """Padded to k elements: chunks of captions differ in length where the elements are words."""
+    more = k - s.x.shape[1]
+    return EmbeddingSet(F.pad(s.x, (0, 0, 0, more)), F.pad(s.mask, (0, more)))

@@ -7,6 +7,8 @@ from functools import partial
 
 from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.match_logit import MatchLogit
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
 from xmr_core.similarities.order import order
@@ -25,6 +27,6 @@ CROSS = {
 ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
 
 __all__ = [
-    "ALL_SIMILARITIES", "CROSS", "SETS", "SINGLE", "MatchProbability", "Sgraf", "chamfer", "cosine", "max_pairwise", "order", "scan",
+    "ALL_SIMILARITIES", "CROSS", "DISTANCES", "SETS", "SINGLE", "MatchLogit", "MatchProbability", "Sgraf", "chamfer", "cosine", "max_pairwise", "order", "scan",
     "scan_attention", "smooth_chamfer", "sum_max",
 ]  # fmt: skip

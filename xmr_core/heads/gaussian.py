@@ -1,0 +1,100 @@
+"""PCME's head: where an item lies, and how sure of it one can be."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.heads.pie_net import PIENet
+from xmr_core.masked import masked_mean, masked_softmax
+from xmr_core.types import Features, GaussianEmbedding
+
+SECOND = ("pooled", "gru", "global")
+SPREADS = ("per dimension", "isotropic", "none")
+
+
+class GaussianHead(nn.Module):
+    """A mean by PIE-Net with one element, a log σ by a network of its own, and samples z = μ + σ ⊙ ε.
+
+        μ = l2(LN(global + σ(W attend(X) + b)));   log σ = U attend′(X) + c + second   (no sigmoid, no LayerNorm)
+
+    Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or 'global'
+        W₂ global + b₂ (the matched form, the same on both sides). spread: 'per dimension'; 'isotropic', the mean of log σ
+        in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log σ as on μ (an ablation
+        of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval mode, where all items of a
+        side share one draw "j d": results then depend neither on the order nor on the grouping of items.
+    Shapes: local_feats "n l d_local", global_feat "n d" → GaussianEmbedding.
+    Raises: BadInput for J < 1, an unknown second or spread, an odd d with 'gru', or features without a global vector.
+    Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; METHODS §4.
+    """
+
+    def __init__(
+        self,
+        d_local: int,
+        d: int,
+        second: str = "global",
+        samples: int = 7,
+        spread: str = "per dimension",
+        squash: bool = False,
+        seed: int = 0,
+        d_hidden: int | None = None,
+    ):
+        super().__init__()
+        if samples < 1:
+            raise BadInput(f"samples must be at least 1, got {samples}. PCME uses 7.")
+        for name, value, known in (("second", second, SECOND), ("spread", spread, SPREADS)):
+            if value not in known:
+                raise unknown(name, value, known)
+        if second == "gru" and d % 2:
+            raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
+        self.mean = PIENet(d_local, d, 1, d_hidden)
+        self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
+        if spread != "none":
+            hidden = d_hidden or d_local // 2
+            self.w_1, self.w_2, self.fc = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, 1, bias=False), nn.Linear(d_local, d)
+            for layer in (self.w_1, self.w_2, self.fc):
+                nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(self.fc.bias)
+            if second == "gru":
+                self.rnn = nn.GRU(d_local, d // 2, batch_first=True, bidirectional=True)
+            else:
+                self.fc2 = nn.Linear(d_local if second == "pooled" else d, d)
+            self.norm = nn.LayerNorm(d) if squash else None
+
+    def forward(self, features: Features) -> GaussianEmbedding:
+        mean = self.mean(features).x[:, 0]
+        if self.spread == "none":
+            return GaussianEmbedding(mean, torch.full_like(mean, -torch.inf), mean[:, None])
+        log_std = self.log_std(features)
+        return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * self._noise(mean))
+
+    def log_std(self, features: Features) -> Float[Tensor, "n d"]:
+        """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
+        x = features.local_feats
+        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1)  # n l 1
+        found = self.fc((attention * x).sum(1))
+        out = (found.sigmoid() if self.squash else found) + self._second(features)
+        out = self.norm(out) if self.squash else out
+        return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
+
+    def _second(self, features: Features) -> Float[Tensor, "n d"]:
+        x, mask = features.local_feats, features.mask
+        if self.second == "gru":
+            lengths = mask.sum(1)
+            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+            return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
+        return self.fc2(masked_mean(x, mask[..., None], dim=1) if self.second == "pooled" else features.global_feat)
+
+    def _noise(self, mean: Float[Tensor, "n d"]) -> Tensor:
+        shape = (self.samples, mean.shape[1])
+        if self.training:
+            return torch.randn(len(mean), *shape, device=mean.device, dtype=mean.dtype)
+        generator = torch.Generator().manual_seed(self.seed)  # on the CPU: every device draws the same
+        return torch.randn(shape, generator=generator, dtype=torch.float32).to(mean)
+
+
+def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:
+    """Geometric mean of σ over dimensions, exp(mean log σ), > 0: how unsure the model is of each item (PCME, §4)."""
+    return items.log_std.mean(1).exp()

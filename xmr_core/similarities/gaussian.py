@@ -1,0 +1,120 @@
+"""What else can compare two normal distributions with diagonal covariances, in closed form, after training.
+
+All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂ are per
+dimension, 1 the image, 2 the caption, all sums over dimensions. A divergence that is not symmetric asks which side is the
+query: `kl` is right for images as queries, `reverse_kl` for captions.
+Source: Chun et al., CVPR 2021 (PCME), App. B; METHODS §4 sets paper and code side by side (X-16 … X-19).
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.similarities.match_logit import sample_distances
+from xmr_core.types import GaussianEmbedding
+
+_BLOCK = 1 << 24  # elements of one i × t × d block
+
+
+def mean_only(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−Σ Δ²; orders as the cosine of the means, which are unit vectors."""
+    return _pairwise(lambda m1, _, m2, __: (m1 - m2).square().sum(-1), images, captions)
+
+
+def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant."""
+
+    def distance(m1, s1, m2, s2):
+        variance = (2 * s1).exp() + (2 * s2).exp()
+        return ((m1 - m2).square() / variance + variance.log()).sum(-1) / 2
+
+    return _pairwise(distance, images, captions)
+
+
+def kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−KL(p₁‖p₂) = −½ Σ [2(log σ₂ − log σ₁) + (σ₁² + Δ²)/σ₂² − 1]: the true divergence."""
+
+    def divergence(m1, s1, m2, s2):
+        return (2 * (s2 - s1) + ((2 * s1).exp() + (m1 - m2).square()) / (2 * s2).exp() - 1).sum(-1) / 2
+
+    return _pairwise(divergence, images, captions)
+
+
+def reverse_kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−KL(p₂‖p₁)."""
+    return kl(captions, images).T
+
+
+def kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other sign (X-16)."""
+
+    def distance(m1, s1, m2, s2):
+        return (((m1 - m2).square() + (2 * s1).exp()) / (2 * s2).exp() + 2 * (s1 - s2)).sum(-1)
+
+    return _pairwise(distance, images, captions)
+
+
+def reverse_kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """kl_official with the roles swapped."""
+    return kl_official(captions, images).T
+
+
+def jeffreys(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−½ [KL(p₁‖p₂) + KL(p₂‖p₁)], called JS in the paper; the logarithms cancel (X-17)."""
+    return (kl(images, captions) + reverse_kl(images, captions)) / 2
+
+
+def jeffreys_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−Σ [(Δ² + σ₁²)/σ₂² + (Δ² + σ₂²)/σ₁²] = 4 · jeffreys − 2d, the same order."""
+    return kl_official(images, captions) + reverse_kl_official(images, captions)
+
+
+def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions."""
+
+    def distance(m1, s1, m2, s2):
+        quotient = torch.logaddexp(s1 - s2, s2 - s1) - torch.log(torch.tensor(2.0, dtype=s1.dtype))
+        return ((m1 - m2).square() / ((2 * s1).exp() + (2 * s2).exp()) + 2 * quotient).sum(-1) / 4
+
+    return _pairwise(distance, images, captions)
+
+
+def wasserstein(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−W₂² = −Σ [Δ² + (σ₁ − σ₂)²] (X-18)."""
+    return _pairwise(lambda m1, s1, m2, s2: ((m1 - m2).square() + (s1.exp() - s2.exp()).square()).sum(-1), images, captions)
+
+
+def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−mean over the J² pairs of samples of ‖z − z′‖ (a row of the paper's Table 1; absent from the code, X-19)."""
+    return -sample_distances(images, captions, eps=0.0).mean((1, 3))
+
+
+def sample_products(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """Σ over the J² pairs of samples of z · z′: the authors' `matmul`, used while training; one matrix product."""
+    return images.samples.sum(1) @ captions.samples.sum(1).T
+
+
+DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] = {
+    "mean only": mean_only,
+    "ELK": expected_likelihood,
+    "KL": kl,
+    "KL (official)": kl_official,
+    "reverse KL": reverse_kl,
+    "reverse KL (official)": reverse_kl_official,
+    "JS": jeffreys,
+    "JS (official)": jeffreys_official,
+    "Bhattacharyya": bhattacharyya,
+    "2-Wasserstein": wasserstein,
+    "average L2": average_l2,
+    "matmul": sample_products,
+}
+
+
+def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−distance(μ₁, log σ₁, μ₂, log σ₂) of all pairs, in blocks of images."""
+    mean, log_std = captions.mean[None], captions.log_std[None]
+    step = max(1, _BLOCK // max(1, captions.mean.numel()))
+    blocks = (slice(at, at + step) for at in range(0, len(images), step))
+    return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])
