@@ -1,0 +1,79 @@
+"""VSE+2AD: two poolings, one over whole tokens and one per channel, balanced by what they found."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.heads.gpo import sorted_channels
+from xmr_core.masked import masked_softmax, require_element
+from xmr_core.types import Embedding, Features
+
+PADDING = ("masked", "official")
+TOKEN_WEIGHTS = ("matrix", "scalar")
+LEVELS = ("both", "token", "embedding")
+
+
+class AdaptivePoolHead(nn.Module):
+    """x = l2(ω_tok t_tok + ω_emb t_emb), on U = the tokens with every channel sorted, largest first.
+
+        t_emb = Σ_k softmax_k(U) ⊙ U        t_tok = Σ_k θ_k ⊙ U_k,  θ = softmax over k of ReLU(U W + b)
+        (ω_tok, ω_emb) = softmax(t_tok · w_b + b_b, t_emb · w_b + b_b)
+
+    Args: d_local, d: widths; a linear layer joins them first where they differ. padding: 'masked', or 'official', where
+        padded rows keep the logit ReLU(b) and so thin out the others (X-30). token_weights: 'matrix' W "d d" with ReLU (the
+        authors' code) or 'scalar' W "d 1" without (the paper, X-31). levels: 'both', or one of them alone (Table 3).
+        balance: ω_tok fixed in [0, 1] (Fig. C-2), or None to learn it.
+    Shapes: local_feats "n l d_local" → Embedding "n d".
+    Raises: BadInput for an unknown choice, a balance outside [0, 1] or an item without a token.
+    Source: Wang et al., VSE+2AD ("adaptive pooling"), §3.1; METHODS §8.
+    """
+
+    def __init__(
+        self,
+        d_local: int,
+        d: int,
+        padding: str = "masked",
+        token_weights: str = "matrix",
+        levels: str = "both",
+        balance: float | None = None,
+        normalise: bool = True,
+    ):
+        super().__init__()
+        for name, value, known in (
+            ("padding", padding, PADDING),
+            ("token_weights", token_weights, TOKEN_WEIGHTS),
+            ("levels", levels, LEVELS),
+        ):
+            if value not in known:
+                raise unknown(name, value, known)
+        if balance is not None and not 0 <= balance <= 1:
+            raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
+        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = padding, token_weights, levels, balance, normalise
+        self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, features: Features) -> Embedding:
+        token, embedding, _, balance = self.parts(features)
+        pooled = balance[:, :1] * token + balance[:, 1:] * embedding
+        return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
+
+    def parts(self, features: Features) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
+        """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for pictures."""
+        require_element(features.mask, "item")
+        u = sorted_channels(self.join(features.local_feats), features.mask)
+        valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
+        embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)
+        logits = self.linear(u).relu() if self.token_weights == "matrix" else self.linear(u)
+        weights = logits.softmax(1) if self.padding == "official" else masked_softmax(logits, valid, dim=1)
+        token = (weights * u).sum(1)
+        return token, embedding, weights.expand_as(u), self._balance(token, embedding)
+
+    def _balance(self, token: Tensor, embedding: Tensor) -> Float[Tensor, "n 2"]:
+        if self.levels != "both" or self.fixed is not None:
+            share = {"both": self.fixed, "token": 1.0, "embedding": 0.0}[self.levels]
+            return token.new_tensor([share, 1 - share]).expand(len(token), 2)
+        return torch.cat([self.balance(token), self.balance(embedding)], 1).softmax(1)

@@ -1,0 +1,64 @@
+"""VSE∞: a pooling that learns how much the largest, second largest, … value of each channel counts."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from xmr_core.errors import BadInput
+from xmr_core.masked import masked_softmax, require_element
+from xmr_core.types import Embedding, Features
+
+
+class GPOHead(nn.Module):
+    """x = l2(Σ_k θ_k F_(k)), F_(k) the k-th largest value of each channel.
+
+    θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 … p_{length−1},
+    p_k = (sin(k·10000^{−2i/d_pe}), cos(…)) interleaved
+
+    θ depends on the number of tokens only, so padding has no say. Mean and max pooling are special cases.
+    Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code and
+        GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
+    Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for an odd d_pe or an item without a token.
+    Source: Chen et al., CVPR 2021 (VSE∞), §4; METHODS §7.
+    """
+
+    def __init__(self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True):
+        super().__init__()
+        if d_pe % 2:
+            raise BadInput(f"the width of the position code must be even, got {d_pe}.")
+        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.d_pe, self.temperature, self.normalise = d_pe, temperature, normalise
+        self.gru = nn.GRU(d_pe, d_hidden, batch_first=True, bidirectional=True)
+        self.linear = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(self, features: Features) -> Embedding:
+        require_element(features.mask, "item")
+        x = sorted_channels(self.join(features.local_feats), features.mask)
+        pooled = (self.weights(features.mask)[..., None] * x).sum(1)
+        return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
+
+    def weights(self, mask: Tensor) -> Float[Tensor, "n l"]:
+        """θ of each item, by rank; 0 beyond its number of tokens. For pictures."""
+        lengths, item = mask.sum(1).unique(return_inverse=True)  # θ is the same for items of one length
+        most = mask.shape[1]
+        codes = self._codes(most).expand(len(lengths), -1, -1)
+        packed = pack_padded_sequence(codes, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states = pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=most)[0]
+        scores = self.linear(states.unflatten(-1, (2, -1)).mean(-2)).squeeze(-1)
+        valid = torch.arange(most, device=mask.device) < lengths[:, None]
+        return masked_softmax(scores / self.temperature, valid)[item]
+
+    def _codes(self, most: int) -> Float[Tensor, "l p"]:
+        weight = self.linear.weight
+        rate = 10000.0 ** (-torch.arange(0, self.d_pe, 2, device=weight.device, dtype=weight.dtype) / self.d_pe)
+        angle = torch.arange(most, device=weight.device, dtype=weight.dtype)[:, None] * rate
+        return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+
+
+def sorted_channels(x: Float[Tensor, "n l d"], mask: Tensor) -> Float[Tensor, "n l d"]:
+    """Every channel of an item sorted by value, largest first; 0 beyond the item's number of tokens."""
+    ordered = torch.where(mask[..., None], x, -torch.inf).sort(dim=1, descending=True).values
+    ranks = torch.arange(x.shape[1], device=x.device)
+    return torch.where((ranks < mask.sum(1, keepdim=True))[..., None], ordered, 0.0)

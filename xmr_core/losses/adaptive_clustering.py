@@ -1,0 +1,104 @@
+"""VSE+2AD's objective: a contrastive loss whose number of negatives follows how far training has come."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from xmr_core.errors import BadInput, unknown
+from xmr_core.losses.checks import check_scores
+
+FORMS = ("official", "paper")
+MODES = ("adaptive", "constant", "random")
+
+
+class AdaptiveClustering(nn.Module):
+    """AdOpt: per positive pair, cross-entropy against the K negatives of its row that score highest; both directions.
+
+    official: K = clamp(⌊cos((align + uniform)^power) B⌋ + 1, 1, B − 1), align = mean score of the positives, uniform = mean of
+        exp(−s) over all entries with the positives set to 0; logits [s⁺, s⁻ + margin]/τ; half the sum of both directions.
+        Negatives are the top K of the row with its positives set to 0, so that a positive is its own negative where fewer
+        than K others exceed 0 (X-32); own_negatives=False takes them out.
+    paper: K = clamp(⌊B cos((γ_a + γ_u) π/4)⌋, 1, B − 1), γ_a = align, γ_u = log mean e^s; only negatives in the denominator, no
+        margin (X-33, X-34), the sum of both directions (X-35). Its K stays near B for every plausible model (X-36).
+
+    Args: temperature: τ. mode: 'adaptive', 'constant' (`negatives`, the authors' 3) or 'random' (uniform in 1 … B − 1).
+        power: 1.25. B is the number of captions a row offers.
+    Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in training.
+    Raises: BadInput for unknown choices, K < 1, τ ≤ 0, a batch in which a row has no positive or no negative.
+    Source: VSE+2AD ("adaptive objective"), §3.2; METHODS §8.
+    """
+
+    def __init__(
+        self,
+        form: str = "official",
+        mode: str = "adaptive",
+        negatives: int = 3,
+        temperature: float = 0.05,
+        margin: float = 0.2,
+        power: float = 1.25,
+        own_negatives: bool = True,
+    ):
+        super().__init__()
+        for name, value, known in (("form", form, FORMS), ("mode", mode, MODES)):
+            if value not in known:
+                raise unknown(name, value, known)
+        if negatives < 1:
+            raise BadInput(f"the number of negatives must be at least 1, got {negatives}.")
+        if not 0 < temperature < math.inf:
+            raise BadInput(f"temperature must be a positive, finite number, got {temperature}. VSE+2AD uses 0.05.")
+        self.form, self.mode, self.negatives, self.temperature = form, mode, negatives, temperature
+        self.margin, self.power, self.own_negatives = margin, power, own_negatives
+        self.history: list[tuple[int, int]] = []
+
+    def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
+        check_scores(scores, match)
+        if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
+            raise BadInput("adaptive clustering needs a matching and a non-matching partner for every image and caption of a batch.")
+        chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
+        if self.training:
+            self.history.append(chosen)
+        total = self._one_way(scores.T, match.T, chosen[0]) + self._one_way(scores, match, chosen[1])
+        return total / 2 if self.form == "official" else total
+
+    @torch.no_grad()
+    def how_many(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"]) -> int:
+        """K for queries as rows."""
+        b = scores.shape[1]
+        if self.mode == "constant":
+            k = self.negatives
+        elif self.mode == "random":
+            k = int(torch.randint(1, b, ()))
+        elif self.form == "official":
+            state = self.alignment(scores, match) + self.uniformity(scores, match)
+            k = int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
+        else:
+            k = math.floor(
+                b * math.cos((self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())) * math.pi / 4)
+            )
+        return min(max(k, 1), b - 1)
+
+    @staticmethod
+    def alignment(scores: Tensor, match: Tensor) -> float:
+        """Mean score of the matching pairs."""
+        return float(scores[match].mean())
+
+    @staticmethod
+    def uniformity(scores: Tensor, match: Tensor) -> float:
+        """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
+        return float((-scores.masked_fill(match, 0.0)).exp().mean())
+
+    def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
+        rows, columns = match.nonzero(as_tuple=True)
+        fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
+        hardest = scores.detach().masked_fill(match, fill).topk(k, dim=1).indices  # q k
+        negatives = scores.gather(1, hardest)
+        if fill:  # a row with fewer than k negatives takes those it has
+            negatives = negatives.masked_fill(match.gather(1, hardest), -torch.inf)
+        negatives = negatives[rows]
+        positive = scores[rows, columns] / self.temperature
+        if self.form == "paper":
+            return ((negatives / self.temperature).logsumexp(1) - positive).mean()
+        others = ((negatives + self.margin) / self.temperature).logsumexp(1)
+        return (torch.logaddexp(positive, others) - positive).mean()
