@@ -13,7 +13,13 @@ from xmr_core.types import EmbeddingSet
 
 VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
-] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1})]  # fmt: skip
+] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [
+    ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
+] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [("pcme", {"squash": True, "uniform": 1.0})] + [
+    ("scan", {"direction": d, "aggregate": a}) for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
+] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean")] + [("sgraf", {"m": 8, "direction": "i2t", "parts": "local"})] + [
+    ("vse-infty", {}), ("vse+2ad", {}), ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,8 @@ def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     assert torch.isfinite(scores).all()
     silent = [n for n, p in method.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
     # legacy PVSE reads the backward state at the last token, where it has seen one word and no state before it (METHODS §3)
-    expected = ["caption_encoder.rnn.weight_hh_l0_reverse"] if name == "pvse" else []
+    legacy = {"pvse": ["encoder"], "pcme": ["encoder", "head"]}.get(name, [])
+    expected = [f"caption_{where}.rnn.weight_hh_l0_reverse" for where in legacy]
     assert silent == expected, f"no gradient reaches {silent}"
 
 

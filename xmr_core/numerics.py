@@ -7,7 +7,7 @@ from pathlib import Path
 
 # Everything that turns a config into weights and ranks. Not: paths, errors, results, plots, notebooks, command line.
 NUMERIC = (
-    "types.py", "relevance.py", "masked.py", "data", "encoders", "heads", "similarities", "losses", "method.py", "recipe_parts.py", "recipes.py",
+    "types.py", "relevance.py", "masked.py", "data", "encoders", "heads", "similarities", "losses", "method.py", "recipe_parts.py", "recipes",
     "retrieval.py", "metrics.py", "protocols.py", "evaluate.py", "prepare.py", "train", "analysis",
 )  # fmt: skip
 

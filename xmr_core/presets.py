@@ -39,6 +39,28 @@ _PUBLISHED = {
         "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "constant", "warmup_steps": 0,
         "batch_images": 256, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
     },
+    "pcme": {
+        "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "cosine", "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300, "word_drop": 0.1,
+    },
+    "scan": {
+        "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "decay_every": 15, "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+    },
+    "sgraf": {
+        "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "decay_every": 20, "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+    },
+    "vse-infty": {
+        "epochs": 25, "lr": 5e-4, "weight_decay": 1e-2, "clip": 2.0, "schedule": "step", "decay_every": 15, "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+        "cell_drop": 0.2, "word_drop": 0.2,
+    },
+    "vse+2ad": {
+        "epochs": 25, "lr": 5e-4, "weight_decay": 1e-2, "clip": 2.0, "schedule": "step", "decay_every": 15, "warmup_steps": 0,
+        "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+        "cell_drop": 0.2, "word_drop": 0.2,
+    },
     "dive": {
         "epochs": 80, "lr": 1e-3, "weight_decay": 1e-4, "clip": 1.0, "schedule": "cosine", "warmup_steps": 0,
         "batch_images": 200, "captions_per_image": 5, "word_dim": 300,

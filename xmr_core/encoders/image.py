@@ -43,7 +43,7 @@ class GridEncoder(nn.Module):
                 features.mask.gather(1, kept),
             )
             place = place if place is None else place[kept]
-        y = self.project(_checked(features, self.project.in_features))
+        y = self.project(checked(features, self.project.in_features))
         y = y if place is None else y + place
         local = y + self.refine(y)
         return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1) + whole)
@@ -80,7 +80,7 @@ class RegionEncoder(nn.Module):
         self.pool = masked_max if pool == "max" else masked_mean
 
     def forward(self, features: Features) -> Features:
-        y = self.fc(_checked(features, self.fc.in_features))
+        y = self.fc(checked(features, self.fc.in_features))
         n, l, _ = y.shape
         hidden = self.norm(self.fc1(y).flatten(0, 1)).view(n, l, -1).relu()
         local = self.dropout(self.fc2(hidden) + y)
@@ -109,14 +109,14 @@ class PooledEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, features: Features) -> Features:
-        x = _checked(features, self.fc.in_features)
+        x = checked(features, self.fc.in_features)
         pooled = masked_mean(x, features.mask[..., None], dim=1)
         if self.normalise_input:
             pooled = nn.functional.normalize(pooled, dim=-1)
         return Features(x, features.mask, self.dropout(self.fc(pooled)))
 
 
-def _checked(features: Features, width: int) -> Float[Tensor, "n l e"]:
+def checked(features: Features, width: int) -> Float[Tensor, "n l e"]:
     """Local features in the parameters' precision. Raises BadInput for another width (usually: another extractor)."""
     x = features.local_feats
     if x.shape[-1] != width:

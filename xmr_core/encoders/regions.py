@@ -1,0 +1,61 @@
+"""Encoders of detected regions as SCAN, SGRAF and VSE∞ have them."""
+
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from xmr_core.encoders.image import checked
+from xmr_core.errors import BadInput
+from xmr_core.masked import masked_mean
+from xmr_core.types import Features
+
+
+class LinearRegions(nn.Module):
+    """local = W x + b,   global = mean over valid regions of local. W Xavier-uniform ±√(6/(in + out)), b = 0.
+
+    Args: scalar_norm: W = g V/‖V‖_F with one learned number g (an option of the authors), torch's own start.
+    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"). Raises: BadInput for another width.
+    Source: Lee et al., ECCV 2018 (SCAN); the same in SGRAF.
+    """
+
+    def __init__(self, d_in: int, d: int, scalar_norm: bool = False):
+        super().__init__()
+        self.fc = nn.Linear(d_in, d)
+        if scalar_norm:
+            self.fc = weight_norm(self.fc, dim=None)
+        else:
+            nn.init.xavier_uniform_(self.fc.weight)
+            nn.init.zeros_(self.fc.bias)
+
+    def forward(self, features: Features) -> Features:
+        local = self.fc(checked(features, self.fc.in_features))
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))
+
+
+class ResidualRegions(nn.Module):
+    """VSE∞'s encoder: local = W x + b + MLP(x),   MLP: d_in → d/2, BatchNorm over all rows, ReLU, d/2 → d.
+
+    BatchNorm sees padded rows too, as the authors' does; they are zeros there, so they are made zeros here. Without mlp
+    ('backbone' features) only the linear part remains. batchnorm=False is the matched form, blind to padding.
+    Shapes as LinearRegions. Raises: BadInput for an odd d.
+    Source: Chen et al., CVPR 2021 (VSE∞); a second BatchNorm stands in their checkpoints, but is never applied.
+    """
+
+    def __init__(self, d_in: int, d: int, mlp: bool = True, batchnorm: bool = True):
+        super().__init__()
+        if d % 2:
+            raise BadInput(f"width {d} cannot be halved; choose an even one.")
+        self.fc = nn.Linear(d_in, d)
+        nn.init.xavier_uniform_(self.fc.weight)
+        nn.init.zeros_(self.fc.bias)
+        self.mlp = nn.ModuleList([nn.Linear(d_in, d // 2), nn.Linear(d // 2, d)]) if mlp else None
+        self.norm = nn.BatchNorm1d(d // 2) if mlp and batchnorm else None
+
+    def forward(self, features: Features) -> Features:
+        x = torch.where(features.mask[..., None], checked(features, self.fc.in_features), 0.0)
+        local = self.fc(x)
+        if self.mlp is not None:
+            hidden = self.mlp[0](x)
+            hidden = hidden if self.norm is None else self.norm(hidden.flatten(0, 1)).view_as(hidden)
+            local = local + self.mlp[1](hidden.relu())
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))
