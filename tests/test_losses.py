@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
+from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
+from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.types import Embedding, EmbeddingSet
 
@@ -218,10 +220,37 @@ def test_the_temperature_inside_an_objective_is_trained():
     assert [key for key, _ in Objective(InfoNCE()).named_parameters()] == ["score_loss.log_scale"]
 
 
-BOTH = pytest.mark.parametrize("loss", [hinge_triplet, InfoNCE()], ids=["hinge", "infonce"])
+SCORE_LOSSES = {
+    "hinge": hinge_triplet,
+    "infonce": InfoNCE(),
+    "soft contrastive": soft_contrastive,
+    "adaptive clustering": AdaptiveClustering(own_negatives=False),
+    "adaptive clustering, paper": AdaptiveClustering("paper"),
+}
+every_loss = pytest.mark.parametrize("loss", SCORE_LOSSES.values(), ids=SCORE_LOSSES)
+needs_pairs = pytest.mark.parametrize("loss", [hinge_triplet, InfoNCE()], ids=["hinge", "infonce"])
 
 
-@BOTH
+@every_loss
+@settings(derandomize=True, deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**6))
+def test_contract_of_score_losses(loss, seed):
+    """One finite number; the order of items and the naming of the sides do not matter; the gradient is that of the formula."""
+    match = torch.eye(4, dtype=torch.bool).repeat_interleave(2, 1)
+    scores = torch.randn(4, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 0.3
+    rows, columns = torch.randperm(4), torch.randperm(8)
+    whole = loss(scores, match)
+    assert whole.ndim == 0 and whole.isfinite()
+    assert_close(loss(scores[rows][:, columns], match[rows][:, columns]), whole)
+    assert_close(loss(scores.T.contiguous(), match.T), whole)
+    assert torch.autograd.gradcheck(lambda s: loss(s, match), scores.requires_grad_())
+    for extreme in (-1.0, 1.0):
+        s = torch.full((4, 8), extreme).requires_grad_()
+        (grad,) = torch.autograd.grad(loss(s, match), s)
+        assert grad.isfinite().all()
+
+
+@every_loss
 def test_match_of_another_shape_or_type_is_refused(loss):
     scores, match = problem()
     with pytest.raises(BadInput, match=r"scores \(4, 7\) and match \(7, 4\)"):
@@ -230,7 +259,7 @@ def test_match_of_another_shape_or_type_is_refused(loss):
         loss(scores, match.float())
 
 
-@BOTH
+@needs_pairs
 def test_a_batch_without_a_pair_is_refused(loss):
     scores, match = problem()
     with pytest.raises(BadInput, match="no image of this batch"):

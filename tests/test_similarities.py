@@ -1,5 +1,6 @@
 """The contract that every similarity keeps, and the laws of single ones."""
 
+import copy
 import math
 from functools import partial
 
@@ -13,12 +14,34 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
-from xmr_core.similarities import ALL_SIMILARITIES, CROSS, SETS, SINGLE, MatchProbability, chamfer, cosine, max_pairwise, smooth_chamfer
+from xmr_core.similarities import (
+    ALL_SIMILARITIES,
+    CROSS,
+    SETS,
+    SINGLE,
+    MatchProbability,
+    Sgraf,
+    chamfer,
+    cosine,
+    max_pairwise,
+    smooth_chamfer,
+)
 from xmr_core.types import Embedding, EmbeddingSet
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=40)
-every = pytest.mark.parametrize("name", ALL_SIMILARITIES)
-SETWISE = {**SETS, **CROSS}
+
+
+def frozen(make):
+    """A learned similarity in eval mode, in the precision of what it is given."""
+    torch.manual_seed(0)
+    module = make().double().eval().requires_grad_(False)
+    return lambda images, captions: copy.deepcopy(module).to(images.x.dtype)(images, captions)
+
+
+GRAPHS = {f"sgraf {r} {d}": frozen(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")}
+EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's read distributions: tests/test_pcme.py holds them to the same contract
+SETWISE = {**SETS, **CROSS, **GRAPHS}
+every = pytest.mark.parametrize("name", EVERY)
 every_set = pytest.mark.parametrize("name", SETWISE)
 LOOPS = {"cosine": reference.cosine, "order": reference.order, "smooth_chamfer": reference.smooth_chamfer,
          "chamfer": reference.chamfer, "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
@@ -38,6 +61,8 @@ def ragged(n: int, k: int, d: int = 6, seed: int = 0, dtype=torch.float64) -> Em
 
 def example(name: str, n: int, k: int, seed: int, dtype=torch.float64):
     sets = ragged(n, k, seed=seed, dtype=dtype)
+    if name in GRAPHS:  # row 0 is the whole, and at least one token follows
+        return EmbeddingSet(sets.x, sets.mask | (torch.arange(k) < 2))
     return Embedding(sets.x[:, 0]) if name in SINGLE else sets
 
 
@@ -61,7 +86,7 @@ def gradients(similarity, images, captions):
     return out.detach(), *torch.autograd.grad((out * weights).sum(), (x, y))
 
 
-@every
+@pytest.mark.parametrize("name", LOOPS)
 def test_equals_the_loop(name):
     images, captions = example(name, 5, 3, 1), example(name, 7, 4, 2)
     wanted = reference.scores(rows_of(images), rows_of(captions), LOOPS[name])
@@ -71,30 +96,31 @@ def test_equals_the_loop(name):
 @every
 def test_gradient_is_that_of_the_formula(name):
     images, captions = example(name, 3, 2, 3), example(name, 2, 3, 4)
-    f = lambda x, y: ALL_SIMILARITIES[name](with_x(images, x), with_x(captions, y))  # noqa: E731
+    f = lambda x, y: EVERY[name](with_x(images, x), with_x(captions, y))  # noqa: E731
     assert torch.autograd.gradcheck(f, (images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()))
 
 
 @every
 def test_blocks_equal_the_whole(name):
     images, captions = example(name, 5, 3, 5), example(name, 6, 4, 6)
-    whole = ALL_SIMILARITIES[name](images, captions)
+    whole = EVERY[name](images, captions)
     for i, t in ((slice(0, 2), slice(1, 4)), (slice(4, 5), slice(5, 6)), (slice(2, 5), slice(0, 6))):
-        assert_close(ALL_SIMILARITIES[name](images[i], captions[t]), whole[i, t], rtol=1e-12, atol=1e-12)
+        assert_close(EVERY[name](images[i], captions[t]), whole[i, t], rtol=1e-12, atol=1e-12)
 
 
 @every
 def test_items_can_be_permuted(name):
     images, captions = example(name, 5, 3, 7), example(name, 6, 4, 8)
     i, t = torch.randperm(5), torch.randperm(6)
-    whole = ALL_SIMILARITIES[name](images, captions)
-    assert_close(ALL_SIMILARITIES[name](images[i], captions[t]), whole[i][:, t], rtol=1e-12, atol=1e-12)
+    whole = EVERY[name](images, captions)
+    assert_close(EVERY[name](images[i], captions[t]), whole[i][:, t], rtol=1e-12, atol=1e-12)
 
 
 @every_set
 def test_the_order_of_elements_does_not_matter(name):
     images, captions = example(name, 4, 3, 9), example(name, 5, 4, 10)
-    shuffled = EmbeddingSet(captions.x[:, [2, 0, 3, 1]], captions.mask[:, [2, 0, 3, 1]])
+    order = [0, 3, 1, 2] if name in GRAPHS else [2, 0, 3, 1]  # row 0 of a graph is no token
+    shuffled = EmbeddingSet(captions.x[:, order], captions.mask[:, order])
     assert_close(SETWISE[name](images, shuffled), SETWISE[name](images, captions), rtol=1e-12, atol=1e-12)
 
 
@@ -126,11 +152,11 @@ def test_learned_parameters_are_blind_to_padding():
 def test_finite_at_the_extremes(name, sign):
     images = example(name, 3, 2, 15, torch.float32)
     captions = with_x(images, sign * images.x)
-    for value in gradients(ALL_SIMILARITIES[name], images, captions):
+    for value in gradients(EVERY[name], images, captions):
         assert value.isfinite().all()
 
 
-@every_set
+@pytest.mark.parametrize("name", {**SETS, **CROSS})
 def test_sets_of_one_agree_with_the_vector_form(name):
     images, captions = ragged(4, 1, seed=16), ragged(5, 1, seed=17)
     products = cosine(images, captions)
@@ -223,7 +249,7 @@ def test_law_set_similarities_are_symmetric(name, seed):
 
 def test_autocast_does_not_coarsen_scores():
     images, captions = ragged(8, 4, seed=22, dtype=torch.float32), ragged(8, 4, seed=23, dtype=torch.float32)
-    for name, similarity in SETWISE.items():
+    for name, similarity in {**SETS, **CROSS}.items():
         with torch.autocast("cpu", torch.bfloat16):
             got = similarity(images, captions)
         assert_close(got, similarity(images, captions), msg=name)
