@@ -41,7 +41,7 @@ HEADS = {
 every = pytest.mark.parametrize("name", HEADS)
 # a bias added to every input of a softmax cancels; so does that of the queries where slots compete
 UNTRAINED = {
-    **dict.fromkeys(("slots", "slots on words", "gru", "sampled"), ["norm_query.bias"]),
+    **{key: ["norm_query.bias"] for key in ("slots", "slots on words", "gru", "sampled")},
     "adpool": ["balance.bias"],
     "adpool of the paper": ["linear.bias", "balance.bias"],
     "tokens and whole": ["common.bias"],
