@@ -1,6 +1,7 @@
 """CONTRIBUTING.md in practice: a similarity, a head and a recipe that the package does not know go all the way."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from xmr_core import recipes
 from xmr_core.errors import BadInput
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs, matched_encoders, matched_objective
+from xmr_core.recipes.table import methods_table
 from xmr_core.runs import fetch
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.types import EmbeddingSet, Features
@@ -98,6 +100,11 @@ def test_the_head_keeps_the_contract(monkeypatch):
     contract.test_more_padding_changes_nothing("toy")
     contract.test_gradients_are_those_of_the_formula("toy")
     contract.test_every_parameter_is_trained("toy")
+
+
+def test_the_readme_lists_the_recipes_as_they_are():
+    readme = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+    assert methods_table() in readme, "run `make readme`"
 
 
 # step 5: a run

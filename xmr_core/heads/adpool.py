@@ -27,7 +27,7 @@ class AdaptivePoolHead(nn.Module):
         balance: ω_tok fixed in [0, 1] (Fig. C-2), or None to learn it.
     Shapes: local_feats "n l d_local" → Embedding "n d".
     Raises: BadInput for an unknown choice, a balance outside [0, 1] or an item without a token.
-    Source: Wang et al., VSE+2AD ("adaptive pooling"), §3.1; METHODS §8.
+    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive pooling; METHODS §8.
     """
 
     def __init__(

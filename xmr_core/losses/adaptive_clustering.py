@@ -27,7 +27,7 @@ class AdaptiveClustering(nn.Module):
         power: 1.25. B is the number of captions a row offers.
     Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in training.
     Raises: BadInput for unknown choices, K < 1, τ ≤ 0, a batch in which a row has no positive or no negative.
-    Source: VSE+2AD ("adaptive objective"), §3.2; METHODS §8.
+    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive objective; METHODS §8.
     """
 
     def __init__(

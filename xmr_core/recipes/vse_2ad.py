@@ -25,7 +25,7 @@ def vse_2ad(
     mode: str = "adaptive",
     dropout: float = 0.1,
 ) -> Method:
-    """VSE+2AD: AdPool and AdOpt on VSE∞'s encoders.
+    """VSE+2AD: AdPool and AdOpt on VSE∞'s encoders. Zhang, Shu et al., EACL 2023.
 
     levels: 'both', 'token' or 'embedding' (Table 3). objective: 'adopt', 'infonce' or 'triplet' ("−AdOpt"). mode: 'adaptive',
     'constant' or 'random' number of negatives. matched: the common encoders, correct masks, no positive among its own
