@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
 from xmr_core.heads.adpool import AdaptivePoolHead
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.types import Features
@@ -132,7 +133,44 @@ def test_padding_leaks_as_the_authors_do_or_not_at_all():
             close(head(wide).x, case[f"out.pooled_pad{more}" if padding == "official" else "out.pooled_unpadded"])
 
 
+def by_hand(name: str, head, rows: list[np.ndarray]) -> np.ndarray:
+    """One item's pooled vector from the equation of the aggregator."""
+    d = len(rows[0])
+    soft = np.array([sum(w * r[c] for w, r in zip(reference.softmax([r[c] for r in rows]), rows, strict=True)) for c in range(d)])
+    if name == "softpool":
+        return soft
+    if name == "k-max":
+        return np.array([np.mean(sorted((r[c] for r in rows), reverse=True)[:5]) for c in range(d)])
+    if name == "lip":
+        w = head.importance.weight.detach().numpy()
+        logits = [w @ r for r in rows]
+        return np.array([sum(a * r[c] for a, r in zip(reference.softmax([v[c] for v in logits]), rows, strict=True)) for c in range(d)])
+    mean = sum(rows) / len(rows)
+    dice = [2 * abs(r @ mean) / (r @ r + mean @ mean) for r in rows]
+    near = sum(a * r for a, r in zip(reference.softmax(dice), rows, strict=True))
+    beta = 1 / (1 + math.exp(-head.beta.item()))
+    return beta * near + (1 - beta) * soft
+
+
+@pytest.mark.parametrize("name", ["k-max", "softpool", "adapool", "lip"])
+def test_aggregators_equal_the_loop(name):
+    torch.manual_seed(0)
+    head, features = aggregator(name, 4, 4).double(), features_of()
+    for got, rows in zip(head(features).x, reference.real(features.local_feats, features.mask), strict=True):
+        assert_close(got.detach(), torch.tensor(reference.unit(by_hand(name, head, rows))))
+
+
+def test_the_sequence_encoder_reads_the_order_of_tokens_the_others_do_not():
+    for name in AGGREGATORS:
+        torch.manual_seed(0)
+        head, features = aggregator(name, 4, 4).double(), features_of()
+        turned = Features(features.local_feats.flip(1), features.mask.flip(1))
+        assert torch.allclose(head(turned).x, head(features).x) == (name != "seq2seq")
+
+
 def test_pooling_refusals():
+    with pytest.raises(BadInput, match="aggregator 'lipp'. Did you mean 'lip'"):
+        aggregator("lipp", 4, 4)
     for wrong, message in (({"padding": "x"}, "padding"), ({"token_weights": "x"}, "token_weights"), ({"levels": "x"}, "levels"),
                            ({"balance": 1.5}, "balance is the weight")):  # fmt: skip
         with pytest.raises(BadInput, match=message):

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
 from xmr_core.heads.adpool import AdaptivePoolHead
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.pie_net import PIENet
@@ -19,6 +20,7 @@ from xmr_core.heads.slots import SlotHead
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.types import EmbeddingSet, Features, GaussianEmbedding
 
+POOLINGS = [name for name in AGGREGATORS if name not in ("gpo", "mean", "max")]  # those three stand for themselves
 SMALL_SLOTS = partial(SlotHead, 6, 8, slots=3, iterations=3, heads=2, head_width=5, ff_mult=2)
 HEADS = {
     "mean": partial(MeanPool, 6, 8),
@@ -32,6 +34,7 @@ HEADS = {
     "gpo": partial(GPOHead, 6, 8, d_pe=4, d_hidden=3),
     "adpool": partial(AdaptivePoolHead, 6, 8),
     "adpool of the paper": partial(AdaptivePoolHead, 6, 8, token_weights="scalar"),
+    **{name: partial(aggregator, name, 6, 8) for name in POOLINGS},
     "tokens": partial(TokenHead, 6, 8),
     "tokens and whole": partial(GlobalTokenHead, 6, 8),
     "gaussian": partial(GaussianHead, 6, 8, samples=3),
@@ -46,7 +49,7 @@ UNTRAINED = {
     "adpool of the paper": ["linear.bias", "balance.bias"],
     "tokens and whole": ["common.bias"],
 }
-REFUSES_EMPTY = ("gpo", "adpool", "adpool of the paper", "tokens", "tokens and whole")  # the others pool nothing to 0
+REFUSES_EMPTY = ("gpo", "adpool", "adpool of the paper", "tokens", "tokens and whole", *POOLINGS)  # the others pool nothing to 0
 
 
 def value(out) -> torch.Tensor:

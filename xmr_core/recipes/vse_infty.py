@@ -3,7 +3,7 @@
 from functools import partial
 
 from xmr_core.encoders.regions import ResidualRegions
-from xmr_core.heads.gpo import GPOHead
+from xmr_core.heads.aggregators import aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.method import Method
@@ -15,6 +15,7 @@ def vse_infty(
     inputs: Inputs,
     form: str = "matched",
     d: int = 128,
+    pooling: str = "gpo",
     objective: str = "infonce",
     margin: float = 0.2,
     warmup_epochs: int = 1,
@@ -22,6 +23,7 @@ def vse_infty(
 ) -> Method:
     """VSE∞: generalised pooling operator on both sides, cosine. Chen et al., CVPR 2021.
 
+    pooling: 'gpo', or another of heads.aggregators (VSE+2AD, Table 4).
     published: d = 1024, regions through a linear layer plus an MLP, one epoch of all negatives before the hardest, summed hinge.
     """
     if form == "matched":
@@ -32,4 +34,5 @@ def vse_infty(
         text = gru(inputs, d, summary="average", local="states", dropout=0.0, init="uniform")
         hinge = partial(hinge_triplet, margin=margin, reduction="sum")
         loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=warmup_epochs)
-    return Method("vse-infty", image, text, GPOHead(d, d), GPOHead(text.local_width, d), cosine, loss)
+    heads = (aggregator(pooling, d, d), aggregator(pooling, text.local_width, d))
+    return Method("vse-infty", image, text, *heads, cosine, loss)
