@@ -14,7 +14,7 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"data", "encoders", "heads", "similarities", "losses", "metrics", "stats", "protocols"},
     {"method", "recipe_parts", "retrieval"},
     {"recipes", "evaluate"},
-    {"prepare", "train"},
+    {"prepare", "train", "checkpoints"},
     {"analysis"},
     {"runs"},
     {"presets", "results", "published"},

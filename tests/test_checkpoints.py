@@ -1,0 +1,188 @@
+"""Official files: read in every layout without running them, renamed completely, refused in one line when they do not fit."""
+
+import argparse
+import json
+import os
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+from golden import golden_dir
+
+from xmr_core.checkpoints import load_official, read_official, read_vocabulary
+from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.types import Features, Tokens
+
+LISTED = {
+    "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",
+    "scan_f30k": "scan", "scan_coco": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf", "vse_infty_region_bigru_f30k": "vse-infty",
+    "vse_2ad_region_bigru_f30k": "vse+2ad", "dive_f30k_butd_bigru": "dive", "dive_f30k_butd_pienet_ablation": "dive",
+}  # fmt: skip
+WORDS = {"<pad>": 0, "<start>": 1, "<end>": 2, "<unk>": 3, "dog": 4, "runs": 5}
+
+
+def scan_file(d=8, width=5, words=6, word_dim=4) -> list[dict]:
+    """SCAN's [image, text] state dicts, small."""
+    g = torch.Generator().manual_seed(0)
+    gru = {"weight_ih": (3 * d, word_dim), "weight_hh": (3 * d, d), "bias_ih": (3 * d,), "bias_hh": (3 * d,)}
+    shapes = {f"rnn.{k}_l0{r}": v for r in ("", "_reverse") for k, v in gru.items()} | {"embed.weight": (words, word_dim)}
+    draw = lambda shape: torch.randn(*shape, generator=g)  # noqa: E731
+    return [{"fc.weight": draw((d, width)), "fc.bias": draw((d,))}, {k: draw(v) for k, v in shapes.items()}]
+
+
+def outer(model) -> dict:
+    return {"epoch": 9, "model": model, "best_rsum": 400.0, "opt": argparse.Namespace(embed_size=8, data_name="f30k"), "Eiters": 3}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_a_list_of_state_dicts_becomes_a_method_that_computes_with_them(tmp_path, zipped, prefix):
+    model = scan_file()
+    torch.save(
+        outer([{prefix + k: v for k, v in part.items()} for part in model]),
+        tmp_path / "model_best.pth.tar",
+        _use_new_zipfile_serialization=zipped,
+    )
+    official = read_official(tmp_path / "model_best.pth.tar")
+    assert official.options == {"embed_size": 8, "data_name": "f30k"} and len(official.tensors) == 11
+    method = load_official(tmp_path / "model_best.pth.tar", "scan", aggregate="lse")
+    x = torch.randn(2, 3, 5)
+    images = method.encode_images(Features(x, torch.ones(2, 3, dtype=torch.bool)))
+    wanted = torch.nn.functional.normalize(x @ model[0]["fc.weight"].T + model[0]["fc.bias"], dim=-1)
+    assert torch.allclose(images.x, wanted, atol=1e-6)
+    captions = method.encode_captions(Tokens(torch.tensor([[1, 4, 2]]), torch.ones(1, 3, dtype=torch.bool)))
+    assert method.similarity(images, captions).shape == (2, 1) and method.similarity.keywords["aggregate"] == "lse"
+
+
+def test_pcme_brings_its_scale_shift_and_words(tmp_path):
+    torch.save({"model": {"img_enc.fc.weight": torch.zeros(2, 3)}, "criterion": {"shift": torch.tensor([7.0]), "negative_scale": torch.tensor([9.0])},
+                "config": {"embed_dim": 2}, "word2idx": WORDS}, tmp_path / "pcme.pth")  # fmt: skip
+    official = read_official(tmp_path / "pcme.pth")
+    assert official.word2idx == WORDS and official.options == {"embed_dim": 2}
+    assert official.tensors["criterion.shift"].item() == 7 and official.tensors["criterion.negative_scale"].item() == 9
+
+
+def test_a_bare_state_dict_is_read(tmp_path):
+    torch.save({"img_enc.fc.bias": torch.ones(2)}, tmp_path / "released.pth")
+    assert read_official(tmp_path / "released.pth").tensors["img_enc.fc.bias"].tolist() == [1, 1]
+
+
+def _plausible(name: str, shape: list[int], g: torch.Generator) -> torch.Tensor:
+    """Small numbers; variances are positive."""
+    x = 0.03 * torch.randn(shape, generator=g)
+    return 1 + x.abs() if name.endswith("running_var") else x
+
+
+@pytest.mark.parametrize("listing", LISTED)
+def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing):
+    path = golden_dir() / "state_dicts" / f"{listing}.json"
+    if not path.exists():
+        pytest.skip(f"listing {listing} not at hand (users do not have it)")
+    parts, g = json.loads(path.read_text())["parts"], torch.Generator().manual_seed(0)
+    made = [
+        {k: _plausible(k, shape, g) if kind.startswith("float") else torch.zeros(shape, dtype=torch.int64)
+         for k, (shape, kind) in part.items() if "cnn." not in k}
+        for part in parts.values()
+    ]  # fmt: skip
+    for part in made:  # DivE repeats its shared block
+        part.update({k: part[k.replace(f".layers.{n}.", ".layers.0.")] for n in "123" for k in part if f".agg_block.layers.{n}." in k})
+    method = LISTED[listing]
+    content = {"model": made[0], "criterion": made[1]} if method == "pcme" else outer(made if len(made) > 1 else made[0])
+    torch.save(content, tmp_path / "official.pth")
+    ours = load_official(tmp_path / "official.pth", method)
+    width = ours.image_encoder.fc.in_features
+    cells = getattr(ours.image_head, "regions", 0) or 3
+    with torch.inference_mode():
+        images = ours.encode_images(Features(torch.randn(2, cells, width), torch.ones(2, cells, dtype=torch.bool)))
+        captions = ours.encode_captions(Tokens(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([[True] * 3, [True, True, False]])))
+        assert ours.similarity(images, captions).isfinite().all()
+    weights = ours.state_dict()
+    assert torch.equal(weights["image_encoder.fc.weight"], made[0].get("fc.weight", made[0].get("img_enc.fc.weight")))
+    if method == "pcme":
+        assert weights["similarity.a"] == made[1]["negative_scale"].item() and weights["similarity.b"] == made[1]["shift"].item()
+
+
+def test_what_does_not_fit_is_said_all_at_once(tmp_path):
+    model = scan_file()
+    del model[1]["rnn.bias_hh_l0"]
+    model[0]["gate.weight"], model[0]["fc.bias"] = torch.zeros(2), torch.zeros(9)
+    torch.save(outer(model), tmp_path / "odd.pth")
+    with pytest.raises(BadInput) as error:
+        load_official(tmp_path / "odd.pth", "scan")
+    said = str(error.value)
+    assert "\n" not in said and "odd.pth is not a checkpoint of scan" in said
+    assert "missing: caption_encoder.rnn.bias_hh_l0" in said and "surplus: img_enc.gate.weight" in said
+    assert "image_encoder.fc.bias: (9,) for (8,)" in said
+
+
+def test_a_checkpoint_of_another_method_is_refused(tmp_path):
+    torch.save(outer(scan_file()), tmp_path / "scan.pth")
+    for method in ("sgraf", "dive", "vse-infty", "pcme"):
+        with pytest.raises(BadInput, match=rf"scan\.pth is not a checkpoint of {method.replace('+', '.')} as published\. missing"):
+            load_official(tmp_path / "scan.pth", method)
+    with pytest.raises(BadInput, match="unknown method 'scann'. Did you mean 'scan'"):
+        load_official(tmp_path / "scan.pth", "scann")
+
+
+def test_unequal_copies_of_shared_weights_are_refused(tmp_path):
+    key = "img_enc.spm.agg_block.layers.{}.0.norm.weight"
+    torch.save({"model": {key.format(0): torch.ones(2), key.format(2): torch.zeros(2)}}, tmp_path / "dive.pth")
+    with pytest.raises(BadInput, match=r"layers\.2\.0\.norm\.weight differs from .*layers\.0"):
+        load_official(tmp_path / "dive.pth", "dive")
+
+
+class Trap:
+    def __init__(self, target: Path):
+        self.target = target
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.target}",)
+
+
+def test_nothing_that_is_pickled_is_run(tmp_path):
+    trap = tmp_path / "sprung"
+    torch.save({"model": scan_file(), "opt": Trap(trap)}, tmp_path / "evil.pth")
+    with pytest.raises(BadInput, match=r"evil\.pth asks to run code while it is read"):
+        read_official(tmp_path / "evil.pth")
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Trap(trap)))
+    with pytest.raises(BadInput, match="asks for .*system, which is not a vocabulary"):
+        read_vocabulary(tmp_path / "evil.pkl")
+    assert not trap.exists()
+
+
+def test_a_truncated_or_foreign_file_is_named(tmp_path):
+    torch.save(outer(scan_file()), tmp_path / "whole.pth")
+    (tmp_path / "cut.pth").write_bytes((tmp_path / "whole.pth").read_bytes()[:700])
+    (tmp_path / "text.pth").write_text("not a checkpoint")
+    for name in ("cut.pth", "text.pth"):
+        with pytest.raises((BadInput, DamagedFile), match=name.replace(".", r"\.")):
+            read_official(tmp_path / name)
+    torch.save({"epoch": 3}, tmp_path / "empty.pth")
+    with pytest.raises(BadInput, match=r"empty\.pth holds no state dict"):
+        read_official(tmp_path / "empty.pth")
+    with pytest.raises(BadInput, match="does not exist"):
+        read_official(tmp_path / "nowhere.pth")
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 4])
+def test_a_pickled_vocabulary_is_restored(tmp_path, monkeypatch, protocol):
+    module = types.ModuleType("vocab")
+    module.Vocabulary = type("Vocabulary", (object,), {"__module__": "vocab"})
+    monkeypatch.setitem(sys.modules, "vocab", module)
+    theirs = module.Vocabulary()
+    theirs.word2idx, theirs.idx2word, theirs.idx = dict(WORDS), {v: k for k, v in WORDS.items()}, len(WORDS)
+    (tmp_path / "vocab.pkl").write_bytes(pickle.dumps(theirs, protocol))
+    monkeypatch.delitem(sys.modules, "vocab")
+    assert read_vocabulary(tmp_path / "vocab.pkl") == Vocabulary(tuple(WORDS))
+    (tmp_path / "vocab.json").write_text(json.dumps({"word2idx": WORDS, "idx2word": {str(v): k for k, v in WORDS.items()}, "idx": 6}))
+    assert read_vocabulary(tmp_path / "vocab.json") == Vocabulary(tuple(WORDS))
+
+
+def test_a_vocabulary_with_gaps_is_refused(tmp_path):
+    (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 1}))
+    with pytest.raises(DamagedFile, match="holds no word2idx"):
+        read_vocabulary(tmp_path / "v.pkl")

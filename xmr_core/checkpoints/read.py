@@ -1,0 +1,119 @@
+"""Files of eight repositories, in three outer layouts, read without executing what is pickled in them."""
+
+import argparse
+import io
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import torch
+from torch import Tensor
+
+from xmr_core import paths
+from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.errors import BadInput, DamagedFile
+
+PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
+
+
+@dataclass(frozen=True)
+class Official:
+    """A file's contents. tensors: by the authors' names, 'img_enc.…', 'txt_enc.…', 'sim_enc.…', 'criterion.…'. options: the
+    training options that came with it. word2idx: its vocabulary, where it has one (PCME)."""
+
+    tensors: dict[str, Tensor]
+    options: dict
+    word2idx: dict[str, int] | None = None
+
+
+def read_official(path: str | Path) -> Official:
+    """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD or DivE.
+
+    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞), one state dict under 'model' (DivE, VSE+2AD, PVSE
+    in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the older streams.
+    A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace are unpickled.
+    Raises: BadInput for a missing file, one that asks for anything else, or one without a state dict; DamagedFile for one
+    that cannot be read to its end.
+    Source: METHODS §1.8 and (e) of each method.
+    """
+    path = paths.existing(path, "checkpoint")
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
+    except pickle.UnpicklingError as e:
+        if "Unsupported" in str(e) or "GLOBAL" in str(e):
+            raise BadInput(f"{path.name} asks to run code while it is read, so it is refused. It says: {_first_line(e)}") from None
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
+    except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
+    return _sorted_out(content, path.name)
+
+
+def read_vocabulary(path: str | Path) -> Vocabulary:
+    """A vocabulary of the authors: JSON (SCAN line) or a pickled `Vocabulary` object (PVSE line), read without executing it.
+
+    Raises: BadInput for a missing file or a pickle of anything else; DamagedFile for one that is not a vocabulary.
+    """
+    path = paths.existing(path, "vocabulary")
+    raw = path.read_bytes()
+    if raw.lstrip()[:1] == b"{":
+        return Vocabulary.from_json(raw.decode())
+    try:
+        found = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
+    except BadInput:
+        raise
+    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError) as e:
+        raise DamagedFile(f"{path.name} is not a pickled vocabulary ({_first_line(e)}).") from None
+    word2idx = getattr(found, "word2idx", None)
+    if not isinstance(word2idx, dict):
+        raise DamagedFile(f"{path.name} holds no word2idx.")
+    return _vocabulary(word2idx, path.name)
+
+
+def _vocabulary(word2idx: dict[str, int], name: str) -> Vocabulary:
+    if sorted(word2idx.values()) != list(range(len(word2idx))):
+        raise DamagedFile(f"the word numbers of {name} are not 0 … {len(word2idx) - 1}, each once.")
+    return Vocabulary(tuple(sorted(word2idx, key=word2idx.get)))
+
+
+class _Inert:
+    """Stands for an unpickled object: keeps its state, does nothing."""
+
+
+class _InertUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str):
+        if name == "Vocabulary":
+            return _Inert
+        if (module, name) in (("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor")):
+            return lambda cls, base, state: _Inert()  # protocol 0 and 1 of old Python objects
+        if (module, name) in (("__builtin__", "object"), ("builtins", "object")):
+            return object
+        raise BadInput(f"the vocabulary file asks for {module}.{name}, which is not a vocabulary; it is refused.")
+
+
+def _sorted_out(content, name: str) -> Official:
+    model = content.get("model", content) if isinstance(content, dict) else content
+    if isinstance(model, (list, tuple)):
+        tensors = {prefix + k: v for prefix, part in zip(PARTS, model, strict=False) for k, v in _plain(part).items()}
+    elif isinstance(model, dict):
+        tensors = _plain(model)
+    else:
+        tensors = {}
+    if not tensors:
+        raise BadInput(f"{name} holds no state dict, alone, in a list or under 'model'.")
+    extra = content if isinstance(content, dict) and "model" in content else {}
+    tensors |= {f"criterion.{k}": v for k, v in _plain(extra.get("criterion", {})).items()}
+    options = next((extra[k] for k in ("opt", "args", "config") if k in extra), {})
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
+    return Official(tensors, dict(options) if isinstance(options, dict) else {}, extra.get("word2idx"))
+
+
+def _plain(part) -> dict[str, Tensor]:
+    """The tensors of a state dict, without DataParallel's prefix."""
+    items = part.items() if isinstance(part, dict) else ()
+    return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items if isinstance(v, Tensor)}
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
