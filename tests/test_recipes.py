@@ -14,7 +14,8 @@ from xmr_core.types import EmbeddingSet
 VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
 ] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [
-    ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
+    ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {"measure": "order"}),
+    ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
 ] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [("pcme", {"squash": True, "uniform": 1.0})] + [
     ("scan", {"direction": d, "aggregate": a}) for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
 ] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean")] + [("sgraf", {"m": 8, "direction": "i2t", "parts": "local"})] + [
@@ -95,4 +96,6 @@ def test_unknown_things_are_refused(prepared):
         build("dive", prepared.inputs, "matchd")
     with pytest.raises(BadInput, match="unknown option of vse\\+\\+ 'slots'"):
         build("vse++", prepared.inputs, slots=4)
+    with pytest.raises(BadInput, match="unknown measure 'l2'"):
+        build("vse++", prepared.inputs, measure="l2")
     assert "objective" in options_of("dive") and "objective" not in options_of("dive", "published")

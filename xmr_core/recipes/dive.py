@@ -20,6 +20,9 @@ def dive(
     alpha: float = 16.0,
     similarity: str = "smooth_chamfer",
     head: str = "slots",
+    query: str = "learned",
+    update: str = "residual",
+    use_global: bool = True,
     objective: str = "infonce",
     margin: float = 0.2,
     diversity: float = 0.01,
@@ -30,7 +33,8 @@ def dive(
     """DivE: slot attention makes the set, smooth-Chamfer compares sets. Kim, Kim & Kwak, CVPR 2023.
 
     similarity: 'smooth_chamfer', 'chamfer', 'mil', 'mp'. head: 'slots', 'transformer' (softmax over inputs, Table 3 right)
-    or 'pie-net' (Table 3 left). matched: correct masks, 4 heads of d/4, feed-forward of 2d, the common objective plus the paper's two small
+    or 'pie-net' (Table 3 left). query 'sampled', update 'gru', use_global=False: variants of the slots (App. B.3).
+    matched: correct masks, 4 heads of d/4, feed-forward of 2d, the common objective plus the paper's two small
     regularisers. published: 4 heads × 512, padding as the authors' code (X-43, X-44), mean hinge, image side and text
     slots at a tenth of the learning rate (X-49).
     """
@@ -38,10 +42,12 @@ def dive(
         "diversity": (diversity, on_both(pairwise_diversity)),
         "mmd": (mmd_weight, mmd),
     }
+    of_slots = {"query": query, "update": update, "use_global": use_global}
     compare = set_similarity(similarity, alpha, learned_mp=form == "matched")
     if form == "matched":
         image, text = matched_encoders(inputs, d, dropout, local="words")
         shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": d // 4, "ff_mult": 2, "dropout": dropout}
+        shape |= of_slots
         image_head = set_head(head, d, d, "none", shape)  # the matched grid encoder has already added place
         text_head = set_head(head, text.local_width, d, "sine1d", shape)
         loss = matched_objective(objective, margin, regularisers, warmup_epochs)
@@ -49,6 +55,7 @@ def dive(
     image = RegionEncoder(inputs.image_width, d, dropout)
     text = gru(inputs, d, summary="average", dropout=dropout)
     shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": 512, "dropout": dropout, "padding": "official"}
+    shape |= of_slots
     heads = (set_head(head, d, d, "none", shape), set_head(head, inputs.word_dim, d, "sine1d", shape))
     loss = Objective(partial(hinge_triplet, margin=margin, mining="hardest", reduction="mean"), regularisers)
     scales = {"image_encoder": 0.1, "image_head": 0.1, "caption_head": 0.1}
