@@ -61,7 +61,7 @@ def test_gpo_equals_the_loop():
         length = LENGTHS[row]
         codes = torch.tensor(np.array([reference.sine_code(k, 6) for k in range(length)]))
         states = head.gru(codes[None])[0][0]
-        theta = reference.softmax([float(head.linear((s[:5] + s[5:]) / 2) / 0.1) for s in states])
+        theta = reference.softmax([head.linear((s[:5] + s[5:]) / 2).item() / 0.1 for s in states])
         assert weights[row, :length].tolist() == pytest.approx(theta) and (weights[row, length:] == 0).all()
         assert_close(got[row], torch.tensor(reference.unit(sum(t * r for t, r in zip(theta, rows, strict=True)))))
 

@@ -58,6 +58,29 @@ def test_a_list_of_state_dicts_becomes_a_method_that_computes_with_them(tmp_path
     assert method.similarity(images, captions).shape == (2, 1) and method.similarity.keywords["aggregate"] == "lse"
 
 
+class Python2Pickler(pickle._Pickler):
+    """Writes text as Python 2 did: bytes in Latin-1."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_str(self, text: str) -> None:
+        raw = text.encode("latin1")
+        self.write(pickle.SHORT_BINSTRING + bytes([len(raw)]) + raw)
+        self.memoize(text)
+
+    dispatch[str] = save_str
+
+
+def test_a_file_written_by_python_2_is_read(tmp_path):
+    old = types.SimpleNamespace(
+        __name__="old", Pickler=Python2Pickler, dump=lambda content, f, protocol: Python2Pickler(f, 2).dump(content)
+    )
+    content = {"model": scan_file(), "opt": argparse.Namespace(logger="café")}
+    torch.save(content, tmp_path / "old.pth", pickle_module=old, pickle_protocol=2, _use_new_zipfile_serialization=False)
+    official = read_official(tmp_path / "old.pth")
+    assert official.options == {"logger": "café"} and len(official.tensors) == 11
+
+
 def test_pcme_brings_its_scale_shift_and_words(tmp_path):
     torch.save({"model": {"img_enc.fc.weight": torch.zeros(2, 3)}, "criterion": {"shift": torch.tensor([7.0]), "negative_scale": torch.tensor([9.0])},
                 "config": {"embed_dim": 2}, "word2idx": WORDS}, tmp_path / "pcme.pth")  # fmt: skip

@@ -3,6 +3,7 @@
 import argparse
 import io
 import pickle
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -39,7 +40,9 @@ def read_official(path: str | Path) -> Official:
     """
     path = paths.existing(path, "checkpoint")
     try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            # torch warns that the encoding is not used, and uses it: files of Python 2 need it
+            warnings.filterwarnings("ignore", "pickle_load_args only works")
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
     except pickle.UnpicklingError as e:
         if "Unsupported" in str(e) or "GLOBAL" in str(e):
