@@ -82,12 +82,12 @@ class AdaptiveClustering(nn.Module):
     @staticmethod
     def alignment(scores: Tensor, match: Tensor) -> float:
         """Mean score of the matching pairs."""
-        return float(scores[match].mean())
+        return scores[match].mean().item()
 
     @staticmethod
     def uniformity(scores: Tensor, match: Tensor) -> float:
         """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
-        return float((-scores.masked_fill(match, 0.0)).exp().mean())
+        return (-scores.masked_fill(match, 0.0)).exp().mean().item()
 
     def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
         rows, columns = match.nonzero(as_tuple=True)
