@@ -47,8 +47,9 @@ def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     means = study.over_seeds(table, columns)
     out = means[["label", "seeds"]].copy()
     for c in columns:
+        d = 2 if c == "log variance" else 1
         out[c] = [
-            "–" if m != m else f"{m:.1f}" if low != low else f"{m:.1f} [{low:.1f}, {high:.1f}]"
+            "–" if m != m else f"{m:.{d}f}" if low != low else f"{m:.{d}f} [{low:.{d}f}, {high:.{d}f}]"
             for m, low, high in zip(means[c], means[f"{c} low"], means[f"{c} high"], strict=True)
         ]
     return out
@@ -120,7 +121,7 @@ def main() -> None:
         "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv); never edited by hand. RSUM is the sum of R@1, R@5 and "
         "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "
         "resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than three seeds decide nothing. "
-        "Every run selects its epoch on the validation split. Matched form: same encoders, width, batches and InfoNCE for all.\n\n"
+        "Every run selects its epoch on the validation split. Seconds were taken on two cores that other work shared. Matched form: same encoders, width, batches and InfoNCE for all.\n\n"
         + objectives(scenes)
         + variants(scenes, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
         + alphas(scenes, "α on `scenes` (study preset)", "scenes_alpha")

@@ -43,6 +43,14 @@ def test_rows_are_appended_once_and_read_back(runs, tmp_path):
     assert path.read_text() == "a,b\n1,2\n"
 
 
+def test_written_rows_replace_what_an_older_execution_left(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "made" / "rows.csv"
+    results.write(table, path)
+    results.write(table[table["seed"] == 0], path)
+    back = results.read(path)
+    assert set(back["seed"]) == {0} and np.array_equal(back["value"].to_numpy(), table[table["seed"] == 0]["value"].to_numpy())
+
+
 def _append(path, table):
     results.append(table, path)
 

@@ -64,6 +64,13 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
     return bootstrap_interval(parts, level)
 
 
+def write(table: pd.DataFrame, path: Path | str) -> None:
+    """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
+    path = Path(path)
+    paths.make_folder(path.parent)
+    paths.write_atomic(path, _csv(table))
+
+
 def append(table: pd.DataFrame, path: Path | str) -> int:
     """Add rows to a results file; rows whose run and metric it already holds are not repeated. Returns how many were new.
 
@@ -78,9 +85,12 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         known = set(map(tuple, old[key].astype(str).to_numpy()))
         fresh = table[[k not in known for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
         if len(fresh):
-            body = fresh.to_csv(index=False, header=not path.exists(), float_format="%.17g")
-            paths.write_atomic(path, (path.read_text() if path.exists() else "") + body)
+            paths.write_atomic(path, (path.read_text() if path.exists() else "") + _csv(fresh, header=not path.exists()))
     return len(fresh)
+
+
+def _csv(table: pd.DataFrame, header: bool = True) -> str:
+    return table.to_csv(index=False, header=header, float_format="%.17g")
 
 
 def read(path: Path | str) -> pd.DataFrame:
