@@ -52,7 +52,10 @@ def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     loss, _, scores = method.loss(batches.batch(0, 0, batches.plan(0)))
     loss.backward()
     assert torch.isfinite(scores).all()
-    silent = [n for n, p in method.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    # biases that a softmax cancels get rounding errors for a gradient, or exactly 0
+    cancelled = ("head.balance.bias", "head.common.bias", "head.norm_query.bias")
+    trained = [(n, p) for n, p in method.named_parameters() if p.requires_grad and not n.endswith(cancelled)]
+    silent = [n for n, p in trained if p.grad is None or not p.grad.any()]
     # legacy PVSE reads the backward state at the last token, where it has seen one word and no state before it (METHODS §3)
     legacy = {"pvse": ["encoder"], "pcme": ["encoder", "head"]}.get(name, [])
     expected = [f"caption_{where}.rnn.weight_hh_l0_reverse" for where in legacy]
