@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -194,7 +195,9 @@ def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     note = tmp_path / "pid"
     slow = f"import os\nimport pathlib\nimport time\n\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
     words = [sys.executable, "-m", "xmr_core", "run", str(build(tmp_path / "n.ipynb", slow))]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    # a shell that runs the tests in the background has them ignore SIGINT, and children inherit that
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=listening)
     try:
         waited = time.monotonic()
         while not (note.exists() and note.read_text()):
