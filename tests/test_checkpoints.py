@@ -205,7 +205,15 @@ def test_a_pickled_vocabulary_is_restored(tmp_path, monkeypatch, protocol):
     assert read_vocabulary(tmp_path / "vocab.json") == Vocabulary(tuple(WORDS))
 
 
-def test_a_vocabulary_with_gaps_is_refused(tmp_path):
+def test_a_vocabulary_with_gaps_is_refused(tmp_path, monkeypatch):
+    module = types.ModuleType("vocab")
+    module.Vocabulary = type("Vocabulary", (object,), {"__module__": "vocab"})
+    monkeypatch.setitem(sys.modules, "vocab", module)
+    theirs = module.Vocabulary()
+    theirs.word2idx = {"<pad>": 0, "dog": 2}
+    (tmp_path / "gap.pkl").write_bytes(pickle.dumps(theirs))
+    with pytest.raises(DamagedFile, match=r"word numbers of gap\.pkl are not 0 … 1"):
+        read_vocabulary(tmp_path / "gap.pkl")
     (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 1}))
     with pytest.raises(DamagedFile, match="holds no word2idx"):
         read_vocabulary(tmp_path / "v.pkl")

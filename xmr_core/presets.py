@@ -47,7 +47,7 @@ _PUBLISHED = {
         "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "decay_every": 15, "warmup_steps": 0,
         "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
     },
-    "sgraf": {
+    "sgraf": {  # of SAF; SGR has 40 epochs and decays at 30
         "epochs": 30, "lr": 2e-4, "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "decay_every": 20, "warmup_steps": 0,
         "batch_images": 128, "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
     },

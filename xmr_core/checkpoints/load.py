@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from xmr_core.checkpoints.names import RULES, UNUSED, renamed
-from xmr_core.checkpoints.read import Official, read_official
+from xmr_core.checkpoints.read import read_official
 from xmr_core.errors import BadInput, unknown
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs
@@ -37,7 +37,7 @@ def load_official(path: str | Path, method: str, **options) -> Method:
         else:
             ours[new] = value
     _need(ours, ("image_encoder.fc.weight", "caption_encoder.embed.weight"), name, method, surplus)
-    made = build(method, _inputs(ours, method), "published", **{**_options(ours, method), **options}).eval()
+    made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options}).eval()
     expected = made.state_dict()
     ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
@@ -50,7 +50,7 @@ def load_official(path: str | Path, method: str, **options) -> Method:
     return made
 
 
-def _inputs(ours: dict[str, Tensor], method: str) -> Inputs:
+def _inputs(ours: dict[str, Tensor]) -> Inputs:
     words, word_dim = ours["caption_encoder.embed.weight"].shape
     regions = ours.get("image_head.norm_local.weight")
     return Inputs(
@@ -105,6 +105,3 @@ def _complain(name: str, method: str, missing: list[str], surplus: list[str], sh
 
 def _some(items: list[str]) -> str:
     return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")
-
-
-__all__ = ["Official", "load_official"]

@@ -36,12 +36,12 @@ class ResidualRegions(nn.Module):
     """VSE∞'s encoder: local = W x + b + MLP(x),   MLP: d_in → d/2, BatchNorm over all rows, ReLU, d/2 → d.
 
     BatchNorm sees padded rows too, as the authors' does; they are zeros there, so they are made zeros here. Without mlp
-    ('backbone' features) only the linear part remains. batchnorm=False is the matched form, blind to padding.
+    ('backbone' features) only the linear part remains.
     Shapes as LinearRegions. Raises: BadInput for an odd d.
     Source: Chen et al., CVPR 2021 (VSE∞); a second BatchNorm stands in their checkpoints, but is never applied.
     """
 
-    def __init__(self, d_in: int, d: int, mlp: bool = True, batchnorm: bool = True):
+    def __init__(self, d_in: int, d: int, mlp: bool = True):
         super().__init__()
         if d % 2:
             raise BadInput(f"width {d} cannot be halved; choose an even one.")
@@ -49,13 +49,12 @@ class ResidualRegions(nn.Module):
         nn.init.xavier_uniform_(self.fc.weight)
         nn.init.zeros_(self.fc.bias)
         self.mlp = nn.ModuleList([nn.Linear(d_in, d // 2), nn.Linear(d // 2, d)]) if mlp else None
-        self.norm = nn.BatchNorm1d(d // 2) if mlp and batchnorm else None
+        self.norm = nn.BatchNorm1d(d // 2) if mlp else None
 
     def forward(self, features: Features) -> Features:
         x = torch.where(features.mask[..., None], checked(features, self.fc.in_features), 0.0)
         local = self.fc(x)
         if self.mlp is not None:
             hidden = self.mlp[0](x)
-            hidden = hidden if self.norm is None else self.norm(hidden.flatten(0, 1)).view_as(hidden)
-            local = local + self.mlp[1](hidden.relu())
+            local = local + self.mlp[1](self.norm(hidden.flatten(0, 1)).view_as(hidden).relu())
         return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))

@@ -10,7 +10,7 @@ from xmr_core.types import EmbeddingSet, Features
 
 
 class TokenHead(nn.Module):
-    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, X-61).
+    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors' `no_imgnorm`).
 
     Args: d_local, d: widths; a linear layer joins them where they differ, none is used where they are equal.
     Shapes: local_feats "n l d_local" → EmbeddingSet x "n l d", same mask. Raises: BadInput for an item without a token.

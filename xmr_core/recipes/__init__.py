@@ -1,8 +1,8 @@
 """One function per paper: the four choices that make a method. Signatures list what the paper varies.
 
 Every recipe has two forms. 'published': what produced the paper's numbers, official quirks included. 'matched': the
-study's common protocol, same encoders, width, objective and correct masks for all, so that only what the paper is
-about differs. METHODS names the switches X-nn. A new method is one file here and one line in RECIPES.
+study's common protocol, same encoders, width and correct masks for all, and one objective except where the paper is
+about its own (PCME, VSE+2AD), so that only what the paper is about differs. METHODS names the switches X-nn. A new method is one file here and one line in RECIPES.
 """
 
 import inspect

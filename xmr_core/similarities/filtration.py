@@ -8,6 +8,14 @@ from xmr_core.masked import masked_mean
 from xmr_core.similarities.attend import EPS
 
 
+def linear(d_in: int, d_out: int) -> nn.Linear:
+    """Xavier-uniform weight, zero bias, as SGRAF's authors start all of theirs."""
+    layer = nn.Linear(d_in, d_out)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
 class Filtration(nn.Module):
     """SAF: nodes weighted by how much they can be trusted.
 
@@ -21,9 +29,7 @@ class Filtration(nn.Module):
 
     def __init__(self, m: int):
         super().__init__()
-        self.weigh, self.norm = nn.Linear(m, 1), nn.BatchNorm1d(1)
-        nn.init.xavier_uniform_(self.weigh.weight)
-        nn.init.zeros_(self.weigh.bias)
+        self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
         found = (self.weights(nodes, mask)[..., None] * nodes).sum(-2)

@@ -8,21 +8,13 @@ from torch.utils.checkpoint import checkpoint
 from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_mean, masked_softmax
 from xmr_core.similarities.attend import EPS, attend
-from xmr_core.similarities.filtration import Average, Filtration
+from xmr_core.similarities.filtration import Average, Filtration, linear
 from xmr_core.similarities.pairs import real_rows
 from xmr_core.types import EmbeddingSet
 
 PARTS = ("both", "local", "global")
 REASONERS = ("sgr", "saf", "mean")
 _BLOCK = 16_000_000  # elements of an attended block: 64 MB in float32
-
-
-def linear(d_in: int, d_out: int) -> nn.Linear:
-    """Xavier-uniform weight, zero bias, as the authors start all of theirs."""
-    layer = nn.Linear(d_in, d_out)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 class SimilarityNodes(nn.Module):
@@ -35,8 +27,9 @@ class SimilarityNodes(nn.Module):
     Args: d: width of the tokens. m: width of a node. direction: who asks, words ('t2i') or regions ('i2t', Table 4).
         parts: 'both', or only 'local' or 'global' nodes (Table 3). sharpness: λ of the attention.
     Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the whole: GlobalTokenHead) → nodes "i t n m", mask "1 t n" (t2i)
-        or "i 1 n" (i2t). Memory: pairs are taken in blocks of images and recomputed in the backward pass, so that no more
-        than 64 MB of attended vectors stand at a time beside the nodes themselves.
+        or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass, so that attended
+        vectors of one block (64 MB in float32, and a few such intermediates) stand at a time beside the nodes themselves.
+    Raises: BadInput for an unknown direction or parts, or m < 1.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only (X-26).
     """
 
