@@ -207,6 +207,19 @@ def test_in_training_padding_has_no_say_in_batch_statistics():
         assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
+def test_running_statistics_follow_caption_after_caption():
+    module, images, captions = made("saf").train(), graphs(3, 4, 9), graphs(4, 5, 10)
+    nodes, mask = module.nodes(images, captions)
+    norm, (mean, variance) = module.reasoner.norm, (0.3, 1.7)  # where `made` starts them
+    for t in range(4):
+        values = module.reasoner.weigh(nodes)[:, t, mask[0, t], 0].flatten()
+        mean = (1 - norm.momentum) * mean + norm.momentum * values.mean().item()
+        variance = (1 - norm.momentum) * variance + norm.momentum * values.var().item()
+    module(images, captions)
+    assert norm.running_mean.item() == pytest.approx(mean) and norm.running_var.item() == pytest.approx(variance)
+    assert norm.num_batches_tracked == 4
+
+
 def test_refusals():
     for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "at least 1 step"), ({"m": 0}, "width of a node"),
                            ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
