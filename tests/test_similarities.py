@@ -253,3 +253,18 @@ def test_autocast_does_not_coarsen_scores():
         with torch.autocast("cpu", torch.bfloat16):
             got = similarity(images, captions)
         assert_close(got, similarity(images, captions), msg=name)
+
+
+@every
+def test_two_widths_are_refused(name):
+    images, captions = example(name, 3, 4, seed=1), example(name, 4, 4, seed=2)
+    with pytest.raises(BadInput, match="vectors of width [56] cannot be compared with vectors of width [56]"):
+        EVERY[name](with_x(images, images.x[..., :5]), captions)
+
+
+@every_set
+def test_a_set_without_a_real_element_is_refused(name):
+    images, captions = example(name, 3, 4, seed=1), example(name, 4, 4, seed=2)
+    captions.mask[2] = False
+    with pytest.raises(BadInput, match="set 2 has no valid element"):
+        EVERY[name](images, captions)

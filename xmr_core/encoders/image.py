@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max, masked_mean
+from xmr_core.masked import masked_max, masked_mean, require_elements
 from xmr_core.types import Features
 
 
@@ -117,8 +117,7 @@ class PooledEncoder(nn.Module):
 
 
 def checked(features: Features, width: int) -> Float[Tensor, "n l e"]:
-    """Local features in the parameters' precision. Raises BadInput for another width (usually: another extractor)."""
+    """Local features in the parameters' precision. Raises BadInput for another width, an empty picture or numbers that are not finite."""
     x = features.local_feats
-    if x.shape[-1] != width:
-        raise BadInput(f"this image encoder reads features of width {width}, got {x.shape[-1]}. Use the extractor it was trained on.")
+    require_elements(x, features.mask, width, "picture")
     return x.float() if x.dtype == torch.float16 else x

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max
+from xmr_core.masked import masked_max, require_element
 from xmr_core.types import Features, Tokens
 
 SUMMARIES = ("average", "concatenate", "concatenate-last-token", "concatenate-max", "last", "max")
@@ -28,7 +28,8 @@ class GRUEncoder(nn.Module):
     Args: vocabulary: number of words, padding included. vectors: initial word vectors "vocabulary word_dim", or None for
         `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors. Sequences are packed, so
         padding is never read by the GRU.
-    Raises: BadInput for an unknown summary or local, a width that does not split, word numbers outside the vocabulary.
+    Raises: BadInput for an unknown summary or local, a width that does not split, word numbers outside the vocabulary,
+        a caption without a word.
     Source: METHODS of VSE++ (Faghri et al. 2018), PVSE (Song & Soleymani 2019), DivE (Kim et al. 2023).
     """
 
@@ -70,6 +71,7 @@ class GRUEncoder(nn.Module):
         return self.rnn.hidden_size * (2 if self.summary.startswith("concatenate") else 1)
 
     def forward(self, tokens: Tokens) -> Features:
+        require_element(tokens.mask, "caption")
         words = self.dropout(self.embed(tokens.ids))  # n l word_dim
         lengths = tokens.mask.sum(1)
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from xmr_core.errors import BadInput, unknown
 from xmr_core.heads.gpo import sorted_channels
-from xmr_core.masked import masked_softmax, require_element
+from xmr_core.masked import masked_softmax, require_elements
 from xmr_core.types import Embedding, Features
 
 PADDING = ("masked", "official")
@@ -51,6 +51,7 @@ class AdaptivePoolHead(nn.Module):
         if balance is not None and not 0 <= balance <= 1:
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.d_local = d_local
         self.padding, self.token_weights, self.levels, self.fixed, self.normalise = padding, token_weights, levels, balance, normalise
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
         nn.init.xavier_uniform_(self.linear.weight)
@@ -63,7 +64,7 @@ class AdaptivePoolHead(nn.Module):
 
     def parts(self, features: Features) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
         """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for pictures."""
-        require_element(features.mask, "item")
+        require_elements(features.local_feats, features.mask, self.d_local)
         u = sorted_channels(self.join(features.local_feats), features.mask)
         valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
         embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)

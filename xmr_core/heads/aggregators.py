@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from xmr_core.errors import BadInput, unknown
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.heads.pooling import MaxPool, MeanPool
-from xmr_core.masked import masked_mean, masked_softmax, require_element
+from xmr_core.masked import masked_mean, masked_softmax, require_elements
 from xmr_core.types import Embedding, Features
 
 
@@ -20,10 +20,11 @@ class _Pool(nn.Module):
 
     def __init__(self, d_local: int, d: int, normalise: bool = True):
         super().__init__()
-        self.join, self.normalise = nn.Linear(d_local, d) if d_local != d else nn.Identity(), normalise
+        self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
+        self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features) -> Embedding:
-        require_element(features.mask, "item")
+        require_elements(features.local_feats, features.mask, self.d_local)
         mask = features.mask
         x = self.join(torch.where(mask[..., None], features.local_feats, 0.0))
         pooled = self.pool(torch.where(mask[..., None], x, 0.0), mask)

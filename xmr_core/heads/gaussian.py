@@ -71,7 +71,7 @@ class GaussianHead(nn.Module):
 
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
-        x = features.local_feats
+        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
         attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1)  # n l 1
         found = self.fc((attention * x).sum(1))
         out = (found.sigmoid() if self.squash else found) + self._second(features)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_softmax, require_element
+from xmr_core.masked import masked_softmax, require_elements
 from xmr_core.types import Embedding, Features
 
 
@@ -29,12 +29,12 @@ class GPOHead(nn.Module):
         if d_pe % 2:
             raise BadInput(f"the width of the position code must be even, got {d_pe}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
-        self.d_pe, self.temperature, self.normalise = d_pe, temperature, normalise
+        self.d_local, self.d_pe, self.temperature, self.normalise = d_local, d_pe, temperature, normalise
         self.gru = nn.GRU(d_pe, d_hidden, batch_first=True, bidirectional=True)
         self.linear = nn.Linear(d_hidden, 1, bias=False)
 
     def forward(self, features: Features) -> Embedding:
-        require_element(features.mask, "item")
+        require_elements(features.local_feats, features.mask, self.d_local)
         x = sorted_channels(self.join(features.local_feats), features.mask)
         pooled = (self.weights(features.mask)[..., None] * x).sum(1)
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)

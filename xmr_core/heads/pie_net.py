@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_softmax
+from xmr_core.masked import masked_softmax, require_elements, require_finite
 from xmr_core.types import EmbeddingSet, Features
 
 
@@ -17,7 +17,7 @@ class PIENet(nn.Module):
 
     Args: d_local: width of X. d: joint width. slots: K. d_hidden: width inside the attention, ⌊d_local/2⌋ by default.
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
-    Raises: BadInput for K < 1 or features without a global vector.
+    Raises: BadInput for K < 1 or features without a global vector or an item without a real element.
     Source: Song & Soleymani, CVPR 2019 (PVSE); METHODS §3.
     """
 
@@ -35,9 +35,11 @@ class PIENet(nn.Module):
         nn.init.zeros_(self.fc.bias)
 
     def forward(self, features: Features) -> EmbeddingSet:
+        require_elements(features.local_feats, features.mask, self.fc.in_features)
         if features.global_feat is None:
             raise BadInput("PIE-Net adds the global feature, but the encoder gave none. Use an encoder with one.")
-        x = features.local_feats
+        require_finite(features.global_feat)
+        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
         attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)  # n k l
         residual = self.dropout(self.fc(attention @ x).sigmoid())
         elements = F.normalize(self.layer_norm(features.global_feat.unsqueeze(1) + residual), dim=-1)

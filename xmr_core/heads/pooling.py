@@ -1,11 +1,10 @@
 """One vector per item: the encoder's global feature, or masked pooling of the local ones."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max, masked_mean
+from xmr_core.masked import masked_max, masked_mean, require_elements, require_finite
 from xmr_core.types import Embedding, Features
 
 
@@ -23,6 +22,7 @@ class GlobalHead(nn.Module):
     def forward(self, features: Features) -> Embedding:
         if features.global_feat is None:
             raise BadInput("this head reads the global feature, but the encoder gave none. Use an encoder with one, or a pooling head.")
+        require_finite(features.global_feat)
         return Embedding(_finish(features.global_feat, self.normalise, self.absolute))
 
 
@@ -30,8 +30,8 @@ class MeanPool(nn.Module):
     """x = W mean_l(x_l) + b over real local features, then L2-normalised.
 
     Args: projection: False leaves W and b out and needs d_local == d. normalise: False leaves the length as it is.
-    Shapes: local_feats "n l d_local" → Embedding "n d". An item without a real local feature pools to 0, not to NaN.
-    Raises: BadInput for projection=False with two widths.
+    Shapes: local_feats "n l d_local" → Embedding "n d".
+    Raises: BadInput for projection=False with two widths, or an item without a real element.
     """
 
     def __init__(self, d_local: int, d: int, projection: bool = True, normalise: bool = True):
@@ -39,9 +39,10 @@ class MeanPool(nn.Module):
         if not projection and d_local != d:
             raise BadInput(f"without a projection the pooled width {d_local} must be the joint width, got d={d}.")
         self.project = nn.Linear(d_local, d) if projection else nn.Identity()
-        self.normalise = normalise
+        self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features) -> Embedding:
+        require_elements(features.local_feats, features.mask, self.d_local)
         pooled = self._pool(features.local_feats, features.mask[..., None])  # n d_local
         return Embedding(_finish(self.project(pooled), self.normalise, absolute=False))
 
@@ -53,7 +54,7 @@ class MaxPool(MeanPool):
     """As MeanPool, with the largest value of each channel in place of the mean."""
 
     def _pool(self, x: Tensor, mask: Tensor) -> Tensor:
-        return torch.where(mask.any(1), masked_max(x, mask, dim=1), 0.0)
+        return masked_max(x, mask, dim=1)
 
 
 def _finish(x: Tensor, normalise: bool, absolute: bool) -> Tensor:

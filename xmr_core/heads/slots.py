@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from xmr_core.errors import BadInput, unknown
 from xmr_core.heads.positions import sine_1d, sine_2d
-from xmr_core.masked import masked_softmax
+from xmr_core.masked import masked_softmax, require_elements, require_finite
 from xmr_core.types import EmbeddingSet, Features
 
 _CHOICES = {
@@ -36,7 +36,8 @@ class SlotHead(nn.Module):
         eval mode. update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
         use_global: False leaves LN_g(global) out (App. B.3).
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
-    Raises: BadInput for K, T or heads < 1, an unknown choice, or features without the global vector that is needed.
+    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an item without a
+        real element.
     Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the pooling form of the authors' code, retold (METHODS §9.2).
     """
 
@@ -93,6 +94,7 @@ class SlotHead(nn.Module):
                 raise BadInput(
                     "this head adds the global feature, but the encoder gave none. Use an encoder with one, or use_global=False."
                 )
+            require_finite(features.global_feat)
             fused = prediction + self.norm_global(features.global_feat).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
@@ -103,6 +105,7 @@ class SlotHead(nn.Module):
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        require_elements(features.local_feats, features.mask, self.to_k.in_features)
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
         if self.padding == "masked":

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
-from xmr_core.masked import masked_mean, masked_softmax, require_element
+from xmr_core.masked import masked_mean, masked_softmax, require_elements
 from xmr_core.types import EmbeddingSet, Features
 
 
@@ -20,10 +20,10 @@ class TokenHead(nn.Module):
     def __init__(self, d_local: int, d: int, normalise: bool = True):
         super().__init__()
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
-        self.normalise = normalise
+        self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features) -> EmbeddingSet:
-        require_element(features.mask, "item")
+        require_elements(features.local_feats, features.mask, self.d_local)
         x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
         return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
 

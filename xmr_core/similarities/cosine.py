@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.errors import BadInput
+from xmr_core.similarities.pairs import same_width
 from xmr_core.types import Embedding, EmbeddingSet, Representation
 
 
@@ -12,9 +13,10 @@ def cosine(images: Representation, captions: Representation) -> Float[Tensor, "i
     """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' job (VSE0 leaves images longer).
 
     Shapes: "i d", "t d" (or sets of one, "i 1 d") → "i t", larger is more similar. Never in half precision (see pairs.py).
-    Raises: BadInput for sets of several elements.
+    Raises: BadInput for sets of several elements, or two widths.
     """
     x, y = _vectors(images), _vectors(captions)
+    same_width(x, y)
     with torch.autocast(x.device.type, enabled=False):
         return x @ y.T
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.similarities.match_logit import sample_distances
+from xmr_core.similarities.pairs import same_width
 from xmr_core.types import GaussianEmbedding
 
 _BLOCK = 1 << 24  # elements of one i × t × d block
@@ -93,6 +94,7 @@ def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[
 
 def sample_products(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """Σ over the J² pairs of samples of z · z′: the authors' `matmul`, used while training; one matrix product."""
+    same_width(images.samples, captions.samples)
     return images.samples.sum(1) @ captions.samples.sum(1).T
 
 
@@ -114,6 +116,7 @@ DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] =
 
 def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−distance(μ₁, log σ₁, μ₂, log σ₂) of all pairs, in blocks of images."""
+    same_width(images.mean, captions.mean)
     mean, log_std = captions.mean[None], captions.log_std[None]
     step = max(1, _BLOCK // max(1, captions.mean.numel()))
     blocks = (slice(at, at + step) for at in range(0, len(images), step))

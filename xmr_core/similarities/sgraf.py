@@ -9,7 +9,7 @@ from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_mean, masked_softmax
 from xmr_core.similarities.attend import EPS, attend
 from xmr_core.similarities.filtration import Average, Filtration, linear
-from xmr_core.similarities.pairs import real_rows
+from xmr_core.similarities.pairs import real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
 PARTS = ("both", "local", "global")
@@ -47,6 +47,7 @@ class SimilarityNodes(nn.Module):
 
     def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
         nodes, queries = [], captions if self.direction == "t2i" else images
         mask = queries.mask
         if self.whole is not None:
