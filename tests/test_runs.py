@@ -63,18 +63,6 @@ def test_what_changes_numbers_changes_the_name_and_nothing_else_does(tmp_path):
     assert identity(tiny_config()) == identity(base)
 
 
-def test_the_version_of_the_numerics_ignores_words(tmp_path):
-    import ast
-
-    from xmr_core.numerics import _without_docstrings
-
-    def shape(text):
-        return ast.dump(_without_docstrings(ast.parse(text)))
-
-    assert shape('def f(x):\n    "says"\n    return x  # so') == shape("def f(x):\n    return x")
-    assert shape("def f(x):\n    return x") != shape("def f(x):\n    return -x")
-
-
 @pytest.mark.parametrize("name", ["metrics.csv", "model.sealed"])
 def test_a_damaged_run_is_made_again_and_said_so(name):
     first = fetch(tiny_config())

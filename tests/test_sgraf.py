@@ -12,10 +12,13 @@ from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
+from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.method import Method
 from xmr_core.similarities import sgraf
 from xmr_core.similarities.sgraf import PARTS, REASONERS, Sgraf
-from xmr_core.types import EmbeddingSet, Features
+from xmr_core.similarities.sgraf_joint import JointSgraf
+from xmr_core.types import Batch, EmbeddingSet, Features
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",
@@ -232,3 +235,38 @@ def test_refusals():
     for head in (TokenHead(4, 4), GlobalTokenHead(4, 4)):
         with pytest.raises(BadInput, match="item 1 has no valid element"):
             head(empty)
+
+
+def test_joint_scores_are_the_mean_of_both_reasoners_on_shared_nodes():
+    torch.manual_seed(0)
+    joint = JointSgraf(6, 5, 2).double().eval()
+    images, captions = (EmbeddingSet(torch.randn(n, 4, 6, dtype=torch.float64), torch.ones(n, 4, dtype=torch.bool)) for n in (3, 2))
+    apart = []
+    for reasoner, own, score in (("sgr", joint.reasoning, joint.score_reasoning), ("saf", joint.filtration, joint.score_filtration)):
+        alone = Sgraf(6, reasoner, 5, 2).double().eval()
+        alone.nodes, alone.reasoner, alone.score = joint.nodes, own, score
+        apart.append(alone(images, captions))
+    assert_close(torch.stack(joint.scorings(images, captions)), torch.stack(apart))
+    assert_close(joint(images, captions), (apart[0] + apart[1]) / 2)
+
+
+def test_joint_training_adds_the_two_losses():
+    torch.manual_seed(0)
+    identity = torch.nn.Identity()
+    method = Method(
+        "joint",
+        identity,
+        identity,
+        identity,
+        identity,
+        JointSgraf(6, 5, 2),
+        Objective(hinge_triplet, {"size": (1.0, lambda i, t: i.x.sum())}),
+    )
+    images, captions = (EmbeddingSet(torch.randn(3, 4, 6), torch.ones(3, 4, dtype=torch.bool)) for _ in range(2))
+    match = torch.eye(3, dtype=torch.bool)
+    rows = torch.arange(3)
+    loss, terms, scores = method.loss(Batch(images, captions, match, rows, rows))
+    each = [hinge_triplet(s, match) for s in method.similarity.scorings(images, captions)]
+    assert_close(scores, method.similarity(images, captions))
+    assert_close(loss, sum(each) + 2 * images.x.sum())
+    assert set(terms) >= {"size"}

@@ -19,6 +19,7 @@ from xmr_core.similarities import (
     CROSS,
     SETS,
     SINGLE,
+    JointSgraf,
     MatchProbability,
     Sgraf,
     chamfer,
@@ -39,6 +40,7 @@ def frozen(make):
 
 
 GRAPHS = {f"sgraf {r} {d}": frozen(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")}
+GRAPHS["sgraf joint"] = frozen(partial(JointSgraf, 6, 5, 2))
 EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's read distributions: tests/test_pcme.py holds them to the same contract
 SETWISE = {**SETS, **CROSS, **GRAPHS}
 every = pytest.mark.parametrize("name", EVERY)

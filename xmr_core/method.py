@@ -16,6 +16,7 @@ class Method(nn.Module):
     captions → caption_encoder → Features → caption_head ┘
 
     Args: name: the recipe's name, for tables. similarity: a function of two representations, or a module if it learns.
+            A module may have `scorings`, several score matrices at once: the objective is then the sum over them.
         objective: (scores, match, image repr., caption repr., epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
     """
@@ -48,9 +49,14 @@ class Method(nn.Module):
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """(loss, its terms by name, scores "i t") of one batch. epoch: 0-based, read by warm-ups."""
         images, captions = self.encode_images(batch.images), self.encode_captions(batch.captions)
-        scores = self.similarity(images, captions)
-        total, terms = self.objective(scores, batch.match, images, captions, epoch)
-        return total, terms, scores
+        scorings = self._scorings(images, captions)
+        totals, terms = zip(*(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True)
+        return sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}, sum(scorings) / len(scorings)
+
+    def _scorings(self, images: Representation, captions: Representation) -> list[Tensor]:
+        """Score matrices to train on: the similarity's own, or each of a similarity that scores in several ways at once."""
+        several = getattr(self.similarity, "scorings", None)
+        return several(images, captions) if several else [self.similarity(images, captions)]
 
     @property
     def device(self) -> torch.device:

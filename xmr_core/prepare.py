@@ -1,7 +1,7 @@
 """From a data set's name to everything a method needs: corpus, cached features, words, splits and input sizes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
@@ -51,13 +51,14 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features and words."""
+    """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
+    sizes by content."""
 
     corpus: Corpus
     sides: dict[str, Side]
     inputs: Inputs
     vocabulary: Vocabulary
-    identity: dict[str, str]
+    identity: dict[str, str | int]
 
 
 def prepare(config: DataConfig, progress: Callable | None = None) -> Prepared:
@@ -93,21 +94,18 @@ def _prepare(config: DataConfig, progress) -> Prepared:
         if not len(i):
             raise BadInput(f"{config.dataset} has no pictures in its {split} split. Check the split lists in {config.data_root!r}.")
         sides[split] = Side(i, t, read, tokens[torch.from_numpy(t)], corpus.judges["annotated"](split))
-    return Prepared(
-        corpus,
-        sides,
-        Inputs(
-            image_width=width,
-            cells=cells,
-            vocabulary=len(vocabulary.words),
-            word_dim=vectors.shape[1] if vectors is not None else config.word_dim,
-            word_vectors=vectors,
-            side=int(corpus.about.get("side", 224)),
-            whole_width=0 if whole is None else whole.shape[1],
-        ),
-        vocabulary,
-        {"corpus": corpus.fingerprint, "features": identity, "vocabulary": vocabulary.hash, "word_vectors": vector_identity},
+    inputs = Inputs(
+        image_width=width,
+        cells=cells,
+        vocabulary=len(vocabulary.words),
+        word_dim=vectors.shape[1] if vectors is not None else config.word_dim,
+        word_vectors=vectors,
+        side=int(corpus.about.get("side", 224)),
+        whole_width=0 if whole is None else whole.shape[1],
     )
+    sizes = {f.name: getattr(inputs, f.name) for f in fields(inputs) if f.name != "word_vectors"}
+    names = {"corpus": corpus.fingerprint, "features": identity, "vocabulary": vocabulary.hash, "word_vectors": vector_identity}
+    return Prepared(corpus, sides, inputs, vocabulary, {**names, **sizes})
 
 
 def _corpus(config: DataConfig) -> Corpus:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import torch
 
-from xmr_core.numerics import numerics_version
-
 PACKAGES = ("torch", "numpy", "pandas", "transformers")
 
 
@@ -29,13 +27,13 @@ def commit() -> tuple[str, bool]:
         return "", False
 
 
-def environment(device: str) -> dict:
-    """Versions, code and hardware, as plain strings. device: 'cpu' or 'cuda'."""
+def environment(device: str, numerics: str) -> dict:
+    """Versions, code and hardware, as plain strings. device: 'cpu' or 'cuda'. numerics: of the run (numerics.numerics_version)."""
     revision, dirty = commit()
     return {
         "git_commit": revision,
         "git_dirty": dirty,
-        "numerics": numerics_version(),
+        "numerics": numerics,
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in PACKAGES},
         "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()}, {os.cpu_count()} cores)",

@@ -8,7 +8,7 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs, gru, matched_encoders, matched_objective
-from xmr_core.similarities import scan as similarity_of
+from xmr_core.similarities.scan import scan as similarity_of
 
 _SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}  # 20 for i2t on COCO
 

@@ -9,6 +9,7 @@ from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.similarities.sgraf import Sgraf
+from xmr_core.similarities.sgraf_joint import JointSgraf
 
 
 def sgraf(
@@ -26,13 +27,16 @@ def sgraf(
     warmup_epochs: int = 2,
     dropout: float = 0.1,
 ) -> Method:
-    """SGRAF: similarity graph reasoning ('sgr'), attention filtration ('saf') or the plain mean. Diao et al., AAAI 2021.
+    """SGRAF: similarity graph reasoning ('sgr'), attention filtration ('saf'), both ('joint') or the plain mean. Diao et al., AAAI 2021.
 
     m: width of a similarity vector. parts: 'both', 'local' or 'global' nodes. The paper's SGRAF is the mean of the scores of
     an 'sgr' and a 'saf' trained apart. published: d = 1024, m = 256, dropout 0.4 in the encoders and self-attention, BatchNorm
     over region places (X-25), summed hinge on the hardest negatives from the first step.
     """
-    compare = Sgraf(d, reasoner, m, steps, direction, parts, sharpness)
+    if reasoner == "joint":
+        compare = JointSgraf(d, m, steps, direction, parts, sharpness)
+    else:
+        compare = Sgraf(d, reasoner, m, steps, direction, parts, sharpness)
     if form == "matched":
         image, text = matched_encoders(inputs, d, dropout, local="states")
         heads = (GlobalTokenHead(d, d, dropout=dropout), GlobalTokenHead(text.local_width, d, dropout=dropout))

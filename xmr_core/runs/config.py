@@ -10,7 +10,7 @@ from xmr_core import paths
 from xmr_core.errors import unknown
 from xmr_core.numerics import numerics_version
 from xmr_core.prepare import DataConfig
-from xmr_core.recipes import options_in_full
+from xmr_core.recipes import RECIPES, options_in_full
 from xmr_core.train import TrainConfig
 
 
@@ -49,7 +49,7 @@ class RunConfig:
                 out = replace(out, options={**out.options, name: value})
         return out
 
-    def identity(self, prepared_identity: Mapping[str, str]) -> dict:
+    def identity(self, prepared_identity: Mapping[str, str | int]) -> dict:
         """The JSON-able value whose hash names the run. Paths count by the content behind them, not by their spelling."""
         return {
             "method": self.method,
@@ -59,13 +59,17 @@ class RunConfig:
             "train": asdict(self.train),
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),
-            "numerics": numerics_version(),
+            "numerics": self.numerics(),
             "device": self.device,
             "torch": torch.__version__,
             "machine": platform.machine(),
         }
 
-    def run_id(self, prepared_identity: Mapping[str, str]) -> str:
+    def numerics(self) -> str:
+        """The version of the code that makes this run's numbers."""
+        return numerics_version(RECIPES[self.method], self.data.dataset)
+
+    def run_id(self, prepared_identity: Mapping[str, str | int]) -> str:
         """'dive-scenes-' and 16 hex digits."""
         word = self.method.replace("+", "p")
         return f"{word}-{self.data.dataset}-{paths.content_hash(self.identity(prepared_identity))}"

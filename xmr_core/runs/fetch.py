@@ -102,7 +102,7 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
             "messages": history.messages,
             "parameters": method.n_parameters(),
             "files": {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")},
-            "environment": environment(config.device),
+            "environment": environment(config.device, config.numerics()),
         },
     )
 

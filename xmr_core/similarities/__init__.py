@@ -14,6 +14,7 @@ from xmr_core.similarities.mil import max_pairwise
 from xmr_core.similarities.order import order
 from xmr_core.similarities.scan import scan, scan_attention, sum_max
 from xmr_core.similarities.sgraf import Sgraf
+from xmr_core.similarities.sgraf_joint import JointSgraf
 
 # name → a ready similarity; single-vector ones read Embedding, the others EmbeddingSet. CROSS: the two sides play different roles
 SINGLE = {"cosine": cosine, "order": order}
@@ -27,6 +28,6 @@ CROSS = {
 ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
 
 __all__ = [
-    "ALL_SIMILARITIES", "CROSS", "DISTANCES", "SETS", "SINGLE", "MatchLogit", "MatchProbability", "Sgraf", "chamfer", "cosine", "max_pairwise", "order", "scan",
+    "ALL_SIMILARITIES", "CROSS", "DISTANCES", "SETS", "SINGLE", "JointSgraf", "MatchLogit", "MatchProbability", "Sgraf", "chamfer", "cosine", "max_pairwise", "order", "scan",
     "scan_attention", "smooth_chamfer", "sum_max",
 ]  # fmt: skip

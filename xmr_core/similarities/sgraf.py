@@ -13,7 +13,7 @@ from xmr_core.similarities.pairs import real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
 PARTS = ("both", "local", "global")
-REASONERS = ("sgr", "saf", "mean")
+REASONERS = ("sgr", "saf", "mean")  # the recipe has "joint" too: sgraf_joint.py
 _BLOCK = 16_000_000  # elements of an attended block: 64 MB in float32
 
 
