@@ -188,15 +188,21 @@ def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
 
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, monkeypatch):
-    images, captions, found = graphs(5, 4, 5), graphs(4, 5, 6), []
-    for budget in (16_000_000, 1):
-        monkeypatch.setattr(sgraf, "_BLOCK", budget)
+    images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
+    recompute = sgraf.checkpoint
+    monkeypatch.setattr(sgraf, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
+    for attended, reasoning in ((16_000_000, 8_000_000), (1, 8_000_000), (16_000_000, 1)):
+        monkeypatch.setattr(sgraf, "_BLOCK", attended)
+        monkeypatch.setattr(sgraf, "_NODES", reasoning)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()
         module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask)).square().sum().backward()
         found.append([x.grad, y.grad, *(p.grad for p in module.parameters())])
-    for a, b in zip(*found, strict=True):
-        assert_close(a, b, rtol=1e-12, atol=1e-12)
+    blocks = {"t2i": 5, "i2t": 4}[direction]  # one a context: an image here, a caption there
+    assert calls == ["_block"] * blocks + ["_read"] * 5, "nothing was taken in blocks"
+    for a, *others in zip(*found, strict=True):
+        for b in others:
+            assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_in_training_padding_has_no_say_in_batch_statistics():

@@ -15,6 +15,7 @@ from xmr_core.types import EmbeddingSet
 PARTS = ("both", "local", "global")
 REASONERS = ("sgr", "saf", "mean")  # the recipe has "joint" too: sgraf_joint.py
 _BLOCK = 16_000_000  # elements of an attended block: 64 MB in float32
+_NODES = 8_000_000  # of the nodes that reason at a time; a step makes about five of that size
 
 
 class SimilarityNodes(nn.Module):
@@ -90,7 +91,8 @@ class GraphReasoning(nn.Module):
 
         E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
 
-    There is no 1/√m. Without a global node the mean of the nodes is read.
+    There is no 1/√m. Without a global node the mean of the nodes is read. While training, blocks of images are recomputed
+    in the backward pass, so that the insides of one block stand at a time.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
     """
 
@@ -102,6 +104,13 @@ class GraphReasoning(nn.Module):
         self.with_global = with_global
 
     def forward(self, nodes: Tensor, mask: Tensor) -> Tensor:
+        size = max(1, _NODES // nodes[0].numel())
+        if not torch.is_grad_enabled() or size >= len(nodes):
+            return self._read(nodes, mask)
+        masks = mask.split(size) if len(mask) > 1 else [mask] * len(nodes)
+        return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in zip(nodes.split(size), masks, strict=False)])
+
+    def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
         nodes = self.after_steps(nodes, mask)[-1]
         return nodes[..., 0, :] if self.with_global else masked_mean(nodes, mask[..., None], dim=-2)
 
