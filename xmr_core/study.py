@@ -1,7 +1,7 @@
 """Questions as lists of runs, and lists of runs as tables: what the notebooks share."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,21 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "smooth-Chamfer, slots": ("dive", {}),
 }
 
+# Every method of the study under the matched protocol: label → (method, options)
+COMPARISON: dict[str, tuple[str, dict]] = {
+    "VSE++": ("vse++", {}),
+    "VSE∞": ("vse-infty", {}),
+    "VSE+2AD": ("vse+2ad", {}),
+    "PVSE": ("pvse", {}),
+    "PCME": ("pcme", {}),
+    "DivE": ("dive", {}),
+    "SCAN t-i": ("scan", {"direction": "t2i"}),
+    "SCAN i-t": ("scan", {"direction": "i2t"}),
+    "SAF": ("sgraf", {"reasoner": "saf"}),
+    "SGR": ("sgraf", {"reasoner": "sgr"}),
+    "SGRAF, joint": ("sgraf", {"reasoner": "joint"}),
+}
+
 
 def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
     """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number. Raises BadInput for a negative n."""
@@ -39,13 +54,18 @@ def sweep(base: RunConfig, name: str, values: Sequence, over_seeds: Sequence[int
     return [base.but(**{name: value, "seed": seed}) for value in values for seed in over_seeds]
 
 
-def of_variants(base: RunConfig, labels: Sequence[str], over_seeds: Sequence[int]) -> list[RunConfig]:
-    """One config per variant and seed, variants outermost."""
+def of_variants(
+    base: RunConfig, labels: Sequence[str], over_seeds: Sequence[int], variants: Mapping[str, tuple[str, dict]] = VARIANTS
+) -> list[RunConfig]:
+    """One config per variant and seed, variants outermost. variants: VARIANTS, COMPARISON, or your own of that form.
+
+    Raises: BadInput for a label that is not among the variants.
+    """
     for label in labels:
-        if label not in VARIANTS:
-            raise unknown("variant", label, VARIANTS)
+        if label not in variants:
+            raise unknown("variant", label, variants)
     return [
-        base.but(method=VARIANTS[label][0], seed=seed, options={**_shared(base, VARIANTS[label][0]), **VARIANTS[label][1]})
+        base.but(method=variants[label][0], seed=seed, options={**_shared(base, variants[label][0]), **variants[label][1]})
         for label in labels
         for seed in over_seeds
     ]
