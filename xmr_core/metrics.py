@@ -23,6 +23,13 @@ def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
     return (first_rank(ranks) <= k).astype(float)
 
 
+def precision_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
+    """Share of the first k items that are relevant. Raises: BadInput for k < 1. Source: METHODS §10.4 (CUB)."""
+    if k < 1:
+        raise BadInput(f"k must be at least 1, got {k}.")
+    return np.add.reduceat(ranks.ranks <= k, ranks.indptr[:-1], dtype=np.int64) / k
+
+
 def r_precision(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
     """Share of the R relevant items that stand among the first R. Source: METHODS §10.1, §10.4."""
     counts = np.diff(ranks.indptr)
