@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pickle
+import re
 import sys
 import types
 from pathlib import Path
@@ -15,13 +16,20 @@ from golden import golden_dir
 from xmr_core.checkpoints import load_official, read_official, read_vocabulary
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.recipe_parts import Inputs
+from xmr_core.recipes import build
 from xmr_core.types import Features, Tokens
 
 LISTED = {
     "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",
     "scan_f30k": "scan", "scan_coco": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf", "vse_infty_region_bigru_f30k": "vse-infty",
     "vse_2ad_region_bigru_f30k": "vse+2ad", "dive_f30k_butd_bigru": "dive", "dive_f30k_butd_pienet_ablation": "dive",
+    "vsepp_resnet152": "vse++", "sgraf_SGR_coco": "sgraf", "sgraf_SAF_coco": "sgraf", "vse_infty_region_bigru_coco": "vse-infty",
+    "vse_infty_region_bert": "vse-infty", "vse_infty_grid_bigru_coco": "vse-infty", "vse_2ad_region_bigru_coco": "vse+2ad",
+    "vse_2ad_region_bert": "vse+2ad", "dive_coco_butd_bigru": "dive",
 }  # fmt: skip
+# CNNs, whose features are our input, and all but two layers of BERT: as many names, a tenth of the numbers
+BIG = re.compile(r"cnn\.(?!.*bn1\.bias)|backbone\.(?!.*bn1\.bias)|encoder\.layer\.([2-9]|1\d)\.")
 WORDS = {"<pad>": 0, "<start>": 1, "<end>": 2, "<unk>": 3, "dog": 4, "runs": 5}
 
 
@@ -108,7 +116,7 @@ def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing
     parts, g = json.loads(path.read_text())["parts"], torch.Generator().manual_seed(0)
     made = [
         {k: _plausible(k, shape, g) if kind.startswith("float") else torch.zeros(shape, dtype=torch.int64)
-         for k, (shape, kind) in part.items() if "cnn." not in k}
+         for k, (shape, kind) in part.items() if not BIG.search(k)}
         for part in parts.values()
     ]  # fmt: skip
     for part in made:  # DivE repeats its shared block
@@ -124,9 +132,71 @@ def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing
         captions = ours.encode_captions(Tokens(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([[True] * 3, [True, True, False]])))
         assert ours.similarity(images, captions).isfinite().all()
     weights = ours.state_dict()
-    assert torch.equal(weights["image_encoder.fc.weight"], made[0].get("fc.weight", made[0].get("img_enc.fc.weight")))
+    assert torch.equal(weights["image_encoder.fc.weight"], next(v for k, v in made[0].items() if k.endswith("fc.weight")))
     if method == "pcme":
         assert weights["similarity.a"] == made[1]["negative_scale"].item() and weights["similarity.b"] == made[1]["shift"].item()
+
+
+def test_weight_normalised_regions_compute_as_the_authors(tmp_path):
+    model = scan_file()
+    v, g = torch.randn(8, 5), torch.tensor(3.0)
+    del model[0]["fc.weight"]
+    model[0] |= {"fc.weight_v": v, "fc.weight_g": g}
+    torch.save(outer(model), tmp_path / "normed.pth")
+    method, x = load_official(tmp_path / "normed.pth", "scan"), torch.randn(2, 3, 5)
+    theirs = torch.nn.Linear(5, 8)
+    theirs.bias.data = model[0]["fc.bias"]
+    theirs = torch.nn.utils.parametrizations.weight_norm(theirs, dim=None)
+    theirs.parametrizations.weight.original0.data, theirs.parametrizations.weight.original1.data = g, v
+    found = method.image_encoder(Features(x, torch.ones(2, 3, dtype=torch.bool))).local_feats
+    torch.testing.assert_close(found, theirs(x))
+
+
+def bert_file(method: str) -> tuple[dict, torch.nn.Module]:
+    """[image, text] state dicts of a BERT model of VSE∞ or VSE+2AD, small, and the BERT in it."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    bert = BertModel(BertConfig(vocab_size=30, hidden_size=64, num_hidden_layers=2, num_attention_heads=1, intermediate_size=32))
+    made = build(method, Inputs(5, 3, 6, ordered_cells=False), "published", d=8).eval()
+    image = {f"fc.{k}": made.image_encoder.fc.state_dict()[k] for k in ("weight", "bias")}
+    heads = {"vse-infty": "gpool", "vse+2ad": "pool"}[method]
+    parts = [image, {f"bert.{k}": v for k, v in bert.state_dict().items()}]
+    for part, head in zip(parts, (made.image_head, made.caption_head), strict=True):
+        part |= {f"{heads}.{k}": v for k, v in head.state_dict().items()}
+    word = {"vse-infty": "linear", "vse+2ad": "fc"}[method]
+    parts[1] |= {
+        f"{word}.weight": torch.randn(8, 64),
+        f"{word}.bias": torch.randn(8),
+        "bert.embeddings.position_ids": torch.arange(512)[None],
+    }
+    flat = {f"{p}.{k}": v for p, part in zip(("img_enc", "txt_enc"), parts, strict=True) for k, v in part.items()}
+    return (flat if method == "vse+2ad" else parts), bert.eval()
+
+
+@pytest.mark.parametrize("method", ["vse-infty", "vse+2ad"])
+def test_captions_through_bert(tmp_path, method):
+    content, bert = bert_file(method)
+    torch.save(outer(content), tmp_path / "bert.pth")
+    loaded = load_official(tmp_path / "bert.pth", method)
+    tokens = Tokens(torch.tensor([[5, 9, 7, 2], [5, 8, 2, 0]]), torch.tensor([[True] * 4, [True] * 3 + [False]]))
+    alone = Tokens(tokens.ids[1:, :3], tokens.mask[1:, :3])
+    weights = content if method == "vse+2ad" else content[1]
+    weight, bias = (weights[{"vse-infty": "linear.", "vse+2ad": "txt_enc.fc."}[method] + k] for k in ("weight", "bias"))
+    with torch.inference_mode():
+        wanted = bert(input_ids=alone.ids).last_hidden_state @ weight.T + bias
+        for given in (loaded.caption_encoder(alone), loaded.caption_encoder(tokens)[1:]):
+            torch.testing.assert_close(given.local_feats[:, :3], wanted, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(given.global_feat, wanted[:, 0], rtol=1e-5, atol=1e-5)
+    with pytest.raises(BadInput, match="caption 1 has no valid element"):
+        loaded.caption_encoder(Tokens(tokens.ids, tokens.mask & torch.tensor([[True], [False]])))
+    for name in ("embeddings.token_type_embeddings.weight", "encoder.layer.1.output.dense.bias"):
+        del weights[("txt_enc." if method == "vse+2ad" else "") + f"bert.{name}"]
+        torch.save(outer(content), tmp_path / "less.pth")
+        with pytest.raises(BadInput, match=f"missing: caption_encoder.model.{name}"):
+            load_official(tmp_path / "less.pth", method)
+        content, _ = bert_file(method)
+        weights = content if method == "vse+2ad" else content[1]
 
 
 def test_what_does_not_fit_is_said_all_at_once(tmp_path):

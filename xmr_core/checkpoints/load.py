@@ -8,18 +8,26 @@ from torch import Tensor
 
 from xmr_core.checkpoints.names import RULES, UNUSED, renamed
 from xmr_core.checkpoints.read import read_official
+from xmr_core.encoders.bert import BertEncoder, bert_of
+from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.errors import BadInput, unknown
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs
 from xmr_core.recipes import build
 
+_BERT = "caption_encoder.model."
+_BERT_SIZES = [f"{_BERT}{k}" for k in (
+    "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight",
+    "encoder.layer.0.intermediate.dense.bias",
+)]  # fmt: skip
 _REPEATED = re.compile(r"(.*\.agg_block\.layers\.)([1-9]\d*)(\..*)")
 
 
 def load_official(path: str | Path, method: str, **options) -> Method:
     """The published form of a method with the weights of an official file, in eval mode, on the CPU.
 
-    Widths, vocabulary size, K, graph steps and head are read from the file. options: anything else of the recipe (alpha, say).
+    Widths, vocabulary size, K, graph steps and head are read from the file, and whether captions went through BERT or images
+    through a CNN, whose weights are left out (its cells are our input). options: anything else of the recipe (alpha, say).
     Raises: BadInput for an unknown method, or, all at once, for tensors that are missing, that no rule knows, or whose shape
     does not fit; and as read_official.
     """
@@ -36,8 +44,15 @@ def load_official(path: str | Path, method: str, **options) -> Method:
             surplus.append(key)
         else:
             ours[new] = value
-    _need(ours, ("image_encoder.fc.weight", "caption_encoder.embed.weight"), name, method, surplus)
-    made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options}).eval()
+    ours = _without_scalar_norm(ours)
+    bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
+    _need(ours, ("image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])), name, method, surplus)
+    made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options})
+    if bert:
+        made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
+    if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
+        made.image_encoder = ResidualRegions(made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False)
+    made.eval()
     expected = made.state_dict()
     ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
@@ -51,7 +66,8 @@ def load_official(path: str | Path, method: str, **options) -> Method:
 
 
 def _inputs(ours: dict[str, Tensor]) -> Inputs:
-    words, word_dim = ours["caption_encoder.embed.weight"].shape
+    embed = ours.get("caption_encoder.embed.weight")
+    words, word_dim = (1, 1) if embed is None else embed.shape  # of a GRU; BERT has its own
     regions = ours.get("image_head.norm_local.weight")
     return Inputs(
         image_width=ours["image_encoder.fc.weight"].shape[1],
@@ -88,6 +104,14 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
         else:
             kept[key] = value
     return kept
+
+
+def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    """SCAN's weight-normalised linear layer as the plain one that it computes: W = g V / ‖V‖."""
+    g, v = (ours.get(f"image_encoder.fc.weight_{k}") for k in "gv")
+    if g is None or v is None:
+        return ours
+    return {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")} | {"image_encoder.fc.weight": g * v / v.norm()}
 
 
 def _need(ours: dict, keys: tuple[str, ...], name: str, method: str, surplus: list[str]) -> None:

@@ -5,6 +5,17 @@ _TEXT = (
     ("txt_enc.rnn.", "caption_encoder.rnn."),
     ("txt_enc.cap_rnn.", "caption_encoder.rnn."),
 )
+# BERT's own names are those of transformers; VSE∞ calls the projection 'linear', VSE+2AD 'fc'
+_BERT = (
+    ("txt_enc.bert.", "caption_encoder.model."),
+    ("txt_enc.linear.", "caption_encoder.project."),
+    ("txt_enc.fc.", "caption_encoder.project."),
+)
+_GRID = (
+    ("img_enc.image_encoder.fc.", "image_encoder.fc."),
+    ("img_enc.image_encoder.gpool.", "image_head."),
+    ("img_enc.img_proj.", "image_encoder.fc."),
+)
 _FC = ("img_enc.fc.", "image_encoder.fc.")
 _SIDES = (("img_enc", "image_head"), ("txt_enc", "caption_head"))
 
@@ -57,8 +68,8 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("sim_enc.sim_eval_w.", "similarity.score."), ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
         ("sim_enc.SAF_module.bn.", "similarity.reasoner.norm."), ("sim_enc.SGR_module.", "similarity.reasoner.steps."),
     ),
-    "vse-infty": (_FC, *_TEXT, *_MLP, *_both(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),
-    "vse+2ad": (_FC, *_TEXT, *_MLP, *_both(lambda t, o: ((f"{t}.pool.", f"{o}."),))),
+    "vse-infty": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_both(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),
+    "vse+2ad": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_both(lambda t, o: ((f"{t}.pool.", f"{o}."),))),
     "dive": (
         _FC, *_TEXT,
         ("img_enc.mlp.fc", "image_encoder.fc"), ("img_enc.mlp.bn.bn.", "image_encoder.norm."),
@@ -70,7 +81,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
 INNER = {".graph_query_w.": ".query.", ".graph_key_w.": ".key.", ".sim_graph_w.": ".graph."}
 
 # left out: a BatchNorm that the authors' forward pass never reads, and the CNN, whose features are our input
-UNUSED = ("img_enc.mlp.bns.1.", "img_enc.cnn.")
+UNUSED = ("img_enc.mlp.bns.1.", "img_enc.cnn.", "img_enc.backbone.")
 
 
 def renamed(method: str, name: str) -> str | None:
