@@ -7,17 +7,18 @@ import pickle
 import re
 import sys
 import types
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 from golden import golden_dir
 
-from xmr_core.checkpoints import load_official, read_official, read_vocabulary
+from xmr_core.checkpoints import load_method, load_official, read_official, read_vocabulary, save_method
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.recipe_parts import Inputs
-from xmr_core.recipes import build
+from xmr_core.recipes import FORMS, RECIPES, build
 from xmr_core.types import Features, Tokens
 
 LISTED = {
@@ -287,3 +288,37 @@ def test_a_vocabulary_with_gaps_is_refused(tmp_path, monkeypatch):
     (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 1}))
     with pytest.raises(DamagedFile, match="holds no word2idx"):
         read_vocabulary(tmp_path / "v.pkl")
+
+
+@pytest.mark.parametrize("method", RECIPES)
+@pytest.mark.parametrize("form", FORMS)
+def test_ours_comes_back_whole(tmp_path, method, form):
+    torch.manual_seed(0)
+    inputs, words = Inputs(5, 3, len(WORDS), word_dim=4), Vocabulary(tuple(WORDS))
+    made = build(method, inputs, form, d=8).eval()
+    save_method(tmp_path / "ours.safetensors", made, inputs, words, form, {"d": 8}, {"note": "é"})
+    back, vocabulary, about = load_method(tmp_path / "ours.safetensors")
+    assert vocabulary == words and about == {"note": "é"} and back.name == made.name and not back.training
+    given = Features(torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)), words.encode(["dog runs", "dog"])
+    for m in (made, back):
+        m.scores = m.similarity(m.encode_images(given[0]), m.encode_captions(given[1]))
+    assert torch.equal(made.scores, back.scores)
+
+
+def test_ours_refuses_what_it_did_not_write(tmp_path):
+    from safetensors.torch import save_file
+
+    inputs, words = Inputs(5, 3, len(WORDS), word_dim=4), Vocabulary(tuple(WORDS))
+    path = save_method(tmp_path / "ours.safetensors", build("dive", inputs, d=8), inputs, words, options={"d": 8})
+    (tmp_path / "cut.safetensors").write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DamagedFile, match=r"cut\.safetensors cannot be read"):
+        load_method(tmp_path / "cut.safetensors")
+    save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(BadInput, match="does not say which method it holds"):
+        load_method(tmp_path / "other.safetensors")
+    told = {"method": "scan", "form": "matched", "options": {"d": 8}, "inputs": asdict(inputs), "words": list(WORDS), "about": {}}
+    save_file({"x": torch.zeros(2)}, tmp_path / "wrong.safetensors", {"xmr_core": json.dumps(told)})
+    with pytest.raises(DamagedFile, match="cannot be read as a method"):
+        load_method(tmp_path / "wrong.safetensors")
+    with pytest.raises(BadInput, match="does not exist"):
+        load_method(tmp_path / "nowhere.safetensors")

@@ -15,6 +15,7 @@ from safetensors.torch import save as save_tensors
 
 from xmr_core import paths
 from xmr_core.analysis.representations import encode_split, set_spread
+from xmr_core.checkpoints import save_method
 from xmr_core.data.batches import Batches
 from xmr_core.errors import DamagedFile
 from xmr_core.evaluate import evaluate
@@ -44,6 +45,12 @@ class Run:
         method = build(self.config.method, prepared.inputs, self.config.form, **self.config.options)
         method.load_state_dict(load_tensors(paths.read_sealed(self.folder / "model.sealed")))
         return method.eval()
+
+    def export(self, path: str | Path) -> Path:
+        """Write the trained method as one safetensors file that needs neither this run nor its corpus (checkpoints.load_method)."""
+        prepared, config = self.prepared(), self.config
+        about = {"run": self.id, "dataset": config.data.dataset, "record": {k: v for k, v in self.record.items() if k != "files"}}
+        return save_method(path, self.method(), prepared.inputs, prepared.vocabulary, config.form, dict(config.options), about)
 
     def prepared(self) -> Prepared:
         """The corpus, features and words it was trained on."""
