@@ -8,14 +8,18 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny import tiny_config
 
 from xmr_core import paths
+from xmr_core.checkpoints import load_method
 from xmr_core.errors import BadInput
+from xmr_core.evaluate import evaluate_scores
 from xmr_core.presets import base_config
 from xmr_core.runs import fetch, fetch_all, many
+from xmr_core.runs.ensemble import ensemble_of, scores_of
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +168,37 @@ def test_bad_names_are_refused_before_any_work(given, message):
 def test_bad_options_are_refused(given, message):
     with pytest.raises(BadInput, match=message):
         fetch(tiny_config(**given))
+
+
+def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores():
+    runs = [fetch(tiny_config(seed=s)) for s in (0, 1)]
+    assert ensemble_of(runs[:1]).per_query.equals(_read_again(runs[0]))
+    both = ensemble_of(runs)
+    mean = (scores_of(runs[0]) + scores_of(runs[1])) / 2
+    corpus = runs[0].prepared().corpus
+    wanted = evaluate_scores(mean, {kind: judge("test") for kind, judge in corpus.judges.items()})
+    assert both.metrics.equals(wanted.summary()) and both.record["parameters"] == 2 * runs[0].record["parameters"]
+    assert both.record["train_seconds"] == sum(r.record["train_seconds"] for r in runs) and both.id != ensemble_of(runs[:1]).id
+    assert not both.metrics.equals(runs[0].metrics)
+
+
+def test_an_ensemble_of_nothing_or_of_two_corpora_is_refused():
+    with pytest.raises(BadInput, match="at least one run"):
+        ensemble_of([])
+    with pytest.raises(BadInput, match="must share one corpus"):
+        ensemble_of([fetch(tiny_config(epochs=1)), fetch(tiny_config(epochs=1, world_seed=1))])
+
+
+def _read_again(run):
+    """Its per-query table as evaluation makes it, not as CSV gives it back."""
+    corpus = run.prepared().corpus
+    return evaluate_scores(scores_of(run), {kind: judge("test") for kind, judge in corpus.judges.items()}).per_query
+
+
+def test_an_exported_run_answers_without_its_corpus(tmp_path):
+    run = fetch(tiny_config())
+    method, vocabulary, about = load_method(run.export(tmp_path / "shared.safetensors"))
+    side = run.prepared().sides["test"]
+    mine = [m.encode_captions(vocabulary.encode(["a red circle"])).x for m in (run.method(), method)]
+    assert torch.equal(*mine) and about["run"] == run.id and vocabulary == run.prepared().vocabulary
+    assert torch.equal(*(m.encode_images(side.images_at(np.arange(3))).x for m in (run.method(), method)))

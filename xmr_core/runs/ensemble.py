@@ -1,0 +1,46 @@
+"""Several finished runs answering together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from xmr_core import paths
+from xmr_core.analysis.representations import encode_split
+from xmr_core.errors import BadInput
+from xmr_core.evaluate import ensemble, evaluate_scores
+from xmr_core.retrieval import score_matrix
+from xmr_core.runs.fetch import Run
+
+
+def scores_of(run: Run, split: str = "test") -> np.ndarray:
+    """The score matrix "i t" of a finished run on a split."""
+    method = run.method()
+    return score_matrix(method.similarity, *encode_split(method, run.prepared().sides[split]))
+
+
+def ensemble_of(runs: Sequence[Run]) -> Run:
+    """The runs as one: the plain mean of their score matrices, evaluated as a single run is.
+
+    Scores are not brought to one scale first, as in the field (METHODS §1.6): that is right for runs of one method or of one
+    similarity's range, and lets the larger scale speak louder otherwise. The result has the configuration of the first run,
+    parameters and training seconds of all together, and no folder or history of its own.
+    Raises: BadInput for no run, or runs on different data.
+    """
+    if not runs:
+        raise BadInput("an ensemble needs at least one run.")
+    names = [run.prepared().identity["corpus"] for run in runs]
+    if len(set(names)) > 1:
+        raise BadInput(f"the runs of an ensemble must share one corpus, got {len(set(names))} different ones.")
+    corpus = runs[0].prepared().corpus
+    evaluation = evaluate_scores(ensemble([scores_of(run) for run in runs]), {kind: judge("test") for kind, judge in corpus.judges.items()})
+    record = {key: sum(run.record[key] for run in runs) for key in ("train_seconds", "parameters")}
+    return Run(
+        id="ensemble-" + paths.content_hash([run.id for run in runs]),
+        folder=runs[0].folder,
+        config=runs[0].config,
+        record={**runs[0].record, **record, "members": [run.id for run in runs]},
+        history=pd.DataFrame(),
+        metrics=evaluation.summary(),
+        per_query=evaluation.per_query,
+    )
