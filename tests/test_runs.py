@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core import paths
+from xmr_core import paths, study
 from xmr_core.checkpoints import load_method
 from xmr_core.errors import BadInput
 from xmr_core.evaluate import evaluate_scores
@@ -202,3 +202,21 @@ def test_an_exported_run_answers_without_its_corpus(tmp_path):
     mine = [m.encode_captions(vocabulary.encode(["a red circle"])).x for m in (run.method(), method)]
     assert torch.equal(*mine) and about["run"] == run.id and vocabulary == run.prepared().vocabulary
     assert torch.equal(*(m.encode_images(side.images_at(np.arange(3))).x for m in (run.method(), method)))
+
+
+def test_ensembles_by_formula():
+    runs = [fetch(tiny_config(method, seed=s, epochs=1)) for method in ("vse++", "dive") for s in (0, 1, 2)]
+    labels = ["VSE++"] * 3 + ["DivE"] * 3
+    members = lambda formula: [run.record["members"] for _, run in study.ensemble_runs(runs, labels, formula)]  # noqa: E731
+    assert members("VSE++ + DivE") == [[runs[s].id, runs[3 + s].id] for s in (0, 1, 2)]
+    assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
+    table = study.per_run([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
+    assert table["parameters"].eq(runs[0].record["parameters"] + runs[3].record["parameters"]).all() and list(table["seed"]) == [0, 1, 2]
+    for formula, says in (
+        ("DivE", "at least two parts"),
+        ("DivE + VSE+", "Did you mean 'VSE\\+\\+'"),
+        ("DivE + DivE + DivE + DivE", "more seeds"),
+        ("DivE + DivE + VSE++", "all different or all the same"),
+    ):
+        with pytest.raises(BadInput, match=says):
+            study.ensemble_runs(runs, labels, formula)

@@ -27,13 +27,12 @@ def commit() -> tuple[str, bool]:
         return "", False
 
 
-def environment(device: str, numerics: str) -> dict:
-    """Versions, code and hardware, as plain strings. device: 'cpu' or 'cuda'. numerics: of the run (numerics.numerics_version)."""
+def environment(device: str) -> dict:
+    """Versions, code and hardware, as plain strings. device: 'cpu' or 'cuda'."""
     revision, dirty = commit()
     return {
         "git_commit": revision,
         "git_dirty": dirty,
-        "numerics": numerics,
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in PACKAGES},
         "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()}, {os.cpu_count()} cores)",

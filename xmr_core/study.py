@@ -11,6 +11,7 @@ from xmr_core.presets import SEEDS
 from xmr_core.recipes import RECIPES
 from xmr_core.results import rsum_interval
 from xmr_core.runs import Run, RunConfig
+from xmr_core.runs.ensemble import ensemble_of
 from xmr_core.stats import seed_interval
 
 # The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
@@ -109,6 +110,33 @@ def over_seeds(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95)
             row |= {column: mean, f"{column} low": low, f"{column} high": high}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> list[tuple[str, Run]]:
+    """Ensembles of finished runs: [(label, run), …], the label being the formula.
+
+    formula: labels joined by ' + '. Different labels are combined seed by seed ('SAF + SGR' is SGRAF); one label repeated
+    takes that many different seeds at a time ('DivE + DivE'), the last ones left out where they do not come out even.
+    Raises: BadInput for fewer than two parts, a label without runs, or too few seeds.
+    """
+    parts = [part.strip() for part in formula.split(" + ")]
+    by_label = {label: [run for run, given in zip(runs, labels, strict=True) if given == label] for label in dict.fromkeys(labels)}
+    for part in parts:
+        if part not in by_label:
+            raise unknown("part of an ensemble", part, by_label)
+    if len(parts) < 2:
+        raise BadInput(f"an ensemble needs at least two parts joined by ' + ', got {formula!r}.")
+    if len(set(parts)) == 1:
+        mine, n = by_label[parts[0]], len(parts)
+        groups = [mine[at : at + n] for at in range(0, len(mine) - n + 1, n)]
+    elif len(set(parts)) == len(parts):
+        of_seed = [{run.config.train.seed: run for run in by_label[part]} for part in parts]
+        groups = [[members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)]
+    else:
+        raise BadInput(f"the parts of {formula!r} must be all different or all the same.")
+    if not groups:
+        raise BadInput(f"{formula!r} needs more seeds than there are.")
+    return [(formula, ensemble_of(group)) for group in groups]
 
 
 def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str, float, float, float]:

@@ -24,7 +24,7 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
 
     Scores are not brought to one scale first, as in the field (METHODS §1.6): that is right for runs of one method or of one
     similarity's range, and lets the larger scale speak louder otherwise. The result has the configuration of the first run,
-    parameters and training seconds of all together, and no folder or history of its own.
+    parameters and training seconds of all together, no history, no value on the validation split, and no folder of its own.
     Raises: BadInput for no run, or runs on different data.
     """
     if not runs:
@@ -39,7 +39,7 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
         id="ensemble-" + paths.content_hash([run.id for run in runs]),
         folder=runs[0].folder,
         config=runs[0].config,
-        record={**runs[0].record, **record, "members": [run.id for run in runs]},
+        record={**runs[0].record, **record, "members": [run.id for run in runs], "best_epoch": -1, "best_val": float("nan")},
         history=pd.DataFrame(),
         metrics=evaluation.summary(),
         per_query=evaluation.per_query,

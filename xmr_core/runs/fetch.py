@@ -109,7 +109,7 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
             "messages": history.messages,
             "parameters": method.n_parameters(),
             "files": {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")},
-            "environment": environment(config.device, config.numerics()),
+            "environment": {**environment(config.device), "numerics": config.numerics()},
         },
     )
 
