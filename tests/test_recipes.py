@@ -101,4 +101,6 @@ def test_unknown_things_are_refused(prepared):
         build("vse++", prepared.inputs, slots=4)
     with pytest.raises(BadInput, match="unknown measure 'l2'"):
         build("vse++", prepared.inputs, measure="l2")
-    assert "objective" in options_of("dive") and "objective" not in options_of("dive", "published")
+    assert "objective" in options_of("dive", "matched") and "objective" not in options_of("dive", "published")
+    assert "slot_lr" in options_of("dive", "published") and "slot_lr" not in options_of("dive", "matched")
+    assert set(options_of("dive")) == set(options_of("dive", "published")) | set(options_of("dive", "matched"))

@@ -57,12 +57,16 @@ def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Meth
     return RECIPES[method](inputs, form, **options_in_full(method, form, options))
 
 
-def options_of(method: str, preset_or_form: str = "matched") -> tuple[str, ...]:
-    """Names of the options a recipe has; the published form has no choice of objective. Raises BadInput for an unknown method."""
+# options that one form reads and the other does not
+_ONE_FORM = {"objective": "matched", "warmup_epochs": "matched", "slot_lr": "published"}
+
+
+def options_of(method: str, form: str = "") -> tuple[str, ...]:
+    """Names of the options a recipe has, or of those that one form reads. Raises BadInput for an unknown method."""
     if method not in RECIPES:
         raise unknown("method", method, RECIPES)
     names = [name for name in inspect.signature(RECIPES[method]).parameters if name not in ("inputs", "form")]
-    return tuple(n for n in names if not (preset_or_form == "published" and n in ("objective", "warmup_epochs")))
+    return tuple(n for n in names if not form or _ONE_FORM.get(n, form) == form)
 
 
 def options_in_full(method: str, form: str, options: dict) -> dict:

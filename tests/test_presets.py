@@ -1,0 +1,77 @@
+"""Presets: what the papers trained with, per corpus, and that every such configuration is one a run accepts."""
+
+import pytest
+import torch
+
+from xmr_core.errors import BadInput
+from xmr_core.presets import CORPORA, base_config, published_settings
+from xmr_core.presets.published import SETTINGS
+from xmr_core.recipe_parts import Inputs
+from xmr_core.recipes import RECIPES, build, check_options, options_in_full
+
+# METHODS (b), retold: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
+PAPERS = [
+    ("vse++", "f30k", {}, (2e-4, 30, 15, 128)),
+    ("vse++", "coco", {"measure": "order"}, (1e-3, 30, 15, 128)),
+    ("pvse", "coco", {}, (2e-4, 30, "constant", 256)),
+    ("pcme", "coco", {}, (2e-4, 30, "cosine", 128)),
+    ("pcme", "cub", {}, (1e-4, 10, "cosine", 150)),
+    ("scan", "f30k", {}, (2e-4, 30, 15, 128)),
+    ("scan", "coco", {}, (5e-4, 20, 10, 128)),
+    ("sgraf", "f30k", {"reasoner": "sgr"}, (2e-4, 40, 30, 128)),
+    ("sgraf", "f30k", {"reasoner": "saf"}, (2e-4, 30, 20, 128)),
+    ("sgraf", "coco", {"reasoner": "saf"}, (2e-4, 20, 10, 128)),
+    ("vse-infty", "coco", {}, (5e-4, 25, 15, 128)),
+    ("vse+2ad", "f30k", {}, (5e-4, 25, 15, 128)),
+    ("dive", "coco", {}, (1e-3, 80, "cosine", 200)),
+]
+
+
+@pytest.mark.parametrize(("method", "corpus", "options", "wanted"), PAPERS)
+def test_the_settings_of_the_papers(method, corpus, options, wanted):
+    config = base_config(preset="published", method=method, device="cpu", published_for=corpus, **options)
+    train = config.train
+    found = (train.lr, train.epochs, train.decay_every if train.schedule == "step" else train.schedule, config.batch_images)
+    assert found == wanted and config.form == "published"
+
+
+def test_settings_that_hang_on_an_option():
+    def full(method, corpus, **options):
+        config = base_config(preset="published", method=method, device="cpu", published_for=corpus, **options)
+        return options_in_full(method, "published", dict(config.options))
+
+    assert full("scan", "coco", direction="i2t", aggregate="lse")["lse_scale"] == 20
+    assert full("scan", "coco", direction="t2i", aggregate="lse")["lse_scale"] == 0  # the recipe's own, 6
+    assert full("scan", "f30k", direction="i2t", aggregate="lse")["lse_scale"] == 0  # the recipe's own, 5
+    assert full("vse++", "coco", measure="order")["margin"] == 0.05
+    assert [full("dive", c)["slot_lr"] for c in ("f30k", "coco")] == [0.05, 0.1]
+    assert [(full("pcme", c)["d"], full("pcme", c)["scale"]) for c in ("coco", "cub")] == [(1024, 15), (512, 5)]
+    assert full("scan", "coco", direction="i2t", aggregate="lse", lse_scale=7.0)["lse_scale"] == 7, "what a user says counts"
+
+
+def test_slots_learn_at_the_published_share():
+    inputs = Inputs(5, 3, 9, word_dim=4)
+    for slot_lr in (0.05, 0.1):
+        method = build("dive", inputs, "published", d=8, slot_lr=slot_lr)
+        scales = {
+            next(f for p, f in {**method.lr_scales, "": 1.0}.items() if n.startswith(p))
+            for n, _ in method.image_head.named_parameters(prefix="image_head")
+        }
+        assert scales == {slot_lr}
+
+
+def test_every_method_has_settings_and_every_setting_is_accepted():
+    assert set(SETTINGS) == set(RECIPES) and {c for of in SETTINGS.values() for c in of} == set(CORPORA)
+    torch.manual_seed(0)
+    for method, corpora in SETTINGS.items():
+        for corpus in corpora:
+            config = base_config(preset="published", method=method, device="cpu", published_for=corpus)
+            check_options(method, dict(config.options))
+            build(method, Inputs(5, 3, 9, word_dim=4), "published", **{**config.options, "d": 8})
+
+
+def test_unknown_corpora_are_refused():
+    with pytest.raises(BadInput, match="unknown corpus with published settings of pvse 'f30k'. Known: coco"):
+        base_config(preset="published", method="pvse", published_for="f30k")
+    with pytest.raises(BadInput, match="unknown method 'scna'. Did you mean 'scan'"):
+        published_settings("scna")
