@@ -297,3 +297,19 @@ def test_refusals():
         MatchLogit(factor=0.0)
     with pytest.raises(BadInput, match="reduction"):
         soft_contrastive(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool), "total")
+
+
+@pytest.mark.parametrize("shape", [{}, {"spread": "isotropic"}, {"squash": True}, {"second": "pooled"}])
+def test_the_start_of_sigma_is_a_constant_on_log_sigma(shape):
+    g = torch.Generator().manual_seed(0)
+    features = Features(torch.randn(3, 4, 6, generator=g), torch.ones(3, 4, dtype=torch.bool), torch.randn(3, 8, generator=g))
+    found = []
+    for start in (0.0, -3.0):
+        torch.manual_seed(1)
+        found.append(GaussianHead(6, 8, log_std_start=start, **shape).eval()(features))
+    assert_close(found[1].log_std, found[0].log_std - 3)
+    assert torch.equal(found[0].mean, found[1].mean)
+    assert_close((found[1].samples - found[1].mean[:, None]) * math.exp(3), found[0].samples - found[0].mean[:, None], rtol=1e-4, atol=1e-5)
+    for wrong in (math.nan, -30.0, 9.0):
+        with pytest.raises(BadInput, match="log_std_start is the natural logarithm"):
+            GaussianHead(6, 8, log_std_start=wrong)

@@ -24,6 +24,7 @@ class GaussianHead(nn.Module):
         in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log σ as on μ (an ablation
         of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval mode, where all items of a
         side share one draw "j d": results then depend neither on the order nor on the grouping of items.
+        log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far from μ as μ from 0.
     Shapes: local_feats "n l d_local", global_feat "n d" → GaussianEmbedding.
     Raises: BadInput for J < 1, an unknown second or spread, an odd d with 'gru', or features without a global vector.
     Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; METHODS §4.
@@ -39,6 +40,7 @@ class GaussianHead(nn.Module):
         squash: bool = False,
         seed: int = 0,
         d_hidden: int | None = None,
+        log_std_start: float = 0.0,
     ):
         super().__init__()
         if samples < 1:
@@ -48,7 +50,11 @@ class GaussianHead(nn.Module):
                 raise unknown(name, value, known)
         if second == "gru" and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
-        self.mean = PIENet(d_local, d, 1, d_hidden)
+        if not -20 <= log_std_start <= 5:
+            raise BadInput(
+                f"log_std_start is the natural logarithm of σ at the start, between −20 and 5; got {log_std_start}. The authors' is 0."
+            )
+        self.mean, self.log_std_start = PIENet(d_local, d, 1, d_hidden), log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
         if spread != "none":
             hidden = d_hidden or d_local // 2
@@ -76,6 +82,7 @@ class GaussianHead(nn.Module):
         found = self.fc((attention * x).sum(1))
         out = (found.sigmoid() if self.squash else found) + self._second(features)
         out = self.norm(out) if self.squash else out
+        out = out + self.log_std_start
         return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
 
     def _second(self, features: Features) -> Float[Tensor, "n d"]:

@@ -37,7 +37,7 @@ RECIPES: dict[str, Callable[..., Method]] = {
 PUBLISHED = {
     "vse++": {"d": 1024},
     "pvse": {"d": 1024, "slots": 2},
-    "pcme": {"d": 1024},
+    "pcme": {"d": 1024, "scale": 15.0, "shift": 15.0, "log_std_start": 0.0},
     "scan": {"d": 1024},
     "sgraf": {"d": 1024, "m": 256},
     "vse-infty": {"d": 1024},

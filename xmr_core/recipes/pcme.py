@@ -17,8 +17,9 @@ def pcme(
     samples: int = 7,
     spread: str = "per dimension",
     squash: bool = False,
-    scale: float = 15.0,
-    shift: float = 15.0,
+    scale: float = 5.0,
+    shift: float = 5.0,
+    log_std_start: float = -3.0,
     kl: float = 1e-5,
     uniform: float = 0.0,
     dropout: float = 0.1,
@@ -26,10 +27,11 @@ def pcme(
     """PCME: a mean and a σ per dimension, match probability over samples. Chun et al., CVPR 2021.
 
     spread: 'per dimension', 'isotropic', or 'none' (μ only). scale, shift: a and b at the start (15 on COCO, 5 on CUB).
+    log_std_start: log σ at the start; from the authors' 0 the few epochs of a matched run go into shrinking σ.
     matched: the common encoders; its own loss, which asks every pair, is what the paper is about and stays. published: d =
     1024, σ of captions from a second bi-GRU, both regularisers in the official form (X-13, X-14).
     """
-    shape = {"samples": samples, "spread": spread, "squash": squash}
+    shape = {"samples": samples, "spread": spread, "squash": squash, "log_std_start": log_std_start}
     similarity = MatchLogit(scale, shift)
     if form == "matched":
         image, text = matched_encoders(inputs, d, dropout, local="words")
