@@ -110,3 +110,23 @@ def test_what_is_allowed_is_not_a_fault():
 def test_relative_imports_are_refused():
     with pytest.raises(AssertionError, match="relative"):
         faults({"losses/new.py": "from .checks import x"})
+
+
+MAY_NAME_A_DEVICE = {"runs/config.py", "train/state.py", "provenance.py"}  # choosing one, its random state, what it was
+
+
+def named_devices(files: dict[str, str]) -> list[str]:
+    """Files with a string or attribute that names an accelerator."""
+    names = ("cuda", "mps", "xpu")
+    found = set()
+    for path, source in files.items():
+        for node in ast.walk(ast.parse(source)):
+            word = node.value if isinstance(node, ast.Constant) else getattr(node, "attr", None)
+            if isinstance(word, str) and word.split(":")[0] in names:
+                found.add(path)
+    return sorted(found)
+
+
+def test_no_code_names_a_device():
+    assert set(named_devices(package_files())) == MAY_NAME_A_DEVICE
+    assert named_devices({"a.py": "x.to('cuda:0')", "b.py": "x.cuda()", "c.py": "torch.ones(2, device=x.device)"}) == ["a.py", "b.py"]
