@@ -31,6 +31,7 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame:
             row |= {f"{d} R-P {kind}": 100 * value[kind, d, "r_precision", 0] for d in ("i2t", "t2i")}
         spread = group[group["metric"] == "log_circular_variance"]["value"].astype(float)
         row |= {"log variance": spread.mean() if len(spread) else float("nan"), "train seconds": float(group["train_seconds"].iloc[0])}
+        row |= {"parameters": int(group["parameters"].iloc[0])}
         out.append(row)
     return pd.DataFrame(out)
 
@@ -106,6 +107,33 @@ def variants(rows: pd.DataFrame, title: str, name: str) -> str:
     )  # fmt: skip
 
 
+def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
+    """Section on the matched comparison of all methods and ensembles: table, verdicts, figure."""
+    table = wide(rows[rows["variant"].isin(study.COMPARISON) | rows["variant"].str.contains(" + ", regex=False)])
+    if table.empty:
+        return ""
+    rsums = [c for c in RSUM.values() if c in table]
+    extra = [c for c in ("i2t R-P exhaustive", "t2i R-P exhaustive", "i2t R@1 annotated", "t2i R@1 annotated") if c in table]
+    means = study.over_seeds(table, rsums).rename(columns={"label": "variant"}).sort_values(rsums[0])
+    figure = plots.variants(means, rsums)
+    figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
+    plt.close(figure)
+    by_label = table.groupby("label", sort=False)
+    shown = with_intervals(table, [*rsums, *extra]).assign(
+        **{
+            "train seconds": [f"{v:.0f}" for v in by_label["train seconds"].mean()],
+            "parameters": [f"{v:,.0f}" for v in by_label["parameters"].mean()],
+        }
+    )
+    order = means["variant"].tolist()[::-1]
+    shown = shown.set_index("label").loc[order].reset_index()
+    lines = []
+    for better, worse in zip(order, order[1:], strict=False):  # neighbours in the table: where does the order stop being certain?
+        verdict = study.verdict(table[table["label"] == better], table[table["label"] == worse], rsums[0])
+        lines.append(f"- {better} above {worse}: {study.verdict_text(verdict, 'RSUM annotated')}")
+    return f"## {title}\n\n{markdown(shown)}\n\n![all methods](figures/{name}.png)\n\n" + "\n".join(lines) + "\n\n"
+
+
 def main() -> None:
     rows = results.read(REPORTS / "results.csv")
     paths.make_folder(REPORTS / "figures")
@@ -122,6 +150,7 @@ def main() -> None:
         "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "
         "resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than three seeds decide nothing. "
         "Every run selects its epoch on the validation split. Seconds were taken on two cores that other work shared. Matched form: same encoders, width, batches and InfoNCE for all.\n\n"
+        + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
         + objectives(scenes)
         + variants(scenes, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
         + alphas(scenes, "α on `scenes` (study preset)", "scenes_alpha")

@@ -26,6 +26,13 @@ def smooth_chamfer(xs, ys, alpha=16.0):
     return (a + b) / (2 * alpha)
 
 
+def euclidean_smooth_chamfer(xs, ys, alpha=4.0):
+    far = lambda x, y: math.exp(-alpha * math.sqrt(float(((x - y) ** 2).sum())))  # noqa: E731
+    a = sum(math.log(sum(far(x, y) for y in ys)) for x in xs) / len(xs)
+    b = sum(math.log(sum(far(x, y) for x in xs)) for y in ys) / len(ys)
+    return (a + b) / (2 * alpha)
+
+
 def chamfer(xs, ys):
     a = sum(max(float(x @ y) for y in ys) for x in xs) / len(xs)
     b = sum(max(float(x @ y) for x in xs) for y in ys) / len(ys)

@@ -9,6 +9,7 @@ from xmr_core.encoders.image import PooledEncoder, RegionEncoder
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.pooling import GlobalHead
+from xmr_core.heads.positions import sine_1d, sine_2d
 from xmr_core.heads.slots import SlotHead
 from xmr_core.types import Features, Tokens
 
@@ -72,6 +73,12 @@ def test_dive_aggregation_block(name):
             raw, normalised = head.attention_maps(Features(x, mask))
             assert_close(raw, case["out.attn_over_slots"], rtol=CHAIN, atol=CHAIN)
             assert_close(normalised, case["out.attn_normalised"], rtol=CHAIN, atol=CHAIN)
+    if positions != "none":
+        d, stored = cfg["d_in"], case["out.pos_enc"]
+        found = (
+            sine_2d(x.shape[1], d, x.device, x.dtype) if positions == "sine2d" else sine_1d(full(x)[:1], d, x.dtype, by_own_length=False)
+        )
+        assert_close(found, stored, rtol=1e-5, atol=1e-6)
 
 
 def test_dive_padding_leak_is_reproduced_and_mended():
@@ -102,6 +109,7 @@ def test_dive_encoders(name):
     tokens = Tokens(case["in.word_ids"], lengths_mask(case["in.lengths"], case["in.word_ids"].shape[1]))
     encoded = image(regions)
     assert_close(encoded.global_feat, case["out.img_global"], rtol=CHAIN, atol=CHAIN)
+    assert_close(encoded.local_feats[regions.mask], case["out.img_local"][regions.mask], rtol=CHAIN, atol=CHAIN)
     for padding, suffix in (("official", ""), ("masked", "_unpadded")):
         for side, features, d_local, positions in (
             ("img", encoded, d, "none"), ("txt", text(tokens), text.local_width, "sine1d"),
@@ -128,6 +136,8 @@ def test_pie_net(name):
     mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full(x)
     out = head(Features(x, mask, case["in.global"]))
     assert_close(out.x, case["out.l2"], rtol=1e-5, atol=1e-6)
+    raw = head.layer_norm(case["in.global"][:, None] + out.residual)
+    assert_close(raw.view_as(case["out.embeddings"]), case["out.embeddings"], rtol=1e-5, atol=1e-5)
     assert_close(out.attention.transpose(1, 2), case["out.attn"], rtol=1e-5, atol=1e-6)
     assert_close(out.residual, case["out.residual"], rtol=1e-5, atol=1e-6)
 
@@ -143,6 +153,7 @@ def test_pvse_text_encoder(name):
     out = head(text(tokens))
     assert_close(out.x, case["out.emb"], rtol=CHAIN, atol=CHAIN)
     assert_close(out.residual, case["out.residual"], rtol=CHAIN, atol=CHAIN)
+    assert_close(out.attention.transpose(1, 2), case["out.attn"], rtol=CHAIN, atol=CHAIN)
 
 
 @pytest.mark.parametrize("name", cases("vsepp", "encoders"))

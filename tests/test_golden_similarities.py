@@ -11,7 +11,7 @@ from xmr_core.analysis.circular_variance import circular_variance, log_circular_
 from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.similarities import MatchProbability, chamfer, cosine, max_pairwise, order, smooth_chamfer
+from xmr_core.similarities import MatchProbability, chamfer, cosine, euclidean_smooth_chamfer, max_pairwise, order, smooth_chamfer
 from xmr_core.types import Embedding, EmbeddingSet
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
@@ -29,11 +29,14 @@ def test_dive_similarities_and_their_gradients(name):
         "smooth_chamfer": partial(smooth_chamfer, alpha=case.cfg["alpha"]),
         "chamfer": chamfer,
         "mil": max_pairwise,
+        "smooth_chamfer_euclidean_distance": lambda x, y: -euclidean_smooth_chamfer(x, y, case.cfg["alpha"]),
         "mp_alpha1_beta0": MatchProbability(),
         "mp_alpha2.5_beta-0.7": MatchProbability(a=2.5, b=-0.7, learned=True),
     }
     for label, similarity in compared.items():
         images, captions = case["in.img_set"].requires_grad_(), case["in.txt_set"].requires_grad_()
+        if f"out.{label}" not in case:
+            continue
         scores = similarity(as_set(images), as_set(captions))
         close(scores, case[f"out.{label}"])
         if f"out.grad_img_{label}_sumsq" in case:
@@ -60,7 +63,16 @@ def test_dive_loss(name):
     apart = ("img_slots", "txt_slots") if cfg["unif_residual"] else ("img_set", "txt_set")
     # the authors normalise residuals, but not finished embeddings: same value, other gradient
     diversity = sum(pairwise_diversity(tensors[k], normalise=cfg["unif_residual"]) for k in apart)
+    for key in ("img", "txt"):  # always of the residuals
+        if f"out.diversity_unif_{key}" in case:
+            close(pairwise_diversity(tensors[f"{key}_slots"]), case[f"out.diversity_unif_{key}"])
+    if "out.part_unif_loss" in case:
+        close(diversity, case["out.part_unif_loss"])
     close(mmd(images, captions, cfg["mmd_gamma"]), case["out.mmd_gamma0.5"])
+    if "out.part_mmd_loss" in case:
+        close(mmd(images, captions, cfg["mmd_gamma"]), case["out.part_mmd_loss"])
+    if "out.part_div_loss" in case:
+        close(sum(gram_diversity(tensors[k]) for k in apart), case["out.part_div_loss"])
     loss = triplet + cfg["unif_weight"] * diversity + cfg["mmd_weight"] * mmd(images, captions, cfg["mmd_gamma"])
     if cfg["div_weight"]:
         loss = loss + cfg["div_weight"] * sum(gram_diversity(tensors[k]) for k in apart)
@@ -115,4 +127,5 @@ def test_circular_variance():
     case = Case("dive/circular_variance")
     sets = as_set(case["in.set"])
     close(circular_variance(sets), case["out.per_set"])
+    close(circular_variance(sets).mean(), case["out.mean"])
     close(log_circular_variance(sets).float(), case["out.log_mean"])

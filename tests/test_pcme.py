@@ -86,13 +86,15 @@ def test_the_authors_criterion_and_its_gradients(name):
     close(scores.sigmoid(), case["out.match_prob"])
     pairs = torch.nn.functional.binary_cross_entropy_with_logits(scores, match.float(), reduction="none")
     close(pairs, case["out.pair_nll"], rtol=CHAIN)
+    close(pairs.diagonal().sum(), case["out.i2t_pos"], rtol=CHAIN)
+    close(pairs.sum() - pairs.diagonal().sum(), case["out.i2t_neg"], rtol=CHAIN, atol=1e-5)
     soft = soft_contrastive(scores, match)
     close(soft, case["out.i2t_loss"] + case["out.t2i_loss"])
     spread = kl_to_normal(images, captions)
     close(spread, case["out.kl_img"] + case["out.kl_txt"])
     loss = soft + cfg["vib_beta"] * spread
+    close(uniformity(images, captions, t=cfg["uniform_t"]), case["out.uniform_loss"])
     if cfg["uniform_lambda"]:
-        close(uniformity(images, captions, t=cfg["uniform_t"]), case["out.uniform_loss"])
         loss = loss + cfg["uniform_lambda"] * uniformity(images, captions, t=cfg["uniform_t"])
     close(loss, case["out.loss"])
     loss.backward()
@@ -142,7 +144,7 @@ def test_the_authors_distances(name):
     case = Case(name)
     sides = [GaussianEmbedding(case[f"in.mu_{s}"], case[f"in.logsigma_{s}"], case[f"in.mu_{s}"][:, None]) for s in "qg"]
     ours = {"elk": "ELK", "kl": "KL (official)", "reverse_kl": "reverse KL (official)", "js": "JS (official)",
-            "bhattacharyya": "Bhattacharyya", "wasserstein": "2-Wasserstein", "l2": "mean only"}  # fmt: skip
+            "bhattacharyya": "Bhattacharyya", "wasserstein": "2-Wasserstein", "l2": "mean only", "min": "min", "max": "max"}  # fmt: skip
     for theirs, mine in ours.items():
         close(DISTANCES[mine](*sides), case[f"out.sim_{theirs}"], rtol=CHAIN)
 
@@ -170,6 +172,8 @@ def test_divergences_are_the_integrals_they_are_named_after():
             likelihood = integral(lambda p, q: np.exp(p + q), *given)
             assert DISTANCES["ELK"](*pair).item() == pytest.approx(math.log(likelihood) + 0.5 * math.log(2 * math.pi), abs=1e-6)
             m1, s1, m2, s2 = given
+            for name in ("mean only", "min", "max"):  # one dimension: all the same
+                assert DISTANCES[name](*pair).item() == pytest.approx(-((m1 - m2) ** 2))
             assert DISTANCES["2-Wasserstein"](*pair).item() == pytest.approx(-((m1 - m2) ** 2 + (s1 - s2) ** 2))
 
 
@@ -263,6 +267,8 @@ def test_the_authors_image_head(name):
     # the stored pooled vector is not the mean of the stored cells, so that both inputs are seen
     second = head.fc2(case["in.pooled"]) - head.fc2(x.mean(1))
     close(got.log_std + second, case["out.logsigma"])
+    maps = head.attention_maps(Features(x, torch.ones(x.shape[:2], dtype=torch.bool), fc(case["in.pooled"])))
+    close(maps[0], case["out.mu_attn"].squeeze(-1)), close(maps[1], case["out.logsigma_attn"].squeeze(-1))
 
 
 @pytest.mark.parametrize("name", cases("pcme", "text_encoder"))
@@ -279,6 +285,9 @@ def test_the_authors_caption_head(name):
     features = text.eval()(Tokens(case["in.word_ids"], mask))
     got = head(features)
     close(got.log_std, case["out.logsigma"], rtol=CHAIN)
+    for found, key in zip(head.attention_maps(features), ("attention", "uncertainty_attention"), strict=True):
+        close(found, case[f"out.{key}"].squeeze(-1), rtol=CHAIN)
+    close(head.mean(features).residual[:, 0], case["out.residual"], rtol=CHAIN)
     if cfg["n_samples_inference"]:
         close(got.mean[:, None] + got.log_std.exp()[:, None] * case["in.eps"], case["out.embedding"], rtol=CHAIN)
     else:

@@ -1,6 +1,7 @@
 """Ranks, metrics, protocols: against hand-written examples, loops, an independent package, and the authors' evaluators."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -132,6 +133,7 @@ def test_golden_recalls(name):
         assert np.allclose(ours, case[f"out.{direction}"].numpy(), rtol=1e-5)
         mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
         assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
+    assert (scores.argmax(1) == case["out.top1_i2t"].numpy()).all() and (scores.argmax(0) == case["out.top1_t2i"].numpy()).all()
     assert 100 * summary["both", "rsum", 0] == pytest.approx(case["out.rsum"].item(), rel=1e-5)
 
 
@@ -149,7 +151,16 @@ def test_golden_five_folds():
     case = Case("evaluation/five_fold_100img")
     scores = case["in.sims"].numpy()
     protocol = Protocol("test", 100, 5, "")
-    summary = evaluate_scores(scores, {"annotated": five_each(100)}, protocol).summary().set_index(["direction", "metric", "k"])["value"]
+    evaluation = evaluate_scores(scores, {"annotated": five_each(100)}, protocol)
+    for fold, stored in enumerate(case["out.per_fold"].numpy()):
+        mine = evaluation.per_query[evaluation.per_query["fold"] == fold].groupby("direction")[["R@1", "R@5", "R@10"]].mean()
+        recalls = [*(100 * mine.loc["i2t"]), *(100 * mine.loc["t2i"])]
+        assert np.allclose([*recalls, sum(recalls)], stored, rtol=1e-5)
+    whole = evaluate_scores(scores, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
+    for direction in ("i2t", "t2i"):
+        assert np.allclose([100 * whole[direction, "recall", k] for k in (1, 5, 10)], case[f"out.full_{direction}"].numpy()[:3], rtol=1e-5)
+    assert 100 * whole["both", "rsum", 0] == pytest.approx(case["out.full_rsum"].item(), rel=1e-5)
+    summary = evaluation.summary().set_index(["direction", "metric", "k"])["value"]
     ours = [100 * summary[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)]
     golden = case["out.fold_mean"].numpy()
     assert np.allclose(ours, golden[:6], rtol=1e-5) and 100 * summary["both", "rsum", 0] == pytest.approx(golden[6], rel=1e-5)
@@ -169,7 +180,12 @@ def test_golden_set_retrieval(name):
     images, captions = (
         EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool)) for s in ("img", "txt")
     )
-    evaluation = evaluate(lambda a, b: smooth_chamfer(a, b, case.cfg["alpha"]), images, captions, {"annotated": five_each(len(images))})
+    similarity = partial(smooth_chamfer, alpha=case.cfg["alpha"])
+    assert np.allclose(score_matrix(similarity, images, captions), case["out.sims"].numpy(), rtol=1e-5, atol=1e-6)
+    evaluation = evaluate(similarity, images, captions, {"annotated": five_each(len(images))})
+    summary = evaluation.summary().set_index(["direction", "metric", "k"])["value"]
+    for direction in ("i2t", "t2i"):
+        assert np.allclose([100 * summary[direction, "recall", k] for k in (1, 5, 10)], case[f"out.{direction}"].numpy()[:3], rtol=1e-5)
     for direction in ("i2t", "t2i"):
         mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
         assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
@@ -186,6 +202,7 @@ def test_golden_eccv_metrics(name):
     for label, values in (
         ("map_at_r", metrics.map_at_r(ranks)), ("rprecision", metrics.r_precision(ranks)), ("r1", metrics.recall_at_k(ranks, 1)),
         ("r5", metrics.recall_at_k(ranks, 5)), ("r10", metrics.recall_at_k(ranks, 10)),
+        ("rprecision_alone", metrics.r_precision(ranks)),
     ):  # fmt: skip
         assert values.mean() == pytest.approx(case[f"out.{label}"].item(), rel=1e-5)
 

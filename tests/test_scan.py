@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import reference
 import torch
-from golden import ATOL, RTOL, Case, cases, close_gradient, lengths_mask
+from golden import ATOL, CHAIN, RTOL, Case, cases, close_gradient, lengths_mask
 from test_similarities import ragged, rows_of, with_x
 from torch.testing import assert_close
 
@@ -96,4 +96,7 @@ def test_the_authors_scores_attention_and_gradients(name):
     close_gradient(y.grad, case["out.grad_captions_of_loss_max"])
     first = int(case["in.cap_lens"][0])
     maps = scan_attention(images, captions[0], **form)[:, 0].mT  # i c q
-    close(maps[:, :, :first] if form["direction"] == "t2i" else maps[:, :first], case["out.cap0_attn"])
+    t2i = form["direction"] == "t2i"
+    close(maps[:, :, :first] if t2i else maps[:, :first], case["out.cap0_attn"])
+    attended = maps[:, :, :first].mT @ x if t2i else maps[:, :first].mT @ y[0, :first]
+    close(attended, case["out.cap0_attended"], rtol=CHAIN)

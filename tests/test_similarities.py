@@ -46,7 +46,7 @@ SETWISE = {**SETS, **CROSS, **GRAPHS}
 every = pytest.mark.parametrize("name", EVERY)
 every_set = pytest.mark.parametrize("name", SETWISE)
 LOOPS = {"cosine": reference.cosine, "order": reference.order, "smooth_chamfer": reference.smooth_chamfer,
-         "chamfer": reference.chamfer, "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
+         "chamfer": reference.chamfer, "euclidean smooth-Chamfer": reference.euclidean_smooth_chamfer, "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
          "scan i2t": partial(reference.scan, direction="i2t", sharpness=4.0, aggregate="mean"),
          "sum-max t2i": reference.sum_max, "sum-max i2t": partial(reference.sum_max, direction="i2t")}  # fmt: skip
 
@@ -162,7 +162,8 @@ def test_finite_at_the_extremes(name, sign):
 def test_sets_of_one_agree_with_the_vector_form(name):
     images, captions = ragged(4, 1, seed=16), ragged(5, 1, seed=17)
     products = cosine(images, captions)
-    assert_close(SETWISE[name](images, captions).detach(), products.sigmoid() if name == "mp" else products)
+    wanted = {"mp": products.sigmoid(), "euclidean smooth-Chamfer": -(2 - 2 * products).sqrt()}.get(name, products)
+    assert_close(SETWISE[name](images, captions).detach(), wanted)
 
 
 def test_cosine_refuses_larger_sets():

@@ -77,13 +77,23 @@ class GaussianHead(nn.Module):
 
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
-        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
-        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1)  # n l 1
+        x, attention = self._attention(features)
         found = self.fc((attention * x).sum(1))
         out = (found.sigmoid() if self.squash else found) + self._second(features)
         out = self.norm(out) if self.squash else out
         out = out + self.log_std_start
         return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
+
+    def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n l"], Float[Tensor, "n l"]]:
+        """(what μ, what log σ looked at), each summing to 1 over an item's real elements, for pictures. Raises BadInput without σ."""
+        if self.spread == "none":
+            raise BadInput("a head with spread='none' has no σ, and so no attention for it.")
+        return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)
+
+    def _attention(self, features: Features) -> tuple[Float[Tensor, "n l e"], Float[Tensor, "n l 1"]]:
+        """(local features with zeros on padding, the weights of log σ over them)."""
+        x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
+        return x, masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1)
 
     def _second(self, features: Features) -> Float[Tensor, "n d"]:
         x, mask = features.local_feats, features.mask

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput, unknown
@@ -89,12 +89,17 @@ class AdaptiveClustering(nn.Module):
         """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
         return (-scores.masked_fill(match, 0.0)).exp().mean().item()
 
+    @torch.no_grad()
+    def hardest(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"], k: int) -> Int[Tensor, "q k"]:
+        """Columns of the k negatives of every row, the hardest first; see own_negatives for what may be among them."""
+        fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
+        return scores.masked_fill(match, fill).topk(k, dim=1).indices
+
     def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
         rows, columns = match.nonzero(as_tuple=True)
-        fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
-        hardest = scores.detach().masked_fill(match, fill).topk(k, dim=1).indices  # q k
+        hardest = self.hardest(scores, match, k)
         negatives = scores.gather(1, hardest)
-        if fill:  # a row with fewer than k negatives takes those it has
+        if not (self.form == "official" and self.own_negatives):  # a row with fewer than k negatives takes those it has
             negatives = negatives.masked_fill(match.gather(1, hardest), -torch.inf)
         negatives = negatives[rows]
         positive = scores[rows, columns] / self.temperature

@@ -7,6 +7,7 @@ from functools import partial
 
 from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.euclidean import euclidean_smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.similarities.match_logit import MatchLogit
 from xmr_core.similarities.match_probability import MatchProbability
@@ -18,7 +19,13 @@ from xmr_core.similarities.sgraf_joint import JointSgraf
 
 # name → a ready similarity; single-vector ones read Embedding, the others EmbeddingSet. CROSS: the two sides play different roles
 SINGLE = {"cosine": cosine, "order": order}
-SETS = {"smooth_chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
+SETS = {
+    "smooth_chamfer": partial(smooth_chamfer, alpha=16.0),
+    "chamfer": chamfer,
+    "mil": max_pairwise,
+    "mp": MatchProbability(),
+    "euclidean smooth-Chamfer": partial(euclidean_smooth_chamfer, alpha=4.0),
+}
 CROSS = {
     "scan t2i": partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
     "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="mean"),
@@ -28,6 +35,6 @@ CROSS = {
 ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
 
 __all__ = [
-    "ALL_SIMILARITIES", "CROSS", "DISTANCES", "SETS", "SINGLE", "JointSgraf", "MatchLogit", "MatchProbability", "Sgraf", "chamfer", "cosine", "max_pairwise", "order", "scan",
+    "ALL_SIMILARITIES", "CROSS", "DISTANCES", "SETS", "SINGLE", "JointSgraf", "MatchLogit", "MatchProbability", "Sgraf", "chamfer", "cosine", "euclidean_smooth_chamfer", "max_pairwise", "order", "scan",
     "scan_attention", "smooth_chamfer", "sum_max",
 ]  # fmt: skip

@@ -24,6 +24,16 @@ def mean_only(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[T
     return _pairwise(lambda m1, _, m2, __: (m1 - m2).square().sum(-1), images, captions)
 
 
+def nearest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−min Δ² over dimensions: `min` of the authors' evaluator, not in the paper."""
+    return _pairwise(lambda m1, _, m2, __: (m1 - m2).square().amin(-1), images, captions)
+
+
+def farthest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """−max Δ² over dimensions: `max` of the authors' evaluator, not in the paper."""
+    return _pairwise(lambda m1, _, m2, __: (m1 - m2).square().amax(-1), images, captions)
+
+
 def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant."""
 
@@ -100,6 +110,8 @@ def sample_products(images: GaussianEmbedding, captions: GaussianEmbedding) -> F
 
 DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] = {
     "mean only": mean_only,
+    "min": nearest_dimension,
+    "max": farthest_dimension,
     "ELK": expected_likelihood,
     "KL": kl,
     "KL (official)": kl_official,
