@@ -3,6 +3,7 @@
 python scripts/build_reports.py, or `make reports`.
 """
 
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -128,7 +129,7 @@ def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
     order = means["variant"].tolist()[::-1]
     shown = shown.set_index("label").loc[order].reset_index()
     lines = []
-    for better, worse in zip(order, order[1:], strict=False):  # neighbours in the table: where does the order stop being certain?
+    for better, worse in itertools.pairwise(order):  # neighbours in the table: where does the order stop being certain?
         verdict = study.verdict(table[table["label"] == better], table[table["label"] == worse], rsums[0])
         lines.append(f"- {better} above {worse}: {study.verdict_text(verdict, 'RSUM annotated')}")
     return f"## {title}\n\n{markdown(shown)}\n\n![all methods](figures/{name}.png)\n\n" + "\n".join(lines) + "\n\n"

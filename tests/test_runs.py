@@ -220,3 +220,26 @@ def test_ensembles_by_formula():
     ):
         with pytest.raises(BadInput, match=says):
             study.ensemble_runs(runs, labels, formula)
+
+
+def test_workers_end_with_the_process_that_asked(tmp_path):
+    psutil = pytest.importorskip("psutil", reason="psutil lists the workers")
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "from tiny import tiny_config\nfrom xmr_core.runs import fetch_all\n"
+        "if __name__ == '__main__':\n    fetch_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
+    )
+    here = Path(__file__).parent
+    environment = {**os.environ, "XMR_HOME": str(tmp_path / "home"), "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
+    asking = subprocess.Popen([sys.executable, str(script)], env=environment)
+    deadline = time.monotonic() + 120
+    while len(list((tmp_path / "home" / "runs").glob("*/progress"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    workers = [p for p in psutil.Process(asking.pid).children(recursive=True) if "spawn_main" in " ".join(p.cmdline())]
+    assert len(workers) == 2, "the workers never started to train"
+    asking.kill()
+    asking.wait()
+    gone, alive = psutil.wait_procs(workers, timeout=30)
+    for process in alive:
+        process.kill()
+    assert len(gone) == 2, "a worker went on training for nobody"

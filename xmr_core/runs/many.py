@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ def fetch_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = T
 def _in_processes(unique: dict[str, RunConfig], workers: int, bar, done: dict[str, Run]) -> None:
     context = multiprocessing.get_context("spawn")  # a forked torch may hang
     failure = None
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with, initargs=(os.getpid(),)) as pool:
         waiting = {pool.submit(_fetch_quietly, config, run_id): run_id for run_id, config in unique.items()}
         try:
             pending = set(waiting)
@@ -72,6 +73,17 @@ def _in_processes(unique: dict[str, RunConfig], workers: int, bar, done: dict[st
     for run_id, config in unique.items():  # loads what the processes finished, continues what a killed one left
         done[run_id] = fetch(config)
     bar.update(bar.total - bar.n)
+
+
+def _die_with(parent: int) -> None:
+    """In a worker: end when the process that asked is gone. Its queue would keep the worker training for nobody."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)  # a run loses at most the seconds since its last saved state
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _fetch_quietly(config: RunConfig, run_id: str) -> None:
