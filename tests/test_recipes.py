@@ -19,7 +19,7 @@ VARIANTS = [
 ] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [("pcme", {"squash": True, "uniform": 1.0})] + [
     ("scan", {"direction": d, "aggregate": a}) for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
 ] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean", "joint")] + [("sgraf", {"m": 8, "direction": "i2t", "parts": "local"})] + [
-    ("vse-infty", {}), *(("vse-infty", {"pooling": p}) for p in ("k-max", "self-attention", "seq2seq", "gcn")), ("vse+2ad", {}), ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
+    ("vse-infty", {}), *(("vse-infty", {"pooling": p}) for p in ("k-max", "self-attention", "seq2seq", "gcn")), ("vse+2ad", {}), ("vse+2ad", {"adopt": "paper"}), ("vse+2ad", {"mode": "constant"}), ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
 ]  # fmt: skip
 
 

@@ -23,12 +23,13 @@ def vse_2ad(
     margin: float = 0.2,
     temperature: float = 0.05,
     mode: str = "adaptive",
+    adopt: str = "official",
     dropout: float = 0.1,
 ) -> Method:
     """VSE+2AD: AdPool and AdOpt on VSE∞'s encoders. Zhang, Shu et al., EACL 2023.
 
     levels: 'both', 'token' or 'embedding' (Table 3). objective: 'adopt', 'infonce' or 'triplet' ("−AdOpt"). mode: 'adaptive',
-    'constant' or 'random' number of negatives. matched: the common encoders, correct masks, no positive among its own
+    'constant' or 'random' number of negatives. adopt: 'official', or 'paper' (X-33 … X-36). matched: the common encoders, correct masks, no positive among its own
     negatives. published: d = 1024, padding and negatives as the authors' code (X-30, X-32).
     """
     if objective not in ("adopt", *OBJECTIVES):
@@ -41,7 +42,7 @@ def vse_2ad(
         image = ResidualRegions(inputs.image_width, d)
         text = gru(inputs, d, summary="average", local="states", dropout=0.0, init="uniform")
     if objective == "adopt":
-        loss = Objective(AdaptiveClustering("official", mode, temperature=temperature, margin=margin, own_negatives=not matched))
+        loss = Objective(AdaptiveClustering(adopt, mode, temperature=temperature, margin=margin, own_negatives=not matched))
     elif matched:
         loss = matched_objective(objective, margin, {}, warmup_epochs=1)
     else:
