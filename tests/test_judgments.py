@@ -129,6 +129,8 @@ def test_judged_queries_keep_the_order_of_the_ids_given(judgments):
 
 
 def test_items_that_are_not_at_hand_may_count(judgments):
+    dropped = coco_judgments("eccv", "i2t", [1, 2], [11, 12], judgments)
+    assert dropped.gallery_ids.tolist() == [11, 12] and [dropped[q].tolist() for q in (0, 1)] == [[0], [1]]
     judged = coco_judgments("eccv", "i2t", [1, 2], [11, 12], judgments, absent="count")
     assert judged.gallery_ids.tolist() == [11, 12, 13] and [judged[q].tolist() for q in (0, 1)] == [[0, 2], [1]]
     ranks = relevant_ranks(np.array([[1.0, 0.0, -np.inf], [0.0, 1.0, -np.inf]]), judged)

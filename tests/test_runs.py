@@ -210,6 +210,8 @@ def test_ensembles_by_formula():
     members = lambda formula: [run.record["members"] for _, run in study.ensemble_runs(runs, labels, formula)]  # noqa: E731
     assert members("VSE++ + DivE") == [[runs[s].id, runs[3 + s].id] for s in (0, 1, 2)]
     assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
+    fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
+    assert [run.record["members"] for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
     table = study.per_run([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     assert table["parameters"].eq(runs[0].record["parameters"] + runs[3].record["parameters"]).all() and list(table["seed"]) == [0, 1, 2]
     for formula, says in (
