@@ -15,7 +15,7 @@ VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
 ] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [
     ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {"measure": "order"}),
-    ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
+    ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}), ("dive", {"text_local": "states"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
 ] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [("pcme", {"squash": True, "uniform": 1.0})] + [
     ("scan", {"direction": d, "aggregate": a}) for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
 ] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean", "joint")] + [("sgraf", {"m": 8, "direction": "i2t", "parts": "local"})] + [

@@ -33,6 +33,7 @@ COMPARISON: dict[str, tuple[str, dict]] = {
     "PVSE": ("pvse", {}),
     "PCME": ("pcme", {}),
     "DivE": ("dive", {}),
+    "DivE on GRU states": ("dive", {"text_local": "states"}),
     "SCAN t-i": ("scan", {"direction": "t2i"}),
     "SCAN i-t": ("scan", {"direction": "i2t"}),
     "SAF": ("sgraf", {"reasoner": "saf"}),

@@ -23,6 +23,7 @@ def dive(
     query: str = "learned",
     update: str = "residual",
     use_global: bool = True,
+    text_local: str = "words",
     objective: str = "infonce",
     margin: float = 0.2,
     diversity: float = 0.01,
@@ -35,6 +36,7 @@ def dive(
 
     similarity: 'smooth_chamfer', 'chamfer', 'mil', 'mp'. head: 'slots', 'transformer' (softmax over inputs, Table 3 right)
     or 'pie-net' (Table 3 left). query 'sampled', update 'gru', use_global=False: variants of the slots (App. B.3).
+    text_local: what caption slots look at, 'words' (word vectors, the paper) or 'states' of the GRU (an option of the authors).
     matched: correct masks, 4 heads of d/4, feed-forward of 2d, the common objective plus the paper's two small
     regularisers. published: 4 heads × 512, padding as the authors' code (X-43, X-44), mean hinge, image side and text
     slots at slot_lr times the learning rate (X-49), which only this form reads.
@@ -46,7 +48,7 @@ def dive(
     of_slots = {"query": query, "update": update, "use_global": use_global}
     compare = set_similarity(similarity, alpha, learned_mp=form == "matched")
     if form == "matched":
-        image, text = matched_encoders(inputs, d, dropout, local="words")
+        image, text = matched_encoders(inputs, d, dropout, local=text_local)
         shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": d // 4, "ff_mult": 2, "dropout": dropout}
         shape |= of_slots
         image_head = set_head(head, d, d, "none", shape)  # the matched grid encoder has already added place
@@ -54,10 +56,10 @@ def dive(
         loss = matched_objective(objective, margin, regularisers, warmup_epochs)
         return Method("dive", image, text, image_head, text_head, compare, loss)
     image = RegionEncoder(inputs.image_width, d, dropout)
-    text = gru(inputs, d, summary="average", dropout=dropout)
+    text = gru(inputs, d, summary="average", local=text_local, dropout=dropout)
     shape = {"slots": slots, "iterations": iterations, "heads": 4, "head_width": 512, "dropout": dropout, "padding": "official"}
     shape |= of_slots
-    heads = (set_head(head, d, d, "none", shape), set_head(head, inputs.word_dim, d, "sine1d", shape))
+    heads = (set_head(head, d, d, "none", shape), set_head(head, text.local_width, d, "sine1d", shape))
     loss = Objective(partial(hinge_triplet, margin=margin, mining="hardest", reduction="mean"), regularisers)
     scales = {"image_encoder": slot_lr, "image_head": slot_lr, "caption_head": slot_lr}
     return Method("dive", image, text, *heads, compare, loss, scales)
