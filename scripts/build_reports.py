@@ -110,6 +110,7 @@ def variants(rows: pd.DataFrame, title: str, name: str) -> str:
 
 def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
     """Section on the matched comparison of all methods and ensembles: table, verdicts, figure."""
+    rows = rows[rows["size"] == "quick"]
     table = wide(rows[rows["variant"].isin(study.COMPARISON) | rows["variant"].str.contains(" + ", regex=False)])
     if table.empty:
         return ""
@@ -146,6 +147,7 @@ def main() -> None:
     origin = (
         rows.drop_duplicates("run_id").groupby(["dataset", "git_commit", "numerics", "torch", "device"]).size().reset_index(name="runs")
     )
+    study_size = scenes[scenes["size"] == "study"]
     text = (
         "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv); never edited by hand. RSUM is the sum of R@1, R@5 and "
         "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "
@@ -153,8 +155,8 @@ def main() -> None:
         "Every run selects its epoch on the validation split. Seconds were taken on two cores that other work shared. Matched form: same encoders, width, batches and InfoNCE for all.\n\n"
         + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
         + objectives(scenes)
-        + variants(scenes, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
-        + alphas(scenes, "α on `scenes` (study preset)", "scenes_alpha")
+        + variants(study_size, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
+        + alphas(study_size, "α on `scenes` (study preset)", "scenes_alpha")
         + alphas(flickr, "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid, GloVe-50d, one seed)", "flickr8k_alpha")
         + "## Where the numbers come from\n\n"
         + markdown(origin)

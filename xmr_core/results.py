@@ -12,7 +12,7 @@ from xmr_core.runs import Run
 from xmr_core.stats import bootstrap_interval
 
 COLUMNS = (
-    "run_id", "method", "form", "variant", "dataset", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
+    "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
     "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit", "git_dirty", "numerics",
     "torch", "device", "started_utc",
 )  # fmt: skip
@@ -42,6 +42,7 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
                 form=run.config.form,
                 variant=variant,
                 dataset=run.config.data.dataset,
+                size=run.config.data.size if run.config.data.dataset == "scenes" else "",
                 split="test",
                 seed=run.config.train.seed,
                 protocol="full",
