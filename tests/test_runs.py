@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core import paths, study
+from xmr_core import paths, results, study
 from xmr_core.checkpoints import load_method
 from xmr_core.errors import BadInput
 from xmr_core.evaluate import evaluate_scores
@@ -213,6 +213,8 @@ def test_ensembles_by_formula():
     fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
     assert [run.record["members"] for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
     table = study.per_run([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
+    rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
+    assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
     assert table["parameters"].eq(runs[0].record["parameters"] + runs[3].record["parameters"]).all() and list(table["seed"]) == [0, 1, 2]
     for formula, says in (
         ("DivE", "at least two parts"),

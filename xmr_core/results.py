@@ -27,7 +27,8 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
     parts = []
     for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
         environment = run.record["environment"]
-        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": run.record["best_val"]}]
+        best = run.record["best_val"]  # not a number for an ensemble, which kept no epoch
+        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}] if best == best else []
         for kind in run.per_query["relevance"].unique():
             _, low, high = rsum_interval(run.per_query, kind)
             bounds += [
