@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -77,6 +78,28 @@ def test_constraints_are_exact_public_and_sorted():
     lines = CONSTRAINTS.splitlines()
     assert not [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)]
     assert lines == sorted(set(lines), key=str.lower) and len(pins()) == len(lines)
+
+
+def too_new(requires_python: dict[str, str | None], oldest: str) -> list[str]:
+    """Packages whose pinned version refuses the oldest Python that the project promises to run on."""
+    return sorted(name for name, wanted in requires_python.items() if wanted and not SpecifierSet(wanted).contains(oldest))
+
+
+def test_every_pin_installs_on_the_oldest_python_promised():
+    """A pin that wants 3.11.5 leaves pip of a machine with 3.11.2 searching for minutes before it fails."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    oldest = re.fullmatch(r">=(3\.\d+)", PROJECT["requires-python"])[1] + ".0"
+    found = {}
+    for name, version in pins().items():
+        try:
+            about = metadata(name)
+        except PackageNotFoundError:  # of another platform
+            continue
+        if Version(about["Version"]).public == str(version):
+            found[name] = about.get("Requires-Python")
+    assert len(found) > 100 and not too_new(found, oldest)
+    assert too_new({"new": ">=3.11.5", "fine": ">=3.11", "silent": None}, oldest) == ["new"]
 
 
 def test_constraints_are_closed():
