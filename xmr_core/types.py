@@ -141,10 +141,14 @@ class Corpus:
 
     images: index image_id; columns split, plus what the source needs (path, …).
     captions: index caption_id; columns image_id, text, split. A caption's split is its image's.
-    fingerprint: 16 hex digits that change when any image, caption or split changes.
-    read_pixels: image row numbers → uint8 "n h w 3" (RGB). Never called for features that are already cached.
+    fingerprint: 16 hex digits that change when any image, caption or split changes: content, never where it lies.
+    picture_fingerprint: the same for the pictures alone, which is what frozen image features depend on.
+    read_pixels: (image row numbers, side of the result in pixels, one data.pictures.Crop per row) → uint8 "n h w 3" (RGB);
+        the last two have defaults. None for a corpus of features. Never called for features that are already cached.
+    features: "images l e", an array or data.row_file.RowFile, of a corpus that brings region features and no pictures.
     judges: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with captions as
-        queries and images as gallery.
+        queries and images as gallery. 'annotated' comes first.
+    grades: name of a kind of human judgment → rows image_id, caption_id, grade (its unit is in the reader's docstring).
     faults: what was wrong in the files and tolerated, counted: {'captions of a missing image': 5, …}.
     """
 
@@ -152,8 +156,11 @@ class Corpus:
     images: pd.DataFrame
     captions: pd.DataFrame
     fingerprint: str
-    read_pixels: Callable[[np.ndarray], np.ndarray]
+    read_pixels: Callable[..., np.ndarray] | None
     judges: Mapping[str, Callable]
+    picture_fingerprint: str = ""
+    features: object = None
+    grades: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)
 

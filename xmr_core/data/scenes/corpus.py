@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from xmr_core import paths
+from xmr_core.data.pictures import array_reader
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
 from xmr_core.data.scenes.render import SIDE, render
 from xmr_core.data.scenes.truth import true_of
@@ -75,7 +76,7 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
         images=images,
         captions=captions,
         fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(made["texts"])}),
-        read_pixels=lambda rows: made["pixels"][rows],
+        read_pixels=array_reader(made["pixels"]),
         judges={kind: partial(judge, kind) for kind in ("annotated", "exhaustive")},
         about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
