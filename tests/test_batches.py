@@ -1,13 +1,17 @@
 """Training batches: complete, reproducible, true about who matches whom."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.data.batches import Batches
+from xmr_core.data.augment import Augmentation
+from xmr_core.data.batches import Batches, CaptionStates, Side, feature_reader
 from xmr_core.errors import BadInput
 from xmr_core.prepare import prepare
+from xmr_core.relevance import Relevance
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_features_and_words_are_those_of_the_rows(side):
 
 
 def test_dropping_cells_and_words(side):
-    batches = Batches(side, 32, 2, seed=0, cell_drop=0.5, word_drop=0.5)
+    batches = Batches(side, 32, 2, seed=0, augment=Augmentation(cell_drop=0.5, word_drop=0.5))
     plan = batches.plan(0)
     a, b = batches.batch(0, 0, plan), batches.batch(0, 0, plan)
     assert torch.equal(a.images.mask, b.images.mask) and torch.equal(a.captions.ids, b.captions.ids)
@@ -76,9 +80,87 @@ def test_dropping_cells_and_words(side):
         ({"captions_per_image": 0}, "captions_per_image must be at least 1"),
         ({"unit": "pairs"}, "unit must be"),
         ({"positives": "diagonal"}, "needs unit='captions'"),
-        ({"cell_drop": 1.0}, "must lie in"),
     ],
 )
 def test_bad_input(side, given, message):
     with pytest.raises(BadInput, match=message):
         Batches(side, **{"batch_images": 4, "captions_per_image": 1, "seed": 0, **given})
+
+
+def same(a, b) -> bool:
+    """Are two batches equal, bit for bit?"""
+    parts = [
+        (a.images.local_feats, b.images.local_feats),
+        (a.images.mask, b.images.mask),
+        (a.captions.ids, b.captions.ids),
+        (a.match, b.match),
+    ]
+    return all(torch.equal(x, y) for x, y in parts)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_batches_read_ahead_are_the_same_whatever_the_number_of_readers(side, workers):
+    batches = Batches(side, 8, 2, seed=3, augment=Augmentation(cell_drop=0.3, word_drop=0.3, word_rule="vse", words=50))
+    plan = batches.plan(1)
+    alone = [batches.batch(1, step, plan) for step in range(len(plan))]
+    for start in (0, 5):
+        ahead = list(batches.ahead(1, start, plan, workers))
+        assert len(ahead) == len(plan) - start and all(same(a, b) for a, b in zip(ahead, alone[start:], strict=True))
+    assert not same(alone[0], next(iter(batches.ahead(2, 0, batches.plan(2), workers))))
+
+
+def test_an_error_while_reading_ahead_reaches_the_caller(side):
+    def broken(rows):
+        raise BadInput("picture 7 is damaged")
+
+    batches = Batches(replace(side, read_images=broken), 8, 1, seed=0)
+    with pytest.raises(BadInput, match="picture 7"):
+        list(batches.ahead(0, 0, batches.plan(0), 2))
+
+
+def test_views_are_shown_as_often_as_the_picture_itself_and_only_in_training(side):
+    n = len(side.image_rows)
+    base = np.zeros((n, 2, 3), np.float16)
+    views = [(np.full((n, 2, 3), v, np.float16) + np.arange(n)[:, None, None] * 0, np.full((n, 4), v, np.float32)) for v in (1, 2, 3)]
+    read = feature_reader(base, np.zeros((n, 4), np.float32), views, side.image_rows)
+    viewed = replace(side, read_images=read, views=3)
+    batches = Batches(viewed, 16, 1, seed=0)
+    seen = []
+    for epoch in range(30):
+        plan = batches.plan(epoch)
+        for batch in batches.ahead(epoch, 0, plan):
+            which = batch.images.local_feats[:, 0, 0]
+            assert torch.equal(which, batch.images.global_feat[:, 0].half()) and torch.equal(which, batch.images.local_feats[:, 1, 2])
+            seen += which.tolist()
+    shares = np.bincount(np.array(seen, int), minlength=4) / len(seen)
+    assert np.abs(shares - 0.25).max() < 0.03
+    assert (viewed.images_at(np.arange(5)).local_feats == 0).all(), "evaluation looks at the pictures themselves"
+
+
+def test_views_belong_to_their_pictures():
+    """A view array holds training pictures only; its rows are found by image row, in any order, with repeats."""
+    base, view = np.arange(10.0)[:, None, None], 100 + np.array([2.0, 5.0, 9.0])[:, None, None]
+    read = feature_reader(base, None, [(view, None)], np.array([2, 5, 9]))
+    out = read(np.array([9, 2, 5, 9]), np.array([1, 0, 1, 0])).local_feats.flatten().tolist()
+    assert out == [109.0, 2.0, 105.0, 9.0]
+
+
+def test_the_first_pictures_of_a_side_are_a_side_of_their_own(side):
+    few = side.first(7)
+    assert len(few.image_rows) == 7 and len(few.caption_rows) == 35 == len(few.captions) == len(few.relevance)
+    owner = few.image_rows[few.relevance.indices]
+    assert (owner == side.image_rows[side.relevance.indices[np.isin(side.caption_rows, few.caption_rows)]]).all()
+    assert len(side.first(10_000).image_rows) == len(side.image_rows)
+
+
+def test_frozen_states_of_captions_are_read_ragged():
+    states, indptr = np.arange(12.0, dtype=np.float32)[:, None], np.array([0, 3, 4, 9, 12])
+    captions = CaptionStates(states, indptr, np.array([3, 0, 1]))
+    assert captions.lengths.tolist() == [3, 3, 1]
+    out = captions.at(np.array([2, 0]))
+    assert out.local_feats[..., 0].tolist() == [[3, 0, 0], [9, 10, 11]] and out.mask.tolist() == [[True, False, False], [True] * 3]
+    relevance = Relevance.from_positions(np.arange(3), np.arange(3), list("abc"), list("xyz"))
+    side = Side(np.arange(3), np.arange(3), lambda rows: None, captions, relevance)
+    assert side.lengths.tolist() == [3, 3, 1] and side.first(2).captions_at(np.array([1])).local_feats.flatten().tolist() == [0, 1, 2]
+    dropped = Augmentation(word_drop=0.9).captions(out, np.random.default_rng(0))
+    assert dropped.mask.any(1).all() and dropped.mask.sum() < out.mask.sum() and not (dropped.mask & ~out.mask).any()

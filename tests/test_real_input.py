@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 from xmr_core import paths
 from xmr_core.data.flickr8k import load_flickr8k, read_crowd
 from xmr_core.data.pictures import read_picture
-from xmr_core.data.vocabulary import Vocabulary, tokenise
+from xmr_core.data.tokenise import tokenise
+from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders import feature_cache
 from xmr_core.encoders.cells import CellDescriptor
 from xmr_core.encoders.feature_cache import cached_features, reduced_features

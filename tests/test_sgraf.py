@@ -193,6 +193,7 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
     monkeypatch.setattr(sgraf, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
     for attended, reasoning in ((16_000_000, 8_000_000), (1, 8_000_000), (16_000_000, 1)):
         monkeypatch.setattr(sgraf, "_BLOCK", attended)
+    monkeypatch.setattr(sgraf, "_KEPT", 0)
         monkeypatch.setattr(sgraf, "_NODES", reasoning)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()

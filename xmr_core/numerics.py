@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).parent
 SHARED = (
     "xmr_core.train", "xmr_core.evaluate", "xmr_core.analysis.representations", "xmr_core.data.batches", "xmr_core.data.vocabulary",
     "xmr_core.encoders.feature_cache", "xmr_core.encoders.cells", "xmr_core.encoders.mobilenet_v2", "xmr_core.encoders.reduce",
-    "xmr_core.encoders.glove",
+    "xmr_core.encoders.glove", "xmr_core.encoders.reduced_features", "xmr_core.data.crops", "xmr_core.data.pictures",
 )  # fmt: skip
 _WORDS_ONLY = {"errors.py", "paths.py", "__init__.py"}  # messages and files
 

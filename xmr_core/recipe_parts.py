@@ -7,9 +7,11 @@ from functools import partial
 from torch import Tensor, nn
 
 from xmr_core.encoders.cnn import SmallCNN
+from xmr_core.encoders.hf_text import StatesEncoder, TextBackbone
+from xmr_core.encoders.hf_vision import VisionBackbone
 from xmr_core.encoders.image import GridEncoder
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.errors import unknown
+from xmr_core.errors import BadInput, unknown
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.infonce import InfoNCE
@@ -29,7 +31,8 @@ class Inputs:
     image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
     picture beside them, 0 for none. cells: local features per picture. side: of a picture in
     pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False
-    for detected regions, which have no fixed place.
+    for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word numbers.
+    image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
     """
 
     image_width: int
@@ -40,18 +43,32 @@ class Inputs:
     ordered_cells: bool = True
     side: int = 64
     whole_width: int = 0
+    text_width: int = 0
+    image_network: str = ""
+    text_network: str = ""
 
 
-def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, GRUEncoder]:
-    """The encoders that every matched method shares."""
-    if inputs.image_width:
+def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, nn.Module]:
+    """The encoders that every matched method shares. local: what a GRU hands on, 'words' or 'states'; of a text model, its states."""
+    if inputs.image_network:
+        image = VisionBackbone(inputs.image_network, d, dropout=dropout)
+    elif inputs.image_width:
         image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width)
     else:
         image = SmallCNN(d, inputs.side, dropout=dropout)
-    return image, gru(inputs, d, summary="concatenate-max", dropout=dropout, local=local)
+    if inputs.text_network:
+        text = TextBackbone(inputs.text_network, d, dropout=dropout)
+    elif inputs.text_width:
+        text = StatesEncoder(inputs.text_width, d, dropout)
+    else:
+        text = gru(inputs, d, summary="concatenate-max", dropout=dropout, local=local)
+    return image, text
 
 
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
+    """Raises: BadInput where the captions are not word numbers."""
+    if inputs.text_width or inputs.text_network:
+        raise BadInput("this recipe reads words through a GRU in its published form; use the matched form with a text model, or none.")
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 

@@ -19,7 +19,7 @@ def encode_split(method: Method, side: Side) -> tuple[Representation, Representa
     with torch.inference_mode():
         images = [method.encode_images(side.images_at(rows).to(device)).to("cpu") for rows in _chunks(len(side.image_rows))]
         # captions of similar length together: less padding, same numbers
-        by_length = side.captions.mask.sum(1).argsort(stable=True).numpy()
+        by_length = np.argsort(side.lengths, kind="stable")
         captions = [method.encode_captions(side.captions_at(by_length[rows]).to(device)).to("cpu") for rows in _chunks(len(by_length))]
     back = torch.from_numpy(np.argsort(by_length, kind="stable"))
     return _join(images), _join(captions)[back]

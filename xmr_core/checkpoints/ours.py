@@ -21,7 +21,7 @@ def save_method(
     path: str | Path,
     method: Method,
     inputs: Inputs,
-    vocabulary: Vocabulary,
+    vocabulary: Vocabulary | None,
     form: str = "matched",
     options: dict | None = None,
     about: dict | None = None,
@@ -33,14 +33,17 @@ def save_method(
     """
     sizes = asdict(replace(inputs, word_vectors=None))
     told = {
-        "method": method.name, "form": form, "options": options or {}, "inputs": sizes, "words": list(vocabulary.words), "about": about or {},
+        "method": method.name, "form": form, "options": options or {}, "inputs": sizes, "words": list(vocabulary.words) if vocabulary else None,
+        "tokeniser": vocabulary.tokeniser if vocabulary else None, "about": about or {},
     }  # fmt: skip
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
     return paths.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(told)}))
 
 
-def load_method(path: str | Path) -> tuple[Method, Vocabulary, dict]:
+def load_method(path: str | Path) -> tuple[Method, Vocabulary | None, dict]:
     """(method in eval mode on the CPU, its vocabulary, what was said about it) from a file of save_method.
+
+    The vocabulary is None for a method that reads a text model's tokens; `about` then names the model.
 
     Raises: BadInput for a missing file or one that this package did not write; DamagedFile for one that is cut or whose
     tensors are not those of its recipe.
@@ -56,7 +59,8 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary, dict]:
             tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         told = json.loads(told)
         inputs = Inputs(**told["inputs"])
-        method, vocabulary, about = told["method"], Vocabulary(tuple(told["words"])), told["about"]
+        method, about = told["method"], told["about"]
+        vocabulary = Vocabulary(tuple(told["words"]), told["tokeniser"]) if told["words"] else None
         made = build(method, inputs, told["form"], **told["options"])
         made.load_state_dict(tensors)
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:

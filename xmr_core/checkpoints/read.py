@@ -1,7 +1,6 @@
 """Files of eight repositories, in three outer layouts, read without executing what is pickled in them."""
 
 import argparse
-import io
 import pickle
 import warnings
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 
 from xmr_core import paths
-from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.errors import BadInput, DamagedFile
 
 PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
@@ -51,48 +49,6 @@ def read_official(path: str | Path) -> Official:
     except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
     return _sorted_out(content, path.name)
-
-
-def read_vocabulary(path: str | Path) -> Vocabulary:
-    """A vocabulary of the authors: JSON (SCAN line) or a pickled `Vocabulary` object (PVSE line), read without executing it.
-
-    Raises: BadInput for a missing file or a pickle of anything else; DamagedFile for one that is not a vocabulary.
-    """
-    path = paths.existing(path, "vocabulary")
-    raw = path.read_bytes()
-    if raw.lstrip()[:1] == b"{":
-        return Vocabulary.from_json(raw.decode())
-    try:
-        found = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
-    except BadInput:
-        raise
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError) as e:
-        raise DamagedFile(f"{path.name} is not a pickled vocabulary ({_first_line(e)}).") from None
-    word2idx = getattr(found, "word2idx", None)
-    if not isinstance(word2idx, dict):
-        raise DamagedFile(f"{path.name} holds no word2idx.")
-    return _vocabulary(word2idx, path.name)
-
-
-def _vocabulary(word2idx: dict[str, int], name: str) -> Vocabulary:
-    if sorted(word2idx.values()) != list(range(len(word2idx))):
-        raise DamagedFile(f"the word numbers of {name} are not 0 … {len(word2idx) - 1}, each once.")
-    return Vocabulary(tuple(sorted(word2idx, key=word2idx.get)))
-
-
-class _Inert:
-    """Stands for an unpickled object: keeps its state, does nothing."""
-
-
-class _InertUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str):
-        if name == "Vocabulary":
-            return _Inert
-        if (module, name) in (("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor")):
-            return lambda cls, base, state: _Inert()  # protocol 0 and 1 of old Python objects
-        if (module, name) in (("__builtin__", "object"), ("builtins", "object")):
-            return object
-        raise BadInput(f"the vocabulary file asks for {module}.{name}, which is not a vocabulary; it is refused.")
 
 
 def _sorted_out(content, name: str) -> Official:

@@ -1,38 +1,80 @@
 """From corpus rows to training batches: which images and captions each step sees, fixed by seed, epoch and step."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from xmr_core.data.augment import Augmentation
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
 from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
 
-END_ID, UNKNOWN_ID = 2, 3  # of every vocabulary (data.vocabulary)
+View = tuple[np.ndarray, np.ndarray | None]
+ImageReader = Callable[..., Features | Pixels]
 
-ImageReader = Callable[[np.ndarray], Features | Pixels]
+
+@dataclass(frozen=True)
+class CaptionStates:
+    """Frozen states of captions, one after the other: states "words e" (array or memory map), caption c having rows
+    indptr[c] … indptr[c + 1]. rows: which captions these are, in the order of the split."""
+
+    states: np.ndarray
+    indptr: np.ndarray
+    rows: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.indptr[self.rows + 1] - self.indptr[self.rows]
+
+    def at(self, positions: np.ndarray) -> Features:
+        """Features "n l e" of captions at positions within the split, padded with zeros to the longest."""
+        rows = self.rows[positions]
+        lengths = self.indptr[rows + 1] - self.indptr[rows]
+        mask = np.arange(lengths.max(initial=0))[None] < lengths[:, None]
+        out = np.zeros((*mask.shape, self.states.shape[1]), self.states.dtype)
+        for n, row in enumerate(rows):
+            out[n, : lengths[n]] = self.states[self.indptr[row] : self.indptr[row + 1]]
+        return Features(torch.from_numpy(out), torch.from_numpy(mask))
 
 
-def feature_reader(array: np.ndarray, whole: np.ndarray | None = None) -> ImageReader:
-    """Reader of frozen features "n_images l e" (array or memory map); every local element is real. whole: "n_images e", as global_feat."""
+def feature_reader(array, whole: np.ndarray | None = None, views: Sequence[View] = (), view_rows: np.ndarray | None = None) -> ImageReader:
+    """Reader of frozen features "n_images l e" (array, memory map or data.row_file.RowFile); every local element is real.
 
-    def read(rows: np.ndarray) -> Features:
-        order = np.argsort(rows, kind="stable")  # a memory map is read in file order
-        picked = np.empty((len(rows), *array.shape[1:]), array.dtype)
-        picked[order] = array[rows[order]]
-        mask = torch.ones(picked.shape[:2], dtype=torch.bool)
-        return Features(torch.from_numpy(picked), mask, None if whole is None else torch.from_numpy(whole[rows]))
+    whole: "n_images e", as global_feat. views: (array, whole) of other looks at the pictures view_rows (image rows, ascending).
+    The reader takes image rows and, where there are views, one number per row: 0 the picture itself, v its v-th view.
+    """
+
+    def read(rows: np.ndarray, view: np.ndarray | None = None) -> Features:
+        local = np.empty((len(rows), *array.shape[1:]), array.dtype)
+        overall = None if whole is None else np.empty((len(rows), whole.shape[1]), whole.dtype)
+        for v, (of_cells, of_whole) in enumerate([(array, whole), *views]):
+            mine = np.arange(len(rows)) if view is None else np.flatnonzero(view == v)
+            if len(mine) and (v == 0 or view is not None):
+                at = rows[mine] if v == 0 else np.searchsorted(view_rows, rows[mine])
+                order = np.argsort(at, kind="stable")  # a memory map is read in file order
+                local[mine[order]] = of_cells[at[order]]
+                if overall is not None:
+                    overall[mine] = of_whole[at]
+        mask = torch.ones(local.shape[:2], dtype=torch.bool)
+        return Features(torch.from_numpy(local), mask, None if overall is None else torch.from_numpy(overall))
 
     return read
 
 
-def pixel_reader(corpus: Corpus) -> ImageReader:
-    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels."""
+def pixel_reader(corpus: Corpus, side: int = 0, crops: Callable[[np.ndarray, np.ndarray], list] | None = None) -> ImageReader:
+    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels. side: 0 for the corpus's own.
 
-    def read(rows: np.ndarray) -> Pixels:
-        return Pixels(torch.from_numpy(corpus.read_pixels(rows)).permute(0, 3, 1, 2).float() / 255)
+    crops: (image rows, one view number per row) → data.pictures.Crop per row; the reader then takes view numbers too.
+    """
+
+    def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
+        given = {} if view is None or crops is None else {"crops": crops(rows, view)}
+        pixels = corpus.read_pixels(rows, **({"side": side} if side else {}), **given)
+        return Pixels(torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255)
 
     return read
 
@@ -41,25 +83,46 @@ def pixel_reader(corpus: Corpus) -> ImageReader:
 class Side:
     """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
 
-    captions: the split's tokens, row j for caption_rows[j]. relevance: captions are queries, images the gallery, both in
-    the order of caption_rows and image_rows.
+    captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the gallery, both in the order of caption_rows and image_rows.
+    views: how many other looks at each picture there are to train on.
     """
 
     image_rows: np.ndarray
     caption_rows: np.ndarray
     read_images: ImageReader
-    captions: Tokens
+    captions: Tokens | CaptionStates
     relevance: Relevance
+    views: int = 0
 
-    def images_at(self, positions: np.ndarray) -> Features | Pixels:
-        """Image inputs at positions within the split."""
-        return self.read_images(self.image_rows[positions])
+    def images_at(self, positions: np.ndarray, view: np.ndarray | None = None) -> Features | Pixels:
+        """Image inputs at positions within the split. view: a number 0…views per position, None for the pictures themselves."""
+        return self.read_images(self.image_rows[positions], *(() if view is None else (view,)))
 
-    def captions_at(self, positions: np.ndarray) -> Tokens:
-        """Tokens at positions within the split, cut to the longest of them."""
+    def captions_at(self, positions: np.ndarray) -> Tokens | Features:
+        """Tokens (or frozen features) at positions within the split, cut to the longest of them."""
+        if isinstance(self.captions, CaptionStates):
+            return self.captions.at(np.asarray(positions))
         tokens = self.captions[torch.as_tensor(positions)]
         longest = int(tokens.mask.sum(1).max())
         return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
+
+    def first(self, n: int) -> "Side":
+        """The first n pictures and their annotated captions, as a side of its own."""
+        images = np.arange(min(n, len(self.image_rows)))
+        captions = np.flatnonzero(np.isin(self.relevance.indices[self.relevance.indptr[:-1]], images))
+        of = self.captions
+        return replace(
+            self,
+            image_rows=self.image_rows[images],
+            caption_rows=self.caption_rows[captions],
+            captions=of[torch.from_numpy(captions)] if isinstance(of, Tokens) else replace(of, rows=of.rows[captions]),
+            relevance=self.relevance.restrict(captions, images),
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each caption."""
+        return self.captions.lengths if isinstance(self.captions, CaptionStates) else self.captions.mask.sum(1).numpy()
 
 
 class Batches:
@@ -72,8 +135,8 @@ class Batches:
     positives 'annotated': match follows the relevance. positives 'diagonal' (only with unit 'captions' and one image per
     caption): a caption matches its own row and nothing else, as the authors' loaders do.
 
-    cell_drop, word_drop: augmentation; each local image feature is left out, each word replaced by <unk>, with these
-    probabilities (METHODS §1.5), never all cells of a picture.
+    augment: what is left out or changed in what is read. Where the side has views of its pictures, each picture is shown as itself
+    or as one of them, all equally likely.
 
     Plan and augmentation depend on (seed, epoch, step) only, so a killed run continues with the very next batch.
     """
@@ -86,8 +149,7 @@ class Batches:
         seed: int,
         unit: str = "images",
         positives: str = "annotated",
-        cell_drop: float = 0.0,
-        word_drop: float = 0.0,
+        augment: Augmentation = Augmentation(),
     ):
         if unit not in ("images", "captions") or positives not in ("annotated", "diagonal"):
             raise BadInput(f"unit must be 'images' or 'captions' and positives 'annotated' or 'diagonal'; got {unit!r}, {positives!r}.")
@@ -97,9 +159,7 @@ class Batches:
             raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
         if captions_per_image < 1:
             raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
-        if not (0 <= cell_drop < 1 and 0 <= word_drop < 1):
-            raise BadInput(f"cell_drop and word_drop must lie in [0, 1), got {cell_drop} and {word_drop}.")
-        self.cell_drop, self.word_drop = cell_drop, word_drop
+        self.augment = augment
         self.side, self.batch_images, self.captions_per_image = side, batch_images, captions_per_image
         self.seed, self.unit, self.positives = seed, unit, positives
         self._captions_of = side.relevance.transpose()
@@ -133,23 +193,31 @@ class Batches:
         else:
             match = self.side.relevance.dense(captions, images).T
         rng = np.random.default_rng([self.seed, 8, epoch, step])
+        view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.side.views + 1, len(images)) if self.side.views else None
         return Batch(
-            images=self._with_cells_dropped(self.side.images_at(images), rng),
-            captions=self._with_words_dropped(self.side.captions_at(captions), rng),
+            images=self.augment.images(self.side.images_at(images, view), rng),
+            captions=self.augment.captions(self.side.captions_at(captions), rng),
             match=torch.from_numpy(np.ascontiguousarray(match)),
             image_rows=torch.from_numpy(self.side.image_rows[images]),
             caption_rows=torch.from_numpy(self.side.caption_rows[captions]),
         )
 
-    def _with_cells_dropped(self, images: Features | Pixels, rng: np.random.Generator) -> Features | Pixels:
-        if not self.cell_drop or isinstance(images, Pixels):
-            return images
-        keep = rng.random(images.mask.shape) >= self.cell_drop
-        keep[:, 0] |= ~keep.any(1)
-        return replace(images, mask=images.mask & torch.from_numpy(keep))
+    def ahead(self, epoch: int, start: int, plan: list[tuple[np.ndarray, np.ndarray]], workers: int = 1) -> Iterator[Batch]:
+        """The batches of an epoch's plan from step `start`, read by threads while the one before is trained on.
 
-    def _with_words_dropped(self, captions: Tokens, rng: np.random.Generator) -> Tokens:
-        if not self.word_drop:
-            return captions
-        drop = torch.from_numpy(rng.random(captions.ids.shape) < self.word_drop) & (captions.ids > END_ID)
-        return replace(captions, ids=captions.ids.masked_fill(drop, UNKNOWN_ID))
+        workers: threads; 0 reads in the caller's own. Batches do not depend on it.
+        """
+        if workers < 1:
+            yield from (self.batch(epoch, step, plan) for step in range(start, len(plan)))
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            waiting = deque(pool.submit(self.batch, epoch, step, plan) for step in range(start, min(start + workers + 1, len(plan))))
+            try:
+                for step in range(start, len(plan)):
+                    batch = waiting.popleft().result()
+                    if step + workers + 1 < len(plan):
+                        waiting.append(pool.submit(self.batch, epoch, step + workers + 1, plan))
+                    yield batch
+            finally:
+                for job in waiting:
+                    job.cancel()

@@ -12,7 +12,7 @@ from xmr_core import paths
 from xmr_core.data.faults import Faults
 from xmr_core.data.fingerprint import files_content
 from xmr_core.data.pictures import SIDE, SUFFIXES, picture_reader
-from xmr_core.data.vocabulary import tokenise
+from xmr_core.data.tokenise import tokenise
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
 from xmr_core.types import Corpus

@@ -99,6 +99,7 @@ class MobileNetV2Grid:
     """
 
     shape = (49, 1280)
+    side = _SIDE
     dtype = np.float16
     batch = 32
 

@@ -12,15 +12,15 @@ COMMON = {
     "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "warmup_steps": 0, "batch_images": 128, "captions_per_image": 1,
     "unit": "captions", "positives": "diagonal", "word_dim": 300,
 }  # fmt: skip
-_DROPS = {"cell_drop": 0.2, "word_drop": 0.2}
+_DROPS = {"cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse"}
 
 # method → corpus → what it sets over COMMON: fields of training and batches, and options of the recipe
 SETTINGS: dict[str, dict[str, dict]] = {
     "vse++": {corpus: {"lr": 2e-4, "epochs": 30, "decay_every": 15} for corpus in ("f30k", "coco")},
     "pvse": {"coco": {"lr": 2e-4, "epochs": 30, "schedule": "constant", "batch_images": 256, "slots": 2}},
     "pcme": {
-        "coco": {"lr": 2e-4, "epochs": 30, "schedule": "cosine", "word_drop": 0.1},
-        "cub": {"lr": 1e-4, "epochs": 10, "schedule": "cosine", "word_drop": 0.1, "batch_images": 150, "d": 512, "scale": 5.0, "shift": 5.0},
+        "coco": {"lr": 2e-4, "epochs": 30, "schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme"},
+        "cub": {"lr": 1e-4, "epochs": 10, "schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme", "batch_images": 150, "d": 512, "scale": 5.0, "shift": 5.0},
     },
     "scan": {
         "f30k": {"lr": 2e-4, "epochs": 30, "decay_every": 15},

@@ -18,8 +18,9 @@ from xmr_core.train import TrainConfig
 class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
-    method, form, options: the recipe (see recipes.build). batch_images … word_drop: the batches
-    (see data.batches.Batches). device: where it trains ('cpu', 'cuda'): other devices round differently.
+    method, form, options: the recipe (see recipes.build). batch_images … positives: the batches (see data.batches.Batches).
+    cell_drop … erase: what is left out of training inputs (see data.augment.Augmentation). val_images: how many pictures of the
+    validation split, with their captions, choose the epoch; 0 for all. device: where it trains ('cpu', 'cuda'): other devices round differently.
     """
 
     data: DataConfig = DataConfig()
@@ -31,7 +32,11 @@ class RunConfig:
     unit: str = "images"
     positives: str = "annotated"
     cell_drop: float = 0.0
+    cell_rule: str = "each"
     word_drop: float = 0.0
+    word_rule: str = "unknown"
+    erase: float = 0.0
+    val_images: int = 0
     train: TrainConfig = TrainConfig()
     device: str = "cpu"
 
@@ -55,7 +60,9 @@ class RunConfig:
             "method": self.method,
             "form": self.form,
             "options": options_in_full(self.method, self.form, dict(self.options)),
-            "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives, self.cell_drop, self.word_drop],
+            "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
+            "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
+            "val_images": self.val_images,
             "train": asdict(self.train),
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),

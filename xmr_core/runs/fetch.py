@@ -16,6 +16,7 @@ from safetensors.torch import save as save_tensors
 from xmr_core import paths
 from xmr_core.analysis.representations import encode_split, set_spread
 from xmr_core.checkpoints import save_method
+from xmr_core.data.augment import UNKNOWN_ID, Augmentation
 from xmr_core.data.batches import Batches
 from xmr_core.errors import DamagedFile
 from xmr_core.evaluate import evaluate
@@ -49,7 +50,7 @@ class Run:
     def export(self, path: str | Path) -> Path:
         """Write the trained method as one safetensors file that needs neither this run nor its corpus (checkpoints.load_method)."""
         prepared, config = self.prepared(), self.config
-        about = {"run": self.id, "dataset": config.data.dataset, "record": {k: v for k, v in self.record.items() if k != "files"}}
+        about = {"run": self.id, "dataset": config.data.dataset, "text_model": config.data.text_model, "image_model": config.data.image_model, "record": {k: v for k, v in self.record.items() if k != "files"}}
         return save_method(path, self.method(), prepared.inputs, prepared.vocabulary, config.form, dict(config.options), about)
 
     def prepared(self) -> Prepared:
@@ -83,11 +84,12 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     started = datetime.now(UTC).isoformat(timespec="seconds")
     torch.manual_seed(config.train.seed)
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+    prepared.load_pretrained(method)
     batches = Batches(
         prepared.sides["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
-        config.cell_drop, config.word_drop,
+        _augmentation(config, prepared),
     )  # fmt: skip
-    history = train(method, batches, _validator(prepared), config.train, folder / "state.sealed", report)
+    history = train(method, batches, _validator(prepared, config.val_images), config.train, folder / "state.sealed", report)
 
     clock = time.monotonic()
     images, captions = encode_split(method, prepared.sides["test"])
@@ -114,9 +116,15 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     )
 
 
-def _validator(prepared: Prepared) -> Callable[[Method], dict[str, float]]:
-    """Selection value: RSUM on the annotated relevance of the validation split, a fraction sum in [0, 6]."""
-    side = prepared.sides["val"]
+def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
+    numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
+    mask = numbers.get("<mask>", UNKNOWN_ID)
+    return Augmentation(config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase, len(numbers), mask)
+
+
+def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:
+    """Selection value: RSUM on the annotated relevance of the validation split (its first n_images pictures), in [0, 6]."""
+    side = prepared.sides["val"].first(n_images) if n_images else prepared.sides["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, side)

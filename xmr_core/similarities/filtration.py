@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.masked import masked_mean
-from xmr_core.similarities.attend import EPS
+from xmr_core.similarities.attend import EPS, unit
 
 
 def linear(d_in: int, d_out: int) -> nn.Linear:
@@ -22,7 +22,8 @@ class Filtration(nn.Module):
         β = σ(BN₁(𝒩 w_f + b)),   β ← β / (Σ|β| + 1e-8),   out = l2(Σ_n β_n 𝒩_n)
 
     BN₁ is BatchNorm with one channel. While training its statistics are those of one caption: over all images of the
-    batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors' loop.
+    batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors'
+    loop, short captions before long ones where there are many.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 10–11; the last l2 is in their code
     only (X-28).
     """
@@ -33,7 +34,7 @@ class Filtration(nn.Module):
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
         found = (self.weights(nodes, mask)[..., None] * nodes).sum(-2)
-        return found / (torch.linalg.vector_norm(found, dim=-1, keepdim=True) + EPS)
+        return unit(found)
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
         """β: what each word (node 0: the whole) contributes to a pair, for pictures; 0 on padding."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_logsumexp, masked_max, masked_mean
 from xmr_core.similarities.attend import EPS, attend
-from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
+from xmr_core.similarities.pairs import by_length, element_products, fill_padding, real_rows
 from xmr_core.types import EmbeddingSet
 
 DIRECTIONS = ("t2i", "i2t")
@@ -43,9 +43,13 @@ def scan(
         raise unknown("aggregation", aggregate, AGGREGATIONS)
     if aggregate == "lse" and not 0 < lse_scale < math.inf:
         raise BadInput(f"lse_scale must be a positive, finite number, got {lse_scale}. SCAN uses 5 to 20.")
-    contexts, queries = _roles(images, captions, direction)
-    found = _aggregate(_relevance(contexts, queries, sharpness, normalise, leak), queries, aggregate, lse_scale)
-    return found if direction == "t2i" else found.T
+
+    def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
+        contexts, queries = _roles(images, captions, direction)
+        found = _aggregate(_relevance(contexts, queries, sharpness, normalise, leak), queries, aggregate, lse_scale)
+        return found if direction == "t2i" else found.T
+
+    return by_length(score, images, captions)
 
 
 def scan_attention(

@@ -7,15 +7,16 @@ from torch.utils.checkpoint import checkpoint
 
 from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_mean, masked_softmax
-from xmr_core.similarities.attend import EPS, attend
+from xmr_core.similarities.attend import attend, unit
 from xmr_core.similarities.filtration import Average, Filtration, linear
-from xmr_core.similarities.pairs import real_rows, same_width
+from xmr_core.similarities.pairs import by_length, real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
 PARTS = ("both", "local", "global")
 REASONERS = ("sgr", "saf", "mean")  # the recipe has "joint" too: sgraf_joint.py
-_BLOCK = 16_000_000  # elements of an attended block: 64 MB in float32
-_NODES = 8_000_000  # of the nodes that reason at a time; a step makes about five of that size
+_BLOCK = 2_000_000  # elements of an attended block: 8 MB in float32, so that several passes over it find it in a cache
+_KEPT, _KEPT_NODES = 16_000_000, 4_000_000  # up to so many elements are kept for the backward pass; of more, blocks are computed twice
+_NODES = 1_000_000  # of the nodes that reason at a time; a step makes about five of that size
 
 
 class SimilarityNodes(nn.Module):
@@ -29,7 +30,7 @@ class SimilarityNodes(nn.Module):
         parts: 'both', or only 'local' or 'global' nodes (Table 3). sharpness: λ of the attention.
     Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the whole: GlobalTokenHead) → nodes "i t n m", mask "1 t n" (t2i)
         or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass, so that attended
-        vectors of one block (64 MB in float32, and a few such intermediates) stand at a time beside the nodes themselves.
+        vectors of one block (8 MB in float32, and a few such intermediates) stand at a time beside the nodes themselves.
     Raises: BadInput for an unknown direction or parts, or m < 1.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only (X-26).
     """
@@ -72,7 +73,7 @@ class SimilarityNodes(nn.Module):
         a, q, d = queries.x.shape
         size = max(1, _BLOCK // (a * q * d))
         blocks = [contexts[at : at + size] for at in range(0, len(contexts), size)]
-        if torch.is_grad_enabled() and len(blocks) > 1:
+        if torch.is_grad_enabled() and len(contexts) * a * q * d > _KEPT:
             nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
         else:
             nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
@@ -83,7 +84,7 @@ class SimilarityNodes(nn.Module):
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         found = weights.flatten(2).transpose(1, 2) @ real_rows(contexts)  # b (a q) d
-        return _compare(self.local, real_rows(queries)[None], _l2(found).view(len(x), *y.shape))
+        return _compare(self.local, real_rows(queries)[None], unit(found).view(len(x), *y.shape))
 
 
 class GraphReasoning(nn.Module):
@@ -92,7 +93,7 @@ class GraphReasoning(nn.Module):
         E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
 
     There is no 1/√m. Without a global node the mean of the nodes is read. While training, blocks of images are recomputed
-    in the backward pass, so that the insides of one block stand at a time.
+    in the backward pass where there are many, so that the insides of one block stand at a time.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
     """
 
@@ -105,10 +106,11 @@ class GraphReasoning(nn.Module):
 
     def forward(self, nodes: Tensor, mask: Tensor) -> Tensor:
         size = max(1, _NODES // nodes[0].numel())
-        if not torch.is_grad_enabled() or size >= len(nodes):
-            return self._read(nodes, mask)
         masks = mask.split(size) if len(mask) > 1 else [mask] * len(nodes)
-        return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in zip(nodes.split(size), masks, strict=False)])
+        blocks = zip(nodes.split(size), masks, strict=False)
+        if torch.is_grad_enabled() and nodes.numel() > _KEPT_NODES:
+            return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in blocks])
+        return torch.cat([self._read(*block) for block in blocks])
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
         nodes = self.after_steps(nodes, mask)[-1]
@@ -156,10 +158,13 @@ class Sgraf(nn.Module):
 
     def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
         with torch.autocast(images.x.device.type, enabled=False):
-            nodes, mask = self.nodes(images, captions)
-            if isinstance(self.reasoner, Average):
-                return self.reasoner(self.score(nodes).sigmoid(), mask).squeeze(-1)
-            return self.score(self.reasoner(nodes, mask)).squeeze(-1).sigmoid()
+            return by_length(self._score, images, captions)
+
+    def _score(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+        nodes, mask = self.nodes(images, captions)
+        if isinstance(self.reasoner, Average):
+            return self.reasoner(self.score(nodes).sigmoid(), mask).squeeze(-1)
+        return self.score(self.reasoner(nodes, mask)).squeeze(-1).sigmoid()
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:
@@ -168,8 +173,4 @@ def _tokens(s: EmbeddingSet) -> EmbeddingSet:
 
 
 def _compare(layer: nn.Linear, x: Tensor, y: Tensor) -> Tensor:
-    return _l2(layer((x - y).square()))
-
-
-def _l2(x: Tensor) -> Tensor:
-    return x / (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + EPS)
+    return unit(layer((x - y).square()))

@@ -14,6 +14,7 @@ from xmr_core.errors import BadInput
 from xmr_core.method import Method
 from xmr_core.train.collapse import CollapseWatch
 from xmr_core.train.schedule import lr_factor
+from xmr_core.train.stages import pretrained_names, thaw
 from xmr_core.train.state import load_state, save_state, set_random_state
 
 
@@ -22,6 +23,8 @@ class TrainConfig:
     """How to train. lr: of AdamW. weight_decay, clip: of the global gradient norm (0 = off). warmup_steps: linear rise.
 
     precision: 'float32', or 'bfloat16' for autocast on a GPU ('auto' chooses bfloat16 on a GPU, float32 on a CPU).
+    pretrained_lr: factor on the rate of pretrained networks that are fine-tuned. freeze_epochs, unfreeze_every: when their stages
+    learn (train.stages).
     threads: CPU threads of one run; part of a run's identity because sums in another order are other bits.
     """
 
@@ -35,6 +38,9 @@ class TrainConfig:
     precision: str = "auto"
     threads: int = 1
     seed: int = 0
+    pretrained_lr: float = 0.1
+    freeze_epochs: int = 1
+    unfreeze_every: int = 0
 
     def __post_init__(self):
         checks = {
@@ -44,6 +50,9 @@ class TrainConfig:
             "clip": self.clip >= 0,
             "threads": self.threads >= 1,
             "seed": self.seed >= 0,
+            "pretrained_lr": 0 <= self.pretrained_lr <= 1,
+            "freeze_epochs": self.freeze_epochs >= 0,
+            "unfreeze_every": self.unfreeze_every >= 0,
             "precision": self.precision in ("auto", "float32", "bfloat16"),
         }
         for name, fine in checks.items():
@@ -70,12 +79,14 @@ def train(
     state_path: Path | None = None,
     report: Callable[[dict], None] = lambda event: None,
     save_every_seconds: float = 20.0,
+    readers: int = 1,
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
     validate: method → {'value': larger is better, …}; called after each epoch in eval mode without gradients.
     state_path: where the resumable state is kept; an undamaged one that is there is continued. None keeps nothing.
     report: called after each step and epoch with {'epoch', 'step', 'steps', 'loss', …}, for progress bars.
+    readers: threads that read batches ahead; results do not depend on it.
 
     A run killed at any moment and started again with the same arguments ends with the same weights (on a CPU, bit for bit):
     the plan of batches depends on seed and epoch alone, and the state holds model, optimiser, schedule position, random
@@ -110,13 +121,15 @@ def train(
         for epoch in range(at_epoch, config.epochs):
             plan = batches.plan(epoch)
             method.train()
-            for step in range(at_step, steps):
+            thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
+            coming = batches.ahead(epoch, at_step, plan, readers)
+            for step, batch in enumerate(coming, at_step):
                 factor = lr_factor(
                     epoch * steps + step, config.epochs * steps, config.schedule, config.warmup_steps, steps, config.decay_every
                 )
                 for group in optimiser.param_groups:
                     group["lr"] = config.lr * group["scale"] * factor
-                batch = batches.batch(epoch, step, plan).to(device)
+                batch = batch.to(device)
                 with autocast():
                     loss, terms, scores = method.loss(batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
@@ -154,9 +167,11 @@ def train(
 def _groups(method: Method, config: TrainConfig) -> list[dict]:
     """Parameter groups by learning-rate scale and decay: vectors and scalars (norms, biases, learned scales) are not decayed."""
     groups: dict[tuple[float, bool], list] = {}
+    pretrained = pretrained_names(method)
     for name, parameter in method.named_parameters():
         if parameter.requires_grad:
             scale = next((f for prefix, f in method.lr_scales.items() if name.startswith(prefix)), 1.0)
+            scale *= config.pretrained_lr if name in pretrained else 1.0
             groups.setdefault((scale, parameter.ndim > 1), []).append(parameter)
     return [
         {"params": parameters, "weight_decay": config.weight_decay if decayed else 0.0, "scale": scale}

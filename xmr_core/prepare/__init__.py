@@ -1,0 +1,85 @@
+"""From a data set's name to everything a method needs: corpus, cached features, words, splits and input sizes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from torch import nn
+
+from xmr_core.data.batches import Side
+from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.errors import BadInput
+from xmr_core.prepare.captions import caption_inputs
+from xmr_core.prepare.config import DataConfig
+from xmr_core.prepare.corpora import DATASETS, READERS, corpus_of
+from xmr_core.prepare.images import image_inputs
+from xmr_core.recipe_parts import Inputs
+from xmr_core.types import Corpus
+
+__all__ = ["DATASETS", "READERS", "SPLITS", "DataConfig", "Prepared", "prepare"]
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
+    sizes by content. vocabulary: None where a text model brings its own. coverage: share of training words with a word vector
+    from a file, None without a file."""
+
+    corpus: Corpus
+    sides: dict[str, Side]
+    inputs: Inputs
+    vocabulary: Vocabulary | None
+    identity: dict[str, str | int]
+    config: DataConfig
+    coverage: float | None = None
+
+    def load_pretrained(self, method: nn.Module) -> None:
+        """Give the pretrained models that a new method fine-tunes their weights; a recipe alone builds them with random ones."""
+        for side, source in (("image", self.config.image_model), ("text", self.config.text_model)):
+            if self.config.fine_tunes(side):
+                encoder = method.image_encoder if side == "image" else method.caption_encoder
+                encoder.load_weights(source)
+
+
+def prepare(config: DataConfig, progress: Callable | None = None) -> Prepared:
+    """Load, extract (once; cached on disk) and index. Equal configs in one process share one result.
+
+    Raises: BadInput for an unknown dataset or features, missing files, an empty split, or an empty caption.
+    """
+    return _prepare(config, progress)
+
+
+@lru_cache(maxsize=4)
+def _prepare(config: DataConfig, progress) -> Prepared:
+    corpus = corpus_of(config)
+    for split in SPLITS:
+        if not all(map(len, corpus.rows(split))):
+            raise BadInput(
+                f"{config.dataset} has no pictures with captions in its {split} split. Check the lists in {config.data_root!r} "
+                "(`python -m xmr_core check` shows what was read)."
+            )
+    captions = caption_inputs(config, corpus, progress)
+    images = image_inputs(config, corpus, progress)
+    sides = {}
+    for split in SPLITS:
+        i, t = corpus.rows(split)
+        views = images.views if split == "train" else 0
+        sides[split] = Side(i, t, images.read, captions.of(t), corpus.judges["annotated"](split), views)
+    inputs = Inputs(
+        image_width=images.width,
+        cells=images.cells,
+        vocabulary=len(captions.vocabulary.words) if captions.vocabulary else 0,
+        word_dim=captions.vectors.shape[1] if captions.vectors is not None else config.word_dim,
+        word_vectors=captions.vectors,
+        ordered_cells=images.ordered,
+        side=images.side,
+        whole_width=images.whole_width,
+        text_width=captions.width,
+        image_network=images.network,
+        text_network=captions.network,
+    )
+    sizes = {f.name: getattr(inputs, f.name) for f in fields(inputs) if f.name != "word_vectors"}
+    identity = {"corpus": corpus.fingerprint, "features": images.identity, **captions.identity, **sizes}
+    return Prepared(corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage)

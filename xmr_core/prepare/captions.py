@@ -1,0 +1,93 @@
+"""The caption side of what a method is given: word numbers, word pieces, or frozen states of a text model."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from xmr_core import paths
+from xmr_core.data.batches import CaptionStates
+from xmr_core.data.official_vocabulary import read_vocabulary
+from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.encoders.feature_cache import kept
+from xmr_core.encoders.glove import load_word_vectors
+from xmr_core.encoders.hf_text import PretrainedStates, describe_text
+from xmr_core.encoders.model_folder import find_pretrained
+from xmr_core.encoders.word_pieces import word_pieces
+from xmr_core.errors import BadInput
+from xmr_core.prepare.config import DataConfig
+from xmr_core.prepare.corpora import find
+from xmr_core.types import Corpus, Tokens
+
+_TOGETHER = 8192  # captions whose states are computed before it is noted how far the work is
+
+
+@dataclass(frozen=True)
+class CaptionInputs:
+    """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model. coverage: share of the
+    training captions' words that have a vector from the file, None without one. width: of frozen states, 0 for tokens. network:
+    configuration (JSON) of a text model that learns, or ''."""
+
+    of: Callable[[np.ndarray], Tokens | CaptionStates]
+    identity: dict[str, str]
+    vocabulary: Vocabulary | None = None
+    vectors: Tensor | None = None
+    coverage: float | None = None
+    width: int = 0
+    network: str = ""
+
+
+def caption_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None = None) -> CaptionInputs:
+    """Number, tokenise or encode (once; cached) all captions. Raises: BadInput for an empty caption or files that are not there."""
+    texts = corpus.captions["text"].tolist()
+    if config.text_model:
+        return _of_text_model(config, texts, progress)
+    training = corpus.captions["text"][corpus.captions["split"] == "train"].tolist()
+    if config.vocabulary:
+        vocabulary = read_vocabulary(config.vocabulary, config.tokeniser)
+    else:
+        vocabulary = Vocabulary.build(training, tokeniser=config.tokeniser)
+    tokens = vocabulary.encode(texts)
+    path = find(config.word_vectors, config.data_root, "glove", "glove*50d*.txt") if config.dataset != "scenes" else None
+    vectors, identity, coverage = None, "", None
+    if path is not None:
+        array, found = load_word_vectors(path, vocabulary.words, seed=0)
+        vectors, identity = torch.from_numpy(np.asarray(array, np.float32)), paths.file_hash(path)
+        ids = tokens.ids[torch.from_numpy((corpus.captions["split"] == "train").to_numpy())].numpy()
+        words = ids[ids > 3]
+        coverage = float(found[words].mean()) if len(words) else 0.0
+    return CaptionInputs(
+        partial(_rows_of, tokens), {"vocabulary": vocabulary.hash, "word_vectors": identity}, vocabulary, vectors, coverage
+    )
+
+
+def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | None) -> CaptionInputs:
+    if config.vocabulary or config.word_vectors:
+        raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
+    if config.fine_tunes("text"):
+        found = find_pretrained(config.text_model)
+        pieces = word_pieces(found)
+        tokens, _ = pieces(texts)
+        identity = f"{pieces.identity}-{found.identity}"
+        return CaptionInputs(partial(_rows_of, tokens), {"text_model": identity}, network=describe_text(config.text_model))
+    model = PretrainedStates(config.text_model)
+    tokens, _ = model.pieces(texts)
+    indptr = np.concatenate([[0], np.cumsum(tokens.mask.sum(1).numpy())])
+
+    def work(start: int) -> Iterator:
+        blocks = [at for at in range(0, len(texts), _TOGETHER) if indptr[at] >= start]
+        for at in (progress or tqdm)(blocks):
+            states = model(texts[at : at + _TOGETHER]).states
+            yield np.arange(indptr[at], indptr[at] + len(states)), states
+
+    key = [model.identity, paths.content_hash(texts)]
+    states = kept("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
+    return CaptionInputs(lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width)
+
+
+def _rows_of(tokens: Tokens, rows: np.ndarray) -> Tokens:
+    return tokens[torch.from_numpy(rows)]

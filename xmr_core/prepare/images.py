@@ -1,0 +1,121 @@
+"""The image side of what a method is given: frozen features with their views, or pixels."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xmr_core import paths
+from xmr_core.data.batches import ImageReader, feature_reader, pixel_reader
+from xmr_core.data.crops import TrainingCrops
+from xmr_core.data.pictures import Crop
+from xmr_core.encoders.cells import CellDescriptor
+from xmr_core.encoders.feature_cache import Extractor, cached_features
+from xmr_core.encoders.mobilenet_v2 import MobileNetV2Grid
+from xmr_core.encoders.hf_vision import PretrainedGrid, describe_vision
+from xmr_core.encoders.model_folder import find_pretrained
+from xmr_core.encoders.reduced_features import reduced_features
+from xmr_core.errors import BadInput
+from xmr_core.prepare.config import DataConfig
+from xmr_core.prepare.corpora import find
+from xmr_core.types import Corpus
+
+_REDUCED = 320  # width of the principal components of a network's cells, unless another is asked for
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''."""
+
+    read: ImageReader
+    identity: str
+    width: int = 0
+    cells: int = 0
+    whole_width: int = 0
+    ordered: bool = True
+    views: int = 0
+    network: str = ""
+    side: int = 224
+
+
+def image_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None = None) -> ImageInputs:
+    """Extract (once; cached) or open what the config asks for. Raises: BadInput for what does not go together or is not there."""
+    kind = _kind(config, corpus)
+    if kind == "regions":
+        if corpus.features is None:
+            raise BadInput(f"{config.dataset} brings no region features; use features='auto'.")
+        if config.views:
+            raise BadInput("views are crops of pictures, and this corpus brings features only; leave views at 0.")
+        _, cells, width = corpus.features.shape
+        identity = f"regions-{corpus.picture_fingerprint}"
+        return ImageInputs(feature_reader(corpus.features), identity, width, cells, ordered=bool(corpus.about.get("ordered_cells", False)))
+    if corpus.read_pixels is None:
+        raise BadInput(f"{config.dataset} brings features and no pictures; features={kind!r} needs pictures. Use features='auto'.")
+    own_side = int(corpus.about.get("side", 224))
+    if kind == "pixels" or (kind == "pretrained" and config.fine_tunes("image")):
+        network, identity, side = "", "pixels", own_side
+        if kind == "pretrained":
+            network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
+            side = json.loads(network)["scaling"]["side"]
+        reader = pixel_reader(corpus, side, _crops_by_view(corpus) if config.views else None)
+        return ImageInputs(reader, identity, views=config.views, network=network, side=side)
+    return _frozen(config, corpus, _extractor(kind, config, own_side), progress)
+
+
+def _kind(config: DataConfig, corpus: Corpus) -> str:
+    if config.features != "auto":
+        return config.features
+    if config.image_model:
+        return "pretrained"
+    if corpus.features is not None:
+        return "regions"
+    return "cells" if config.dataset == "scenes" else "mobilenet_v2"
+
+
+def _extractor(kind: str, config: DataConfig, side: int) -> Extractor:
+    if kind == "cells":
+        return CellDescriptor(side)
+    if kind == "mobilenet_v2":
+        path = find(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
+        if path is None:
+            raise BadInput(
+                "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: weights=FILE.safetensors, "
+                "or another network: image_model=FOLDER."
+            )
+        return MobileNetV2Grid(path)
+    if not config.image_model:
+        raise BadInput("features='pretrained' needs image_model: a folder or hub name of a vision model of transformers.")
+    return PretrainedGrid(config.image_model)
+
+
+def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: Callable | None) -> ImageInputs:
+    array, whole, identity = cached_features(corpus, extractor, progress), None, extractor.identity
+    train = corpus.rows("train")[0]
+    views = []
+    for number in range(1, config.views + 1):
+        crops = TrainingCrops(number, corpus.images.index)
+        views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
+    width = config.reduce if config.reduce >= 0 else (0 if isinstance(extractor, CellDescriptor) else min(_REDUCED, array.shape[2]))
+    looks = [(view, None) for view, _ in views]
+    if width:
+        (array, whole), looks, identity = reduced_features(corpus, array, identity, width, views)
+    if views:
+        identity = paths.content_hash([identity, *[of for _, of in views]])
+    return ImageInputs(
+        feature_reader(array, whole, looks, train),
+        identity,
+        array.shape[2],
+        array.shape[1],
+        0 if whole is None else whole.shape[1],
+        views=config.views,
+    )
+
+
+def _crops_by_view(corpus: Corpus) -> Callable[[np.ndarray, np.ndarray], list[Crop]]:
+    """For pixels: view 0 is the whole picture, view v the v-th crop."""
+
+    def crops(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
+        return [TrainingCrops(int(v), corpus.images.index)(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
+
+    return crops
