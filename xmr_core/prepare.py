@@ -11,6 +11,8 @@ import torch
 from xmr_core import paths
 from xmr_core.data.batches import Side, feature_reader, pixel_reader
 from xmr_core.data.flickr8k import load_flickr8k
+from xmr_core.data.folder import load_folder
+from xmr_core.data.precomputed import load_precomputed
 from xmr_core.data.scenes import load_scenes
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders.cells import CellDescriptor
@@ -22,6 +24,7 @@ from xmr_core.recipe_parts import Inputs
 from xmr_core.types import Corpus
 
 DATASETS = ("scenes", "flickr8k")
+READERS: dict[str, Callable[..., Corpus]] = {"flickr8k": load_flickr8k, "precomputed": load_precomputed, "folder": load_folder}
 SPLITS = ("train", "val", "test")
 
 

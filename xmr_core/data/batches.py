@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from xmr_core.data.row_file import JoinedRows, RowFile
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
 from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
@@ -15,12 +16,13 @@ END_ID, UNKNOWN_ID = 2, 3  # of every vocabulary (data.vocabulary)
 ImageReader = Callable[[np.ndarray], Features | Pixels]
 
 
-def feature_reader(array: np.ndarray, whole: np.ndarray | None = None) -> ImageReader:
-    """Reader of frozen features "n_images l e" (array or memory map); every local element is real. whole: "n_images e", as global_feat."""
+def feature_reader(array: np.ndarray | RowFile | JoinedRows, whole: np.ndarray | None = None) -> ImageReader:
+    """Reader of frozen features "n_images l e" (array, memory map or file of rows); every local element is real. float64 is read as
+    float32. whole: "n_images e", as global_feat."""
 
     def read(rows: np.ndarray) -> Features:
         order = np.argsort(rows, kind="stable")  # a memory map is read in file order
-        picked = np.empty((len(rows), *array.shape[1:]), array.dtype)
+        picked = np.empty((len(rows), *array.shape[1:]), np.float32 if array.dtype == np.float64 else array.dtype)
         picked[order] = array[rows[order]]
         mask = torch.ones(picked.shape[:2], dtype=torch.bool)
         return Features(torch.from_numpy(picked), mask, None if whole is None else torch.from_numpy(whole[rows]))
