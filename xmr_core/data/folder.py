@@ -74,7 +74,7 @@ def _captions(file: Path, files: Mapping[str, str], faults: Faults) -> tuple[pd.
             "names that fit several pictures, their captions dropped", f"{name}: {', '.join(fits[:3])}", times=int(len(fits) > 1)
         )
     table = table[np.array([len(found[name]) <= 1 for name in table["image"]], bool)]
-    table = table.assign(image_id=[(found[name] or [name])[0] for name in table["image"]])
+    table = table.assign(image_id=pd.Series([(found[name] or [name])[0] for name in table["image"]], table.index, dtype=object))
     known = table["image_id"].isin(files)
     if len(table) and not known.any():
         faults.refuse(
@@ -90,8 +90,8 @@ def _captions(file: Path, files: Mapping[str, str], faults: Faults) -> tuple[pd.
     twice = table.duplicated(["image_id", "text"])
     faults.tolerate("captions given twice for a picture", table["image"][twice].iloc[0] if twice.any() else "", int(twice.sum()))
     table = table[~twice]
-    number = table.groupby("image_id").cumcount().astype(str)
-    ids = table["caption_id"].where(table["caption_id"] != "", table["image_id"] + "#" + number)
+    numbered = zip(table["caption_id"], table["image_id"], table.groupby("image_id").cumcount(), strict=True)
+    ids = [given or f"{image_id}#{n}" for given, image_id, n in numbered]
     return table.set_index(pd.Index(ids, name="caption_id"))[["image_id", "text"]], split_of, told
 
 
