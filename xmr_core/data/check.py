@@ -191,7 +191,7 @@ def _table(splits: pd.DataFrame) -> list[str]:
 
 
 def _few(names: tuple[str, ...], n: int) -> str:
-    return ", ".join(names[:EXAMPLES]) + (", …" if n > EXAMPLES else "")
+    return ", ".join(names[:EXAMPLES]) + (", …" if n > len(names[:EXAMPLES]) else "")
 
 
 def _like(names: tuple[str, ...], n: int) -> str:
