@@ -17,10 +17,10 @@ from xmr_core.notebook import RECORD_VARIABLE, Parameter, checked_value, declare
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point. Returns the exit status: 0 done, 1 the notebook failed, 2 it could not be started as asked, 130 interrupted."""
+    """Entry point. Returns the exit status: 0 done, 1 the notebook failed or the data cannot be trained on, 2 it could not be started as asked, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     try:
-        return _info() if arguments.command == "info" else _run(arguments)
+        return {"info": _info, "check": _check, "run": _run}[arguments.command](arguments)
     except XmrError as e:
         if os.environ.get("XMR_DEBUG") == "1":
             raise
@@ -81,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-p", "--parameter", **pair, help="for example -p alpha 8 or -p alphas '[1, 4]'")
     run.add_argument("-y", "--yaml", action="append", default=[], help="parameters as YAML, for example 'alphas: [1, 4]'")
     run.add_argument("--help-notebook", action="store_true", help="list the notebook's parameters and stop")
+    check = commands.add_parser("check", help="look through a folder of data: what is in it, everything that is wrong with it")
+    check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
+    check.add_argument("data_root", help="the folder")
+    check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every picture")
     commands.add_parser("info", help="versions, and what is kept where")
     return parser
 
@@ -209,7 +213,25 @@ def _engine(record_file: Path):
     return OwnEngine
 
 
-def _info() -> int:
+def _check(arguments: argparse.Namespace) -> int:
+    """0: it can be trained on; 1: not."""
+    from tqdm import tqdm
+
+    from xmr_core.data.check import check_corpus
+    from xmr_core.prepare import READERS
+
+    if arguments.dataset not in READERS:
+        raise unknown("dataset", arguments.dataset, READERS)
+
+    def progress(parts):
+        return tqdm(parts, desc="looking at pictures", leave=False, disable=None)
+
+    report = check_corpus(arguments.dataset, READERS[arguments.dataset], arguments.data_root, deep=not arguments.shallow, progress=progress)
+    print(report.text())
+    return 0 if report.usable else 1
+
+
+def _info(arguments: argparse.Namespace) -> int:
     from xmr_core import __version__
     from xmr_core.provenance import environment
     from xmr_core.runs.config import resolve_device

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from xmr_core.data.augment import Augmentation
+from xmr_core.data.row_file import JoinedRows, RowFile
 from xmr_core.errors import BadInput
 from xmr_core.relevance import Relevance
 from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
@@ -41,15 +42,21 @@ class CaptionStates:
         return Features(torch.from_numpy(out), torch.from_numpy(mask))
 
 
-def feature_reader(array, whole: np.ndarray | None = None, views: Sequence[View] = (), view_rows: np.ndarray | None = None) -> ImageReader:
-    """Reader of frozen features "n_images l e" (array, memory map or data.row_file.RowFile); every local element is real.
+def feature_reader(
+    array: np.ndarray | RowFile | JoinedRows,
+    whole: np.ndarray | None = None,
+    views: Sequence[View] = (),
+    view_rows: np.ndarray | None = None,
+) -> ImageReader:
+    """Reader of frozen features "n_images l e" (array, memory map or file of rows); every local element is real. float64 is read as
+    float32.
 
     whole: "n_images e", as global_feat. views: (array, whole) of other looks at the pictures view_rows (image rows, ascending).
     The reader takes image rows and, where there are views, one number per row: 0 the picture itself, v its v-th view.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Features:
-        local = np.empty((len(rows), *array.shape[1:]), array.dtype)
+        local = np.empty((len(rows), *array.shape[1:]), np.float32 if array.dtype == np.float64 else array.dtype)
         overall = None if whole is None else np.empty((len(rows), whole.shape[1]), whole.dtype)
         for v, (of_cells, of_whole) in enumerate([(array, whole), *views]):
             mine = np.arange(len(rows)) if view is None else np.flatnonzero(view == v)

@@ -13,6 +13,7 @@ from xmr_core.errors import DamagedFile
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 SIDE = 224
+UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # what Pillow raises for bad files
 _THREADS = 4  # decoding leaves Python's lock, so threads do run side by side
 
 
@@ -34,7 +35,7 @@ def read_picture(path: Path | str, side: int = SIDE, crop: Crop = Crop()) -> UIn
     try:
         with Image.open(path) as picture:
             return _part(as_rgb(ImageOps.exif_transpose(picture)), side, crop)
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as e:
+    except UNREADABLE as e:
         raise DamagedFile(f"picture {path} cannot be read ({e}). Replace the file, or take it out of the lists.") from None
 
 
