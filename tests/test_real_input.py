@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -12,16 +13,18 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from xmr_core import paths
-from xmr_core.data.flickr8k import load_flickr8k, read_crowd
+from xmr_core.data.crops import TrainingCrops
+from xmr_core.data.flickr8k import load_flickr8k
 from xmr_core.data.pictures import read_picture
 from xmr_core.data.tokenise import tokenise
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders import feature_cache
 from xmr_core.encoders.cells import CellDescriptor
-from xmr_core.encoders.feature_cache import cached_features, reduced_features
+from xmr_core.encoders.feature_cache import cached_features
 from xmr_core.encoders.glove import load_word_vectors
 from xmr_core.encoders.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
 from xmr_core.encoders.reduce import PrincipalComponents
+from xmr_core.encoders.reduced_features import reduced_features
 from xmr_core.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.prepare import DataConfig, prepare
 
@@ -47,6 +50,12 @@ def flickr(tmp_path):
     (text / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
     for split, names in (("train", range(4)), ("dev", (4,)), ("test", (5, 6))):
         (text / f"Flickr_8k.{split}Images.txt").write_text("".join(f"{n}.jpg\n" for n in names))
+    (text / "CrowdFlowerAnnotations.txt").write_bytes(
+        b"5.jpg\t6.jpg#2\t0.667\t2\t1\n"
+        + bytes(range(128, 250))
+        + b"\n\xff\tx\n"
+        + b"6.jpg\t5.jpg#0\t0.5\t2\t2\n5.jpg\t6.jpg#3\t1.2\t1\t1\n"
+    )
     (text / "ExpertAnnotations.txt").write_text("5.jpg\t6.jpg#0\t3\t3\t4\n5.jpg\t6.jpg#1\t1\t2\t3\nrubbish\n")
     return tmp_path / "data"
 
@@ -56,7 +65,7 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     assert len(corpus.captions) == 40 and corpus.images["split"].value_counts().to_dict() == {"train": 4, "test": 2, "val": 1, "": 1}
     assert corpus.faults == {
         "captions with a space for the tab": 1, "captions of a missing picture": 1, "captions without a word": 1,
-        "pictures in no split": 1, "rating lines that cannot be read": 1,
+        "pictures in no split": 1, "rating lines that cannot be read": 4,
     }  # fmt: skip
     assert corpus.captions.loc["0.jpg#3", "text"] == "A dog number 0 runs in way 3 ."
     assert corpus.read_pixels(np.array([2])).shape == (1, 224, 224, 3)
@@ -64,14 +73,31 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     assert annotated.counts.tolist() == [1] * 10
     extra = human.gallery_ids[human[list(human.query_ids).index("6.jpg#0")]]
     assert set(extra) == {"5.jpg", "6.jpg"} and human.counts.sum() == 11
+    crowd = corpus.judges["crowd"]("test")
+    assert set(crowd.gallery_ids[crowd[list(crowd.query_ids).index("6.jpg#2")]]) == {"5.jpg", "6.jpg"}
+    assert crowd.counts.sum() == 11, "half of the crowd is not most of it"
+    assert corpus.grades["expert"]["grade"].tolist() == pytest.approx([10 / 3, 2]) and corpus.grades["crowd"]["grade"].tolist() == [
+        0.667,
+        0.5,
+    ]
 
 
-def test_a_change_of_the_files_changes_the_fingerprint(flickr):
-    before = load_flickr8k(flickr).fingerprint
-    assert load_flickr8k(flickr).fingerprint == before
+def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
+    before = load_flickr8k(flickr)
+    assert load_flickr8k(flickr).fingerprint == before.fingerprint
+    shutil.copytree(flickr, tmp_path / "elsewhere")
+    assert load_flickr8k(tmp_path / "elsewhere").fingerprint == before.fingerprint
     file = flickr / "Flickr8k_text" / "Flickr8k.token.txt"
     file.write_text(file.read_text().replace("way 2", "way 7", 1))
-    assert load_flickr8k(flickr).fingerprint != before
+    after = load_flickr8k(flickr)
+    assert after.fingerprint != before.fingerprint and after.picture_fingerprint == before.picture_fingerprint, (
+        "features need not be made again"
+    )
+    picture = flickr / "Flicker8k_Dataset" / "3.jpg"
+    raw = bytearray(picture.read_bytes())
+    raw[-3] ^= 1  # same length, other content
+    picture.write_bytes(raw)
+    assert load_flickr8k(flickr).picture_fingerprint != before.picture_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -84,13 +110,6 @@ def test_missing_files_are_named(flickr, missing):
         load_flickr8k(flickr)
     with pytest.raises(BadInput, match="does not exist"):
         load_flickr8k(flickr / "nowhere")
-
-
-def test_crowd_lines_that_are_garbage_are_skipped_and_counted(tmp_path):
-    file = tmp_path / "crowd"
-    file.write_bytes(b"a.jpg\tb.jpg#1\t0.667\t2\t1\n" + bytes(range(128, 250)) + b"\n\xff\tx\n" + b"a.jpg\tb.jpg#2\t0\t0\t3\n")
-    table, bad = read_crowd(file)
-    assert table["yes"].tolist() == [2, 0] and bad == 2
 
 
 def test_pictures_of_any_kind_become_rgb(tmp_path):
@@ -239,6 +258,64 @@ def test_features_are_computed_once(corpus):
     assert (first == CellDescriptor()(corpus.read_pixels(np.arange(128)))).all()
 
 
+class Dying(CellDescriptor):
+    """Small batches, and dies in the given call as a killed process would: without a word to anyone."""
+
+    batch = 8
+
+    def __init__(self, dies_at: int = 0):
+        super().__init__()
+        self.calls, self.dies_at = 0, dies_at
+
+    def __call__(self, pixels):
+        self.calls += 1
+        if self.calls == self.dies_at:
+            raise KeyboardInterrupt
+        return super().__call__(pixels)
+
+
+def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
+    monkeypatch.setattr(feature_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
+    with pytest.raises(KeyboardInterrupt):
+        cached_features(corpus, Dying(dies_at=12), progress=iter)
+    assert not list(paths.folder("cache").glob("features-*.npy"))
+    again = Dying()
+    out = cached_features(corpus, again, progress=iter)
+    assert again.calls == 16 - 9, "nine of the sixteen batches were noted"
+    assert (out == CellDescriptor()(corpus.read_pixels(np.arange(128)))).all()
+    assert not [f for f in paths.folder("cache").iterdir() if f.suffix in (".part", ".note")]
+
+
+def test_what_is_left_of_other_work_is_not_continued(corpus, monkeypatch):
+    monkeypatch.setattr(feature_cache, "_EVERY", 1)
+    with pytest.raises(KeyboardInterrupt):
+        cached_features(corpus, Dying(dies_at=12), progress=iter)
+    (part,) = paths.folder("cache").glob("features-*.part")
+    part.write_bytes(part.read_bytes()[:500])
+    again = Dying()
+    assert np.isfinite(cached_features(corpus, again, progress=iter)).all() and again.calls == 16
+
+
+def test_views_of_training_pictures_show_their_crops(corpus):
+    train = corpus.rows("train")[0]
+    crops = TrainingCrops(1)
+    view = cached_features(corpus, CellDescriptor(), iter, train, crops)
+    assert view.shape[0] == 64 and (view[5] == CellDescriptor()(corpus.read_pixels(train[5:6], crops=crops(train[5:6])))[0]).all()
+    plain = cached_features(corpus, CellDescriptor(), iter)
+    assert (view != plain[train]).mean() > 0.3
+    boxes = np.array([c.box for v in range(1, 5) for c in TrainingCrops(v)(train)])
+    sides = boxes[:, 2:] - boxes[:, :2]
+    assert (
+        np.allclose(sides[:, 0], sides[:, 1])
+        and 0.6 <= sides.min() < 0.65
+        and 0.95 < sides.max() <= 1
+        and boxes.min() >= 0
+        and boxes.max() <= 1
+    )
+    mirrored = [c.mirrored for v in range(1, 9) for c in TrainingCrops(v)(train)]
+    assert 0.4 < np.mean(mirrored) < 0.6
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate", "sidecar"])
 def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
     first = np.array(cached_features(corpus, CellDescriptor(), progress=iter))
@@ -280,7 +357,7 @@ def test_principal_components_keep_distances(corpus):
     assert ratio == pytest.approx(other, rel=1e-3) and every.explained == pytest.approx(1)
     few = PrincipalComponents(features, np.arange(64), 8)
     assert 0.3 < few.explained < 1 and np.square(few(features[:64])).mean() == pytest.approx(1, rel=0.05)
-    reduced, _, identity = reduced_features(corpus, features, "id", 8)
+    (reduced, _), _, identity = reduced_features(corpus, features, "id", 8)
     assert np.allclose(reduced, PrincipalComponents(features, corpus.rows("train")[0], 8)(features), atol=0.01)
     assert identity == "id-pca8-root-mean"
     with pytest.raises(BadInput, match="reduced width must lie in"):
@@ -289,7 +366,7 @@ def test_principal_components_keep_distances(corpus):
 
 def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     features = np.random.default_rng(0).normal(size=(len(corpus.images), 3, 5)).astype(np.float32)
-    _, whole, _ = reduced_features(corpus, features, "id", 2)
+    (_, whole), _, _ = reduced_features(corpus, features, "id", 2)
     train = corpus.rows("train")[0]
     expected = np.zeros(whole.shape)
     for i, picture in enumerate(features.astype(float)):
@@ -302,7 +379,9 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     assert np.square(whole[train].astype(float)).mean() == pytest.approx(1, rel=1e-2)
     others = features.copy()
     others[np.setdiff1d(np.arange(len(features)), train)] *= 9
-    assert np.array_equal(reduced_features(corpus, others, "other", 2)[1][train], whole[train]), "only training pictures are learned from"
+    assert np.array_equal(reduced_features(corpus, others, "other", 2)[0][1][train], whole[train]), (
+        "only training pictures are learned from"
+    )
 
 
 @pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")
@@ -310,8 +389,8 @@ def test_the_real_flickr8k_and_its_network_belong_together():
     corpus = load_flickr8k(REAL / "flickr8k")
     assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
     assert corpus.faults["captions of a missing picture"] == 5 and corpus.faults["captions with a space for the tab"] == 3
-    table, bad = read_crowd(REAL / "flickr8k" / "Flickr8k_text" / "CrowdFlowerAnnotations.txt")
-    assert len(table) == 47_288 and bad > 0
+    assert len(corpus.grades["crowd"]) == 47_288 and corpus.faults["rating lines that cannot be read"] > 0
+    assert len(corpus.grades["expert"]) == 5822
     extractor = MobileNetV2Grid(next((REAL / "weights").glob("*mobilenet*.safetensors")))
     about_dogs = corpus.captions["text"].str.contains(r"\bdog\b").groupby(corpus.captions["image_id"]).mean().loc[corpus.images.index]
     dogs, others = np.flatnonzero(about_dogs == 1)[:40], np.flatnonzero(about_dogs == 0)[:40]

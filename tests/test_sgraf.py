@@ -191,10 +191,9 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
     recompute = sgraf.checkpoint
     monkeypatch.setattr(sgraf, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
-    for attended, reasoning in ((16_000_000, 8_000_000), (1, 8_000_000), (16_000_000, 1)):
-        monkeypatch.setattr(sgraf, "_BLOCK", attended)
-    monkeypatch.setattr(sgraf, "_KEPT", 0)
-        monkeypatch.setattr(sgraf, "_NODES", reasoning)
+    for kept, kept_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
+        for name, value in (("_BLOCK", 1), ("_NODES", 1), ("_KEPT", kept), ("_KEPT_NODES", kept_nodes)):
+            monkeypatch.setattr(sgraf, name, value)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()
         module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask)).square().sum().backward()

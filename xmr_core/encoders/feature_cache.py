@@ -148,8 +148,9 @@ def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type)
     if temporary.exists() and note.exists():
         try:
             start = int(paths.read_json(note)["rows"])
-            out = np.lib.format.open_memmap(temporary, "r+")
-            if out.shape == shape and out.dtype == dtype and 0 <= start <= shape[0]:
+            size = temporary.stat().st_size
+            out = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
+            if size == out.offset + out.nbytes and out.shape == shape and out.dtype == dtype and 0 <= start <= shape[0]:
                 return out, start
         except (DamagedFile, KeyError, TypeError, ValueError):
             pass  # of no use: begin again

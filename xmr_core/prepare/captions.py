@@ -57,7 +57,7 @@ def caption_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None
     if path is not None:
         array, found = load_word_vectors(path, vocabulary.words, seed=0)
         vectors, identity = torch.from_numpy(np.asarray(array, np.float32)), paths.file_hash(path)
-        ids = tokens.ids[torch.from_numpy((corpus.captions["split"] == "train").to_numpy())].numpy()
+        ids = tokens.ids.numpy()[(corpus.captions["split"] == "train").to_numpy()]
         words = ids[ids > 3]
         coverage = float(found[words].mean()) if len(words) else 0.0
     return CaptionInputs(

@@ -12,8 +12,8 @@ from xmr_core.data.crops import TrainingCrops
 from xmr_core.data.pictures import Crop
 from xmr_core.encoders.cells import CellDescriptor
 from xmr_core.encoders.feature_cache import Extractor, cached_features
-from xmr_core.encoders.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.encoders.hf_vision import PretrainedGrid, describe_vision
+from xmr_core.encoders.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.encoders.model_folder import find_pretrained
 from xmr_core.encoders.reduced_features import reduced_features
 from xmr_core.errors import BadInput
@@ -58,7 +58,7 @@ def image_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None =
         if kind == "pretrained":
             network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
             side = json.loads(network)["scaling"]["side"]
-        reader = pixel_reader(corpus, side, _crops_by_view(corpus) if config.views else None)
+        reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
         return ImageInputs(reader, identity, views=config.views, network=network, side=side)
     return _frozen(config, corpus, _extractor(kind, config, own_side), progress)
 
@@ -94,7 +94,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
     train = corpus.rows("train")[0]
     views = []
     for number in range(1, config.views + 1):
-        crops = TrainingCrops(number, corpus.images.index)
+        crops = TrainingCrops(number)
         views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
     width = config.reduce if config.reduce >= 0 else (0 if isinstance(extractor, CellDescriptor) else min(_REDUCED, array.shape[2]))
     looks = [(view, None) for view, _ in views]
@@ -112,10 +112,6 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
     )
 
 
-def _crops_by_view(corpus: Corpus) -> Callable[[np.ndarray, np.ndarray], list[Crop]]:
+def _crops_by_view(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
     """For pixels: view 0 is the whole picture, view v the v-th crop."""
-
-    def crops(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
-        return [TrainingCrops(int(v), corpus.images.index)(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
-
-    return crops
+    return [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
