@@ -34,9 +34,12 @@ def look_at(path: Path | str) -> tuple[str, tuple[str, ...]]:
 def look_at_all(files: Sequence[Path | str], progress: Callable | None = None) -> list[tuple[str, tuple[str, ...]]]:
     """look_at for each file, in order. progress: wraps the list of pieces of work."""
     pieces = [files[at : at + _AT_ONCE] for at in range(0, len(files), _AT_ONCE)]
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:  # decoding leaves Python's lock
+    pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding leaves Python's lock
+    try:
         waiting = [pool.submit(lambda piece: [look_at(f) for f in piece], piece) for piece in pieces]
         return [found for piece in (progress or iter)(waiting) for found in piece.result()]
+    finally:
+        pool.shutdown(cancel_futures=True)  # an interrupt need not wait for all the rest
 
 
 def _unusual(picture: Image.Image) -> tuple[str, ...]:
