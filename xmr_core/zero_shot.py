@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xmr_core import paths
+from xmr_core.encoders.model_folder import read_settings
 from xmr_core.encoders.pretrained import load_pretrained
 from xmr_core.encoders.scaling import read_scaling
 from xmr_core.encoders.word_pieces import word_pieces
@@ -138,4 +139,4 @@ def _unit(output, what: str) -> Embedding:
 
 def _tokenizer_class(folder: Path) -> str:
     told = folder / "tokenizer_config.json"
-    return str(paths.read_json(told).get("tokenizer_class", "")) if told.exists() else ""
+    return str(read_settings(told).get("tokenizer_class", "")) if told.exists() else ""

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from xmr_core.encoders.model_folder import library
 from xmr_core.masked import require_element
 from xmr_core.types import Features, Tokens
 
@@ -35,11 +36,9 @@ def bert_of(tensors: dict[str, Tensor], dropout: float = 0.1) -> nn.Module:
 
     Raises: KeyError when a tensor that tells a size is missing.
     """
-    from transformers import BertConfig, BertModel  # slow to import, and most runs have a GRU
-
     words, hidden = tensors["embeddings.word_embeddings.weight"].shape
     layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
-    config = BertConfig(
+    config = library().BertConfig(
         vocab_size=words,
         hidden_size=hidden,
         num_hidden_layers=len(layers),
@@ -50,4 +49,4 @@ def bert_of(tensors: dict[str, Tensor], dropout: float = 0.1) -> nn.Module:
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    return BertModel(config, add_pooling_layer=any(name.startswith("pooler.") for name in tensors))
+    return library().BertModel(config, add_pooling_layer=any(name.startswith("pooler.") for name in tensors))

@@ -1,13 +1,16 @@
 """Where a pretrained model lies, and what its files are: a local folder, or the cached copy of a hub name."""
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from xmr_core import paths
-from xmr_core.errors import BadInput
+from xmr_core.errors import BadInput, DamagedFile
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there
 _HUB_FILES = ("*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors")
@@ -35,7 +38,7 @@ def find_pretrained(source: Path | str) -> Found:
         _need_config(folder, given)
         files = weight_files(folder, given)
         content = paths.content_hash([paths.file_hash(file) for file in (folder / "config.json", *files)])
-        return Found(folder, f"{_model_type(folder)}-{content}", given)
+        return Found(folder, f"{read_settings(folder / 'config.json').get('model_type')}-{content}", given)
     name, _, revision = given.partition("@")
     if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", name):
         what = "is a file" if folder.exists() else "does not exist"
@@ -56,7 +59,7 @@ def weight_files(folder: Path, given: str) -> list[Path]:
         if (folder / name).exists():
             return [folder / name]
         if index.exists():
-            shards = sorted(set(paths.read_json(index).get("weight_map", {}).values()))
+            shards = _shards(index)
             if lost := [shard for shard in shards if not (folder / shard).exists()]:
                 raise BadInput(f"{given}: weight file {lost[0]} is missing ({len(lost)} of {len(shards)} are). Copy it into the folder.")
             return [folder / shard for shard in shards]
@@ -65,11 +68,38 @@ def weight_files(folder: Path, given: str) -> list[Path]:
     raise BadInput(f"{given} holds no weights: model.safetensors is needed{seen}. Copy or convert it into the folder.")
 
 
+def read_settings(file: Path) -> dict:
+    """A JSON file that came with a model. Raises DamagedFile when it is none."""
+    try:
+        told = paths.read_json(file)
+    except DamagedFile:
+        told = None
+    if not isinstance(told, dict):
+        raise DamagedFile(f"{file} is not the JSON that belongs there. Copy it again.")
+    return told
+
+
+@cache
+def library() -> ModuleType:
+    """The package transformers, which is slow to import, told that there is no torchvision.
+
+    It imports one wherever one is installed, and then fails with it where it does not fit torch; nothing here needs it.
+    """
+    hidden = "torchvision" not in sys.modules
+    if hidden:
+        sys.modules["torchvision"] = None  # 'not installed', which transformers asks once, on import, and remembers
+    try:
+        import transformers
+    finally:
+        if hidden:
+            del sys.modules["torchvision"]
+    return transformers
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without transformers' progress bars, reports and advice; errors still come."""
-    from transformers.utils import logging
-
+    logging = library().utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error(), logging.disable_progress_bar()
     try:
@@ -78,6 +108,13 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        return sorted({str(name) for name in read_settings(index)["weight_map"].values()})
+    except (KeyError, AttributeError):
+        raise DamagedFile(f"{index} lists no weight files. Copy it again.") from None
 
 
 def _need_config(folder: Path, given: str) -> None:
@@ -106,8 +143,3 @@ def _hub_folder(name: str, revision: str | None) -> Path:
             f"model {name!r} is no folder here and not in the local cache, and the hub did not give it ({type(e).__name__}). "
             "Give a local folder with config.json, model.safetensors and the tokenizer or preprocessor files."
         ) from None
-
-
-def _model_type(folder: Path) -> str:
-    told = paths.read_json(folder / "config.json")
-    return str(told.get("model_type", "model")) if isinstance(told, dict) else "model"

@@ -12,8 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from xmr_core import paths
-from xmr_core.encoders.model_folder import Found, find_pretrained, quiet, weight_files
+from xmr_core.encoders.model_folder import Found, find_pretrained, library, quiet, read_settings, weight_files
 from xmr_core.errors import BadInput, DamagedFile
 
 KINDS = {"image": "vision", "text": "text"}  # → which tower of a model that has both
@@ -36,14 +35,14 @@ def load_pretrained(source: Path | str | Found, kind: str) -> Pretrained:
         code of its own, weights that lack a tensor or do not fit the config, pickled weights with more in them than tensors,
         a model of another kind; DamagedFile for a truncated weight file.
     """
-    from transformers import AutoModel  # slow to import
-
     found = source if isinstance(source, Found) else find_pretrained(source)
     given, config = found.given, tower_config(found, kind)
+    if type(config) not in library().MODEL_MAPPING:
+        raise BadInput(f"{given}: transformers has no model for a {config.model_type} alone. Give another model for this part.")
     safe = weight_files(found.folder, given)[0].suffix == ".safetensors"
     try:
         with quiet():
-            model, report = AutoModel.from_pretrained(
+            model, report = library().AutoModel.from_pretrained(
                 found.folder,
                 config=config,
                 dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
@@ -87,17 +86,16 @@ def architecture(source: Path | str | Found, kind: str) -> dict:
 
 
 def build(architecture: dict, kind: str) -> nn.Module:
-    """The network with random weights, without a pooler. Raises BadInput for values that no known architecture takes."""
-    from transformers import AutoConfig, AutoModel
-
+    """The network with random weights, without a pooler that learns. Raises BadInput for values that no known architecture takes."""
     try:
         with quiet():
-            config = AutoConfig.for_model(**architecture)
-            model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
+            config = library().AutoConfig.for_model(**architecture)
+            model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:
         raise BadInput(f"no model can be built from the architecture {architecture.get('model_type')!r} ({_first_line(e)}).") from e
     _check_kind(model, kind, str(architecture.get("model_type")))
-    if getattr(model, "pooler", None) is not None:
+    pooler = getattr(model, "pooler", None)
+    if pooler is not None and next(pooler.parameters(), None) is not None:  # a plain mean may stay
         model.pooler = None
     return model
 
@@ -119,23 +117,20 @@ def copy_weights(into: nn.Module, source: Path | str | Found, kind: str) -> str:
 
 
 def _config(folder: Path, given: str):
-    from transformers import AutoConfig
-
-    raw = paths.read_json(folder / "config.json")
-    kind = raw.get("model_type") if isinstance(raw, dict) else None
+    raw = read_settings(folder / "config.json")
+    kind = raw.get("model_type")
     try:
         with quiet():
-            return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+            return library().AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as e:
-        if isinstance(raw, dict) and "auto_map" in raw:
+        if "auto_map" in raw:
             raise BadInput(
                 f"{given} brings code of its own, which is never run. Choose a model that transformers knows by itself."
             ) from None
-        from transformers import __version__
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-        if kind not in CONFIG_MAPPING:
-            raise BadInput(f"{given}: transformers {__version__} knows no architecture {kind!r} (model_type in config.json).") from None
+        if kind not in library().CONFIG_MAPPING:
+            raise BadInput(
+                f"{given}: transformers {library().__version__} knows no architecture {kind!r} (model_type in config.json)."
+            ) from None
         raise BadInput(f"{given}: config.json does not describe a {kind} ({_first_line(e)}).") from e
 
 

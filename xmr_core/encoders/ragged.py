@@ -109,7 +109,8 @@ def _fill(out: np.ndarray, indptr: np.ndarray, chunks: Chunks) -> None:
     filled = 0
     for rows, sequences in chunks:
         for row, values in zip(rows, sequences, strict=True):
-            stored = np.asarray(values).astype(out.dtype)
+            with np.errstate(over="ignore"):  # said below
+                stored = np.asarray(values).astype(out.dtype)
             if not np.isfinite(stored).all():
                 raise BadInput(f"states of caption {row} are not finite in {out.dtype}; look at the caption and the weights.")
             out[indptr[row] : indptr[row + 1]] = stored

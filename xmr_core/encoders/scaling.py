@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, tensor
 
-from xmr_core import paths
-from xmr_core.encoders.model_folder import Found
+from xmr_core.encoders.model_folder import Found, read_settings
 from xmr_core.errors import BadInput
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet's, RGB in [0, 1]
@@ -49,7 +48,7 @@ def read_scaling(found: Found, config, side: int = 0) -> Scaling:
         warnings.warn(
             f"{found.given} holds no preprocessor_config.json: pictures of {usual.side} pixels are scaled with ImageNet's mean and deviation. "
             "Copy the file into the folder if the model was trained otherwise.",
-            stacklevel=2,
+            stacklevel=3,
         )
         return usual
     cropped = told.get("do_center_crop", "crop_size" in told)
@@ -72,8 +71,8 @@ def read_scaling(found: Found, config, side: int = 0) -> Scaling:
 def _preprocessor(found: Found) -> dict | None:
     alone, shared = found.folder / "preprocessor_config.json", found.folder / "processor_config.json"
     if alone.exists():
-        return paths.read_json(alone)
-    return paths.read_json(shared).get("image_processor") if shared.exists() else None
+        return read_settings(alone)
+    return read_settings(shared).get("image_processor") if shared.exists() else None
 
 
 def _edge(size, given: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from xmr_core import paths
-from xmr_core.encoders.model_folder import Found, find_pretrained, quiet
+from xmr_core.encoders.model_folder import Found, find_pretrained, library, quiet
 from xmr_core.encoders.pretrained import tower_config
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.types import Tokens
@@ -104,8 +104,6 @@ def word_pieces(source: Path | str | Found, max_length: int = 64) -> WordPieces:
 
 def _load(found: Found):
     """The tokenizer, with the library's own backend (word pieces, byte pairs, unigrams)."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
     folder, given = found.folder, found.given
     whole = (folder / "tokenizer.json").exists()
     if not whole and not any((folder / name).exists() for name in ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")):
@@ -114,11 +112,11 @@ def _load(found: Found):
     try:
         with quiet():
             try:
-                tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+                tokenizer = library().AutoTokenizer.from_pretrained(folder, **options)
             except ImportError:  # one class wants the sentencepiece package even where tokenizer.json has all of it
                 tokenizer = None
             if whole and not hasattr(tokenizer, "backend_tokenizer"):
-                tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, **options)
+                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder, **options)
     except Exception as e:  # whatever a foreign library raises
         raise BadInput(f"{given}: its tokenizer cannot be read ({' '.join(str(e).split())[:120]}). Copy its files again.") from e
     if not hasattr(tokenizer, "backend_tokenizer"):
