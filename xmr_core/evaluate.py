@@ -53,9 +53,10 @@ def evaluate(
 ) -> Evaluation:
     """Score every image against every caption and rank both ways.
 
-    relevances: kind → Relevance with captions as queries and images as gallery, in the order of the representations.
-        The first must give every caption exactly one image: the one it was written for, whose fold it follows and with
-        which it is resampled.
+    relevances: kind → Relevance with captions as queries and images as gallery. The first must give every caption exactly one
+        image: the one it was written for, whose fold it follows and with which it is resampled; its ids are those of the
+        representations, in their order. The ids of the others may be fewer (PMRP leaves unlabelled images out): queries and
+        gallery are then those that both have.
     """
     return evaluate_scores(score_matrix(similarity, images, captions), relevances, protocol)
 
@@ -66,14 +67,22 @@ def evaluate_scores(scores: np.ndarray, relevances: Mapping[str, Relevance], pro
     if (own.counts != 1).any():
         raise BadInput("the first relevance must be the annotated one, with exactly one image for each caption.")
     image_of = own.indices
+    if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
+        raise BadInput(
+            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) do not fit a relevance of {len(own.gallery_ids)} images "
+            f"and {len(own.query_ids)} captions."
+        )
     tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        block = scores[np.ix_(i, t)] if protocol.n_folds > 1 else scores
         for kind, relevance in relevances.items():
-            t2i = relevance.restrict(t, i) if protocol.n_folds > 1 else relevance
+            t_own, t_its = _shared(t, own.query_ids, relevance.query_ids)
+            i_own, i_its = _shared(i, own.gallery_ids, relevance.gallery_ids)
+            whole = len(i_own) == scores.shape[0] and len(t_own) == scores.shape[1]
+            block = scores if whole else scores[np.ix_(i_own, t_own)]
+            t2i = relevance if whole and np.array_equal(t_own, t_its) and np.array_equal(i_own, i_its) else relevance.restrict(t_its, i_its)
             for direction, matrix, judged, owner in (
-                ("i2t", block, t2i.transpose(), i),
-                ("t2i", np.ascontiguousarray(block.T), t2i, image_of[t]),
+                ("i2t", block, t2i.transpose(), i_own),
+                ("t2i", np.ascontiguousarray(block.T), t2i, image_of[t_own]),
             ):
                 asked = np.flatnonzero(judged.counts)
                 dropped[kind, direction] = dropped.get((kind, direction), 0) + len(judged) - len(asked)
@@ -97,6 +106,15 @@ def evaluate_scores(scores: np.ndarray, relevances: Mapping[str, Relevance], pro
                     )
                 )
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
+
+
+def _shared(positions: np.ndarray, ids: np.ndarray, its: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(those positions in ids whose id is also in its, where it is there)."""
+    if ids is its or np.array_equal(ids, its):
+        return positions, positions
+    at = {b: n for n, b in enumerate(its.tolist())}
+    there = np.array([at.get(b, -1) for b in ids[positions].tolist()], np.int64)
+    return positions[there >= 0], there[there >= 0]
 
 
 def ensemble(matrices: Sequence[np.ndarray]) -> np.ndarray:

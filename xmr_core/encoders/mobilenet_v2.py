@@ -94,7 +94,7 @@ def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
 class MobileNetV2Grid:
     """Frozen extractor: the last 7 × 7 map of 1,280 channels as 49 cells, row by row.
 
-    Args: path: the safetensors file; its bytes are part of the identity, its name is not.
+    Args: path: the safetensors file; its bytes are part of the identity, its name is not. device: where it computes.
     Pixels are scaled as the weights ask: (x − 127) · 0.00784314, RGB, 224 × 224.
     """
 
@@ -103,22 +103,23 @@ class MobileNetV2Grid:
     dtype = np.float16
     batch = 32
 
-    def __init__(self, path: Path | str):
-        self.net = load_mobilenet_v2(path).to(memory_format=torch.channels_last)
+    def __init__(self, path: Path | str, device: torch.device | str | None = None):
+        self.net = load_mobilenet_v2(path).to(device, memory_format=torch.channels_last)
+        self.device = next(self.net.parameters()).device
         self.identity = f"mobilenet_v2-grid-1-{paths.file_hash(path)}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe pictures. Raises BadInput unless they are 224 × 224."""
         with torch.inference_mode():
-            return self.net.features(self._scaled(pixels)).flatten(2).transpose(1, 2).numpy().astype(self.dtype)
+            return self.net.features(self._scaled(pixels)).flatten(2).transpose(1, 2).cpu().numpy().astype(self.dtype)
 
     def classify(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n 1001"]:
         """Logits, to see that weights and scaling belong together."""
         with torch.inference_mode():
-            return self.net(self._scaled(pixels)).numpy()
+            return self.net(self._scaled(pixels)).cpu().numpy()
 
     def _scaled(self, pixels: np.ndarray) -> Tensor:
         if pixels.shape[1:] != (_SIDE, _SIDE, 3):
             raise BadInput(f"expected pictures of {_SIDE}×{_SIDE}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
-        x = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2)  # already channels-last in memory
+        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)  # already channels-last in memory
         return (x.float() - 127) * 0.007843137718737125

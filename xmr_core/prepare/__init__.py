@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import lru_cache
 
+import torch
 from torch import nn
 
 from xmr_core.data.batches import Side
@@ -19,6 +19,8 @@ from xmr_core.types import Corpus
 __all__ = ["DATASETS", "READERS", "SPLITS", "DataConfig", "Prepared", "prepare"]
 
 SPLITS = ("train", "val", "test")
+_KEPT = 4  # prepared corpora that a process remembers
+_recent: "dict[DataConfig, Prepared]" = {}
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,21 @@ class Prepared:
                 encoder.load_weights(source)
 
 
-def prepare(config: DataConfig, progress: Callable | None = None) -> Prepared:
+def prepare(config: DataConfig, progress: Callable | None = None, device: torch.device | str | None = None) -> Prepared:
     """Load, extract (once; cached on disk) and index. Equal configs in one process share one result.
 
+    progress: wraps lists of batches that are extracted; tqdm by default. device: where networks extract, None for the CPU; other
+    devices give features that differ in their last bits, and share the cache.
     Raises: BadInput for an unknown dataset or features, missing files, an empty split, or an empty caption.
     """
-    return _prepare(config, progress)
+    if config not in _recent:
+        _recent[config] = _prepared(config, progress, device)
+        while len(_recent) > _KEPT:
+            _recent.pop(next(iter(_recent)))
+    return _recent[config]
 
 
-@lru_cache(maxsize=4)
-def _prepare(config: DataConfig, progress) -> Prepared:
+def _prepared(config: DataConfig, progress: Callable | None, device: torch.device | str | None) -> Prepared:
     corpus = corpus_of(config)
     for split in SPLITS:
         if not all(map(len, corpus.rows(split))):
@@ -60,8 +67,8 @@ def _prepare(config: DataConfig, progress) -> Prepared:
                 f"{config.dataset} has no pictures with captions in its {split} split. Check the lists in {config.data_root!r} "
                 "(`python -m xmr_core check` shows what was read)."
             )
-    captions = caption_inputs(config, corpus, progress)
-    images = image_inputs(config, corpus, progress)
+    captions = caption_inputs(config, corpus, progress, device)
+    images = image_inputs(config, corpus, progress, device)
     sides = {}
     for split in SPLITS:
         i, t = corpus.rows(split)

@@ -41,11 +41,13 @@ class CaptionInputs:
     network: str = ""
 
 
-def caption_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None = None) -> CaptionInputs:
+def caption_inputs(
+    config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
+) -> CaptionInputs:
     """Number, tokenise or encode (once; cached) all captions. Raises: BadInput for an empty caption or files that are not there."""
     texts = corpus.captions["text"].tolist()
     if config.text_model:
-        return _of_text_model(config, texts, progress)
+        return _of_text_model(config, texts, progress, device)
     training = corpus.captions["text"][corpus.captions["split"] == "train"].tolist()
     if config.vocabulary:
         vocabulary = read_vocabulary(config.vocabulary, config.tokeniser)
@@ -65,7 +67,9 @@ def caption_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None
     )
 
 
-def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | None) -> CaptionInputs:
+def _of_text_model(
+    config: DataConfig, texts: list[str], progress: Callable | None, device: torch.device | str | None
+) -> CaptionInputs:
     if config.vocabulary or config.word_vectors:
         raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
     if config.fine_tunes("text"):
@@ -74,7 +78,7 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
         tokens, _ = pieces(texts)
         identity = f"{pieces.identity}-{found.identity}"
         return CaptionInputs(partial(_rows_of, tokens), {"text_model": identity}, network=describe_text(config.text_model))
-    model = PretrainedStates(config.text_model)
+    model = PretrainedStates(config.text_model, device=device)
     tokens, _ = model.pieces(texts)
     indptr = np.concatenate([[0], np.cumsum(tokens.mask.sum(1).numpy())])
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from xmr_core import paths
 from xmr_core.data.batches import ImageReader, feature_reader, pixel_reader
@@ -39,7 +40,9 @@ class ImageInputs:
     side: int = 224
 
 
-def image_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None = None) -> ImageInputs:
+def image_inputs(
+    config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
+) -> ImageInputs:
     """Extract (once; cached) or open what the config asks for. Raises: BadInput for what does not go together or is not there."""
     kind = _kind(config, corpus)
     if kind == "regions":
@@ -60,7 +63,7 @@ def image_inputs(config: DataConfig, corpus: Corpus, progress: Callable | None =
             side = json.loads(network)["scaling"]["side"]
         reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
         return ImageInputs(reader, identity, views=config.views, network=network, side=side)
-    return _frozen(config, corpus, _extractor(kind, config, own_side), progress)
+    return _frozen(config, corpus, _extractor(kind, config, own_side, device), progress)
 
 
 def _kind(config: DataConfig, corpus: Corpus) -> str:
@@ -73,7 +76,7 @@ def _kind(config: DataConfig, corpus: Corpus) -> str:
     return "cells" if config.dataset == "scenes" else "mobilenet_v2"
 
 
-def _extractor(kind: str, config: DataConfig, side: int) -> Extractor:
+def _extractor(kind: str, config: DataConfig, side: int, device: torch.device | str | None) -> Extractor:
     if kind == "cells":
         return CellDescriptor(side)
     if kind == "mobilenet_v2":
@@ -83,10 +86,10 @@ def _extractor(kind: str, config: DataConfig, side: int) -> Extractor:
                 "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: weights=FILE.safetensors, "
                 "or another network: image_model=FOLDER."
             )
-        return MobileNetV2Grid(path)
+        return MobileNetV2Grid(path, device)
     if not config.image_model:
         raise BadInput("features='pretrained' needs image_model: a folder or hub name of a vision model of transformers.")
-    return PretrainedGrid(config.image_model)
+    return PretrainedGrid(config.image_model, device=device)
 
 
 def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: Callable | None) -> ImageInputs:

@@ -65,7 +65,7 @@ def fetch(config: RunConfig, report: Callable[[dict], None] = lambda event: None
     Raises: BadInput before any work when the recipe does not take the options; what train.train raises.
     """
     check_options(config.method, dict(config.options))
-    prepared = prepare(config.data)
+    prepared = prepare(config.data, device=config.device)
     run_id = config.run_id(prepared.identity)
     folder = paths.make_folder(paths.folder("runs") / run_id)
     if (run := _load(run_id, folder, config)) is not None:
