@@ -129,6 +129,21 @@ def test_usual_places_of_the_pictures(coco, place):
     assert len(coco.load().images) == 7
 
 
+@pytest.mark.parametrize("filepath", [None, "", "/", "..", "../..", "/etc"])
+def test_a_filepath_leads_nowhere_else(coco, filepath):
+    for r in coco.records:
+        draw(coco.root / "images" / r["filename"])
+        r["filepath"] = filepath
+    del coco.records[0]["filepath"]
+    for year in ("train2014", "val2014"):
+        (coco.root / year).rename(coco.root.parent / year)
+    paths_found = coco.load().images["path"].tolist()
+    assert all(path.startswith(str(coco.root / "images")) for path in paths_found)
+    (coco.root / "images").rename(coco.root.parent / "images")
+    with pytest.raises(BadInput, match="needs its pictures in one of the folders"):
+        coco.read()
+
+
 @pytest.mark.parametrize("folder", ["annotations", "karpathy", "caption_datasets"])
 def test_usual_places_of_the_json(either, folder):
     before = either.load().fingerprint
@@ -267,6 +282,12 @@ def test_json_that_was_cut_short(either):
         either.json.write_bytes(content)
         with pytest.raises(DamagedFile, match=rf"{either.json.name} is no whole JSON file .*; character [\d,]+ of {len(content):,}\)"):
             either.read()
+
+
+def test_a_byte_order_mark_is_no_fault(either):
+    before = either.load()
+    either.json.write_bytes(b"\xef\xbb\xbf" + either.json.read_bytes())
+    assert either.read().fingerprint == before.fingerprint and either.read().faults == before.faults
 
 
 def test_bytes_that_are_not_utf8(either):
