@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pandas as pd
 
@@ -138,14 +138,15 @@ def _sound(records: list, file: Path, id_field: str, faults: Faults) -> list[dic
 def _located(records: list[dict], base: Path, places: Sequence[str], name: str, faults: Faults) -> list[dict]:
     """The records whose picture is there, each with its 'path'."""
     listings: dict[Path, dict[str, str]] = {}
+    folders_of: dict[str, list[Path]] = {}
     missing, located = [], []
     for record in records:
-        below = PurePosixPath(str(record.get("filepath", ""))).name  # one folder name, so that a file cannot lead elsewhere
-        folders = [base / place.format(below) for place in places]
-        for folder in folders:
-            if folder not in listings:
-                listings[folder] = pictures_in(folder) if folder.is_dir() else {}
-        path = next((found for folder in folders if (found := listings[folder].get(record["filename"]))), None)
+        below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")  # one folder name, which cannot lead elsewhere
+        if below not in folders_of:
+            folders_of[below] = [base / place.format(below).strip("/") for place in places]
+            for folder in folders_of[below]:
+                listings.setdefault(folder, pictures_in(folder) if folder.is_dir() else {})
+        path = next((found for folder in folders_of[below] if (found := listings[folder].get(record["filename"]))), None)
         if path:
             located.append(record | {"path": path})
         else:
