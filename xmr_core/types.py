@@ -145,7 +145,7 @@ class Corpus:
     picture_fingerprint: the same for the pictures alone, which is what frozen image features depend on.
     read_pixels: (image row numbers, side of the result in pixels, one data.pictures.Crop per row) → uint8 "n h w 3" (RGB);
         the last two have defaults. None for a corpus of features. Never called for features that are already cached.
-    features: "images l e", an array or data.row_file.RowFile, of a corpus that brings region features and no pictures.
+    features: "images l e", an array or JoinedRows (data.row_file), of a corpus that brings region features and no pictures.
     judges: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with captions as
         queries and images as gallery. 'annotated' comes first.
     grades: name of a kind of human judgment → rows image_id, caption_id, grade (its unit is in the reader's docstring).

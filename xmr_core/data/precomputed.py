@@ -74,7 +74,7 @@ def load_precomputed(data_root: Path | str, faults: Faults | None = None) -> Cor
         name="precomputed",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash([pictures, images.to_csv(), captions.to_csv()]),
+        fingerprint=paths.content_hash([pictures, *(table.reset_index().to_dict("list") for table in (images, captions))]),
         picture_fingerprint=paths.content_hash(pictures),
         read_pixels=None,
         judges=annotated_judges(images, captions),
@@ -209,7 +209,7 @@ def _protocol(base: Path, splits: list[_Split]) -> str:
         return ""
     said = f"{test.stem}: {len(test.features):,} pictures"
     if test.stem == "testall":
-        said += ", COCO's 5K; its 1K numbers are means over five folds of these"
+        said += ", the whole test split; COCO's 1K numbers are means over five folds of it"
         if _file(base, "test", "ims.npy").exists():
-            said += ". The files named test are one fold of them, an unfair 1K subset: they are not read"
+            said += ". The files named test are an unfair 1K subset: they are not read"
     return said
