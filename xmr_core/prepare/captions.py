@@ -67,9 +67,7 @@ def caption_inputs(
     )
 
 
-def _of_text_model(
-    config: DataConfig, texts: list[str], progress: Callable | None, device: torch.device | str | None
-) -> CaptionInputs:
+def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | None, device: torch.device | str | None) -> CaptionInputs:
     if config.vocabulary or config.word_vectors:
         raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
     if config.fine_tunes("text"):
