@@ -9,6 +9,7 @@ from safetensors.torch import save as save_tensors
 
 from xmr_core import paths
 from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.encoders.word_pieces import WordPieces
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.method import Method
 from xmr_core.recipe_parts import Inputs
@@ -21,29 +22,29 @@ def save_method(
     path: str | Path,
     method: Method,
     inputs: Inputs,
-    vocabulary: Vocabulary | None,
+    words: Vocabulary | WordPieces,
     form: str = "matched",
     options: dict | None = None,
     about: dict | None = None,
 ) -> Path:
     """Write a method so that load_method restores it, and any program can read the tensors (safetensors, nothing pickled).
 
-    Args: inputs, form, options: what recipes.build made it from. about: JSON-able, kept as it is (run, data, results).
+    Args: words: what numbers its captions. inputs, form, options: what recipes.build made it from. about: JSON-able, kept as it is (run, data, results).
     Raises: CannotWrite when the folder refuses; the file appears whole or not at all.
     """
     sizes = asdict(replace(inputs, word_vectors=None))
     told = {
-        "method": method.name, "form": form, "options": options or {}, "inputs": sizes, "words": list(vocabulary.words) if vocabulary else None,
-        "tokeniser": vocabulary.tokeniser if vocabulary else None, "about": about or {},
+        "method": method.name, "form": form, "options": options or {}, "inputs": sizes, "words": json.loads(words.to_json()), "about": about or {},
     }  # fmt: skip
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
     return paths.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(told)}))
 
 
-def load_method(path: str | Path) -> tuple[Method, Vocabulary | None, dict]:
-    """(method in eval mode on the CPU, its vocabulary, what was said about it) from a file of save_method.
+def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict]:
+    """(method in eval mode on the CPU, its words, what was said about it) from a file of save_method.
 
-    The vocabulary is None for a method that reads a text model's tokens; `about` then names the model.
+    The words are a Vocabulary, or the WordPieces of a text model. A method on frozen features of pictures or of a text model needs
+    these features; `about` names the models they came from.
 
     Raises: BadInput for a missing file or one that this package did not write; DamagedFile for one that is cut or whose
     tensors are not those of its recipe.
@@ -60,11 +61,11 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | None, dict]:
         told = json.loads(told)
         inputs = Inputs(**told["inputs"])
         method, about = told["method"], told["about"]
-        vocabulary = Vocabulary(tuple(told["words"]), told["tokeniser"]) if told["words"] else None
+        words = (Vocabulary if "word2idx" in told["words"] else WordPieces).from_json(json.dumps(told["words"]))
         made = build(method, inputs, told["form"], **told["options"])
         made.load_state_dict(tensors)
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:
         raise DamagedFile(
             f"{path.name} cannot be read as a method ({(str(e).strip().splitlines() or [type(e).__name__])[0][:200]}). Save it again."
         ) from None
-    return made.eval(), vocabulary, about
+    return made.eval(), words, about

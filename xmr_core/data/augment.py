@@ -8,7 +8,7 @@ import torch
 from xmr_core.errors import BadInput, unknown
 from xmr_core.types import Features, Pixels, Tokens
 
-END_ID, UNKNOWN_ID = 2, 3  # of every vocabulary (data.vocabulary); larger numbers are words
+SPECIAL, UNKNOWN_ID = (0, 1, 2), 3  # padding, <start>, <end> and <unk> of every vocabulary (data.vocabulary)
 CELL_RULES = ("each", "grid")
 WORD_RULES = ("unknown", "vse", "pcme")
 
@@ -25,7 +25,8 @@ class Augmentation:
         Frozen states of words can only be left out: all rules then leave each one out with this probability.
     erase: of raw pictures: with this probability a rectangle of U(0.02, ⅓) of the area and aspect e^U(log 0.3, log 3.3) becomes 0.5,
         about the mean of natural pictures, which normalisation brings to about 0.
-    words: how many words the vocabulary has, for 'vse'. mask_id: its <mask>, <unk> where it has none.
+    words: how many words the vocabulary has, for 'vse'. special: its numbers that are no words. unknown_id: its <unk>; mask_id: its
+        <mask>, <unk> where it has none. The defaults are those of data.vocabulary; a text model's word pieces have others.
     Source: METHODS §1.5 (region, token and grid drop), §4 b (erasing, caption drop).
     """
 
@@ -35,6 +36,8 @@ class Augmentation:
     word_rule: str = "unknown"
     erase: float = 0.0
     words: int = 0
+    special: tuple[int, ...] = SPECIAL
+    unknown_id: int = UNKNOWN_ID
     mask_id: int = UNKNOWN_ID
 
     def __post_init__(self):
@@ -44,6 +47,8 @@ class Augmentation:
         for name, known in (("cell_rule", CELL_RULES), ("word_rule", WORD_RULES)):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
+        if self.word_drop and min(self.unknown_id, self.mask_id) < 0:
+            raise BadInput("this tokenizer has no mask and no unknown word to put in a word's place; set word_drop to 0.")
 
     def images(self, images: Features | Pixels, rng: np.random.Generator) -> Features | Pixels:
         """The pictures of a batch, some cells masked or some pixels erased."""
@@ -64,17 +69,18 @@ class Augmentation:
         if isinstance(captions, Features):
             return replace(captions, mask=_kept(captions.mask, rng.random(captions.mask.shape) >= self.word_drop))
         ids, mask = captions.ids.numpy().copy(), captions.mask.numpy()
-        word = mask & (ids > END_ID)
+        word = mask & ~np.isin(ids, self.special)
         hit = (rng.random(ids.shape) < self.word_drop) & word
         keep = mask
         if self.word_rule == "vse":
             fate = rng.random(ids.shape)
             ids[hit & (fate < 0.5)] = self.mask_id
             swapped = hit & (fate >= 0.5) & (fate < 0.6)
-            ids[swapped] = rng.integers(END_ID + 1, max(self.words, END_ID + 2), ids.shape)[swapped]
+            other = rng.integers(0, max(self.words, 1), ids.shape)
+            ids[swapped] = np.where(np.isin(other, self.special), self.mask_id, other)[swapped]
             keep = mask & ~(hit & (fate >= 0.6))
         else:
-            ids[hit] = UNKNOWN_ID
+            ids[hit] = self.unknown_id
         if self.word_rule == "pcme":
             lot = np.where(word, rng.random(ids.shape), 2.0)  # the smallest lots are deleted
             place = lot.argsort(1).argsort(1)

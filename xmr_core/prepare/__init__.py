@@ -8,6 +8,7 @@ from torch import nn
 
 from xmr_core.data.batches import Side
 from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.encoders.word_pieces import WordPieces
 from xmr_core.errors import BadInput
 from xmr_core.prepare.captions import caption_inputs
 from xmr_core.prepare.config import DataConfig
@@ -26,7 +27,7 @@ _recent: "dict[DataConfig, Prepared]" = {}
 @dataclass(frozen=True)
 class Prepared:
     """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
-    sizes by content. vocabulary: None where a text model brings its own. coverage: share of training words with a word vector
+    sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of training words with a word vector
     from a file, None without a file."""
 
     corpus: Corpus
@@ -36,6 +37,7 @@ class Prepared:
     identity: dict[str, str | int]
     config: DataConfig
     coverage: float | None = None
+    pieces: WordPieces | None = None
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Give the pretrained models that a new method fine-tunes their weights; a recipe alone builds them with random ones."""
@@ -89,4 +91,4 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
     )
     sizes = {f.name: getattr(inputs, f.name) for f in fields(inputs) if f.name != "word_vectors"}
     identity = {"corpus": corpus.fingerprint, "features": images.identity, **captions.identity, **sizes}
-    return Prepared(corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage)
+    return Prepared(corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage, captions.pieces)

@@ -17,7 +17,7 @@ from xmr_core.encoders.feature_cache import kept
 from xmr_core.encoders.glove import load_word_vectors
 from xmr_core.encoders.hf_text import PretrainedStates, describe_text
 from xmr_core.encoders.model_folder import find_pretrained
-from xmr_core.encoders.word_pieces import word_pieces
+from xmr_core.encoders.word_pieces import WordPieces, word_pieces
 from xmr_core.errors import BadInput
 from xmr_core.prepare.config import DataConfig
 from xmr_core.prepare.corpora import find
@@ -28,7 +28,8 @@ _TOGETHER = 8192  # captions whose states are computed before it is noted how fa
 
 @dataclass(frozen=True)
 class CaptionInputs:
-    """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model. coverage: share of the
+    """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model,
+    which has pieces. coverage: share of the
     training captions' words that have a vector from the file, None without one. width: of frozen states, 0 for tokens. network:
     configuration (JSON) of a text model that learns, or ''."""
 
@@ -39,6 +40,7 @@ class CaptionInputs:
     coverage: float | None = None
     width: int = 0
     network: str = ""
+    pieces: WordPieces | None = None
 
 
 def caption_inputs(
@@ -75,7 +77,7 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
         pieces = word_pieces(found)
         tokens, _ = pieces(texts)
         identity = f"{pieces.identity}-{found.identity}"
-        return CaptionInputs(partial(_rows_of, tokens), {"text_model": identity}, network=describe_text(config.text_model))
+        return CaptionInputs(partial(_rows_of, tokens), {"text_model": identity}, network=describe_text(config.text_model), pieces=pieces)
     model = PretrainedStates(config.text_model, device=device)
     tokens, _ = model.pieces(texts)
     indptr = np.concatenate([[0], np.cumsum(tokens.mask.sum(1).numpy())])
@@ -88,7 +90,7 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
 
     key = [model.identity, paths.content_hash(texts)]
     states = kept("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
-    return CaptionInputs(lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width)
+    return CaptionInputs(lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width, pieces=model.pieces)
 
 
 def _rows_of(tokens: Tokens, rows: np.ndarray) -> Tokens:

@@ -51,7 +51,7 @@ class Run:
         """Write the trained method as one safetensors file that needs neither this run nor its corpus (checkpoints.load_method)."""
         prepared, config = self.prepared(), self.config
         about = {"run": self.id, "dataset": config.data.dataset, "text_model": config.data.text_model, "image_model": config.data.image_model, "record": {k: v for k, v in self.record.items() if k != "files"}}
-        return save_method(path, self.method(), prepared.inputs, prepared.vocabulary, config.form, dict(config.options), about)
+        return save_method(path, self.method(), prepared.inputs, prepared.vocabulary or prepared.pieces, config.form, dict(config.options), about)
 
     def prepared(self) -> Prepared:
         """The corpus, features and words it was trained on."""
@@ -117,9 +117,12 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
 
 
 def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
+    asked = (config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase)
+    if prepared.pieces and not prepared.inputs.text_width:
+        mask = prepared.pieces.mask
+        return Augmentation(*asked, words=prepared.pieces.rows, special=prepared.pieces.special, unknown_id=mask, mask_id=mask)
     numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
-    mask = numbers.get("<mask>", UNKNOWN_ID)
-    return Augmentation(config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase, len(numbers), mask)
+    return Augmentation(*asked, words=len(numbers), mask_id=numbers.get("<mask>", UNKNOWN_ID))
 
 
 def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:

@@ -1,0 +1,127 @@
+"""Do pictures reach the network, and features the training loop, fast enough?
+
+    python benchmarks/real_speed.py
+
+Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache, against the bare
+forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached reads: batches read from the cache
+(with views, dropped cells and dropped words), against the batches that a step of training uses up; it must reach 5. Pictures are drawn,
+the network has random weights: neither changes the speed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+
+def corpus_files(root: Path, n: int) -> None:
+    """A corpus in Flickr8k's layout: n training pictures of 224 pixels, and a few more."""
+    from xmr_core.data.scenes import load_scenes
+
+    folder, text = root / "Flicker8k_Dataset", root / "Flickr8k_text"
+    folder.mkdir(parents=True), text.mkdir()
+    scenes = load_scenes("tiny")
+    captions, names = scenes.captions["text"].tolist(), [f"{i}.jpg" for i in range(n + 20)]
+    for i, name in enumerate(names):
+        picture = Image.fromarray(scenes.read_pixels(np.array([i % 128]))[0]).resize((224, 224), Image.Resampling.BICUBIC)
+        picture.save(folder / name, quality=85)
+    lines = [f"{name}#{c}\t{captions[(5 * i + c) % len(captions)]}" for i, name in enumerate(names) for c in range(5)]
+    (text / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
+    for split, part in (("train", names[:n]), ("dev", names[n : n + 10]), ("test", names[n + 10 :])):
+        (text / f"Flickr_8k.{split}Images.txt").write_text("\n".join(part) + "\n")
+
+
+def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
+    from xmr_core import paths
+    from xmr_core.data.augment import Augmentation
+    from xmr_core.data.batches import Batches
+    from xmr_core.data.flickr8k import load_flickr8k
+    from xmr_core.encoders.feature_cache import cached_features
+    from xmr_core.encoders.mobilenet_v2 import MobileNetV2, MobileNetV2Grid
+    from xmr_core.prepare import prepare
+    from xmr_core.presets import base_config
+    from xmr_core.recipes import build
+
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["XMR_HOME"] = home
+        root = Path(home) / "data"
+        corpus_files(root, pictures)
+        torch.manual_seed(0)
+        (root / "weights").mkdir()
+        weights = root / "weights" / "mobilenet_v2.safetensors"
+        save_file(MobileNetV2().state_dict(), weights)
+        corpus, grid = load_flickr8k(root), MobileNetV2Grid(weights)
+        rows = corpus.rows("train")[0]
+        batches = [rows[at : at + grid.batch] for at in range(0, len(rows), grid.batch)]
+        decoded = [corpus.read_pixels(batch, grid.side) for batch in batches]
+        grid(decoded[0])
+        bare, extracted = [], []
+        for n in range(rounds):
+            clock = time.perf_counter()
+            for pixels in decoded:
+                grid(pixels)
+            bare.append(len(rows) / (time.perf_counter() - clock))
+            clock = time.perf_counter()
+            cached_features(corpus, grid, progress=iter, rows=rows, crops=_Whole(n))
+            extracted.append(len(rows) / (time.perf_counter() - clock))
+
+        config = base_config("flickr8k", str(root), "study", method, "cpu")
+        prepared = prepare(config.data, progress=iter)
+        train = Batches(
+            prepared.sides["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,
+            Augmentation(config.cell_drop, config.cell_rule, config.word_drop),
+        )  # fmt: skip
+        torch.set_num_threads(1)
+        model, plan = build(method, prepared.inputs, config.form, **config.options), train.plan(0)
+        read, used = [], []
+        for n in range(steps):
+            clock = time.perf_counter()
+            batch = train.batch(0, n % len(plan), plan)
+            read.append(1 / (time.perf_counter() - clock))
+            clock = time.perf_counter()
+            model.loss(batch, 0)[0].backward()
+            used.append(1 / (time.perf_counter() - clock))
+        del os.environ["XMR_HOME"]
+        assert paths.root() != Path(home)
+    mid = statistics.median
+    return {
+        "pictures per second, bare forward pass": round(mid(bare), 1),
+        "pictures per second, from files into the cache": round(mid(extracted), 1),
+        "extraction / bare": round(mid(extracted) / mid(bare), 2),
+        "batches per second, read": round(mid(read), 1),
+        f"batches per second, used by {method}": round(mid(used), 2),
+        "read / used": round(mid(read) / mid(used), 1),
+    }
+
+
+class _Whole:
+    """The whole picture under another name, so that every round extracts anew."""
+
+    def __init__(self, n: int):
+        self.identity = f"round {n}"
+
+    def __call__(self, rows: np.ndarray) -> list:
+        from xmr_core.data.pictures import Crop
+
+        return [Crop()] * len(rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=320)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--method", default="vse++", help="the fastest method is the hardest to feed")
+    given = parser.parse_args()
+    found = measure(given.pictures, given.rounds, given.steps, given.method)
+    print(json.dumps(found, indent=1))
+    short = [name for name, least in (("extraction / bare", 0.6), ("read / used", 5.0)) if found[name] < least]
+    raise SystemExit(f"too slow: {', '.join(short)}" if short else 0)

@@ -1,0 +1,212 @@
+"""From a folder of photographs and pretrained networks to trained methods: every road that prepare offers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tiny_models import SIDE, WORDS, save
+
+from xmr_core.checkpoints import load_method, read_vocabulary
+from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.encoders.word_pieces import WordPieces
+from xmr_core.errors import BadInput
+from xmr_core.prepare import DATASETS, DataConfig, prepare
+from xmr_core.presets import base_config
+from xmr_core.recipes import build
+from xmr_core.runs import fetch
+from xmr_core.runs.reference import reference_run
+from xmr_core.train.stages import pretrained_names, stages_learning, thaw
+
+N = {"train": 12, "dev": 6, "test": 6}
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def flickr(tmp_path_factory):
+    """24 pictures in Flickr8k's layout, and the tiny models beside them."""
+    root = tmp_path_factory.mktemp("flickr")
+    folder, text = root / "Flicker8k_Dataset", root / "Flickr8k_text"
+    folder.mkdir(), text.mkdir()
+    rng, words = np.random.default_rng(0), [w for w in WORDS if not w.startswith("#")]
+    names, lines = [f"{n}.jpg" for n in range(sum(N.values()))], []
+    for name in names:
+        Image.fromarray(rng.integers(0, 255, (SIDE, SIDE, 3), np.uint8)).save(folder / name)
+        lines += [f"{name}#{c}\t{' '.join(rng.choice(words, 5))} ." for c in range(5)]
+    (text / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
+    for split, n in N.items():
+        (text / f"Flickr_8k.{split}Images.txt").write_text("\n".join(names[:n]) + "\n")
+        names = names[n:]
+    for name in ("resnet", "vit", "bert", "clip"):
+        save(name, root / name)
+    return root
+
+
+def config(flickr, method="vse-infty", **changes):
+    small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3, "val_images": 0, "views": 0}
+    return base_config("flickr8k", str(flickr), "quick", method, "cpu").but(**{**small, **changes})
+
+
+def test_frozen_networks_on_both_sides(flickr, tmp_path):
+    run = fetch(config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2))
+    prepared = run.prepared()
+    assert prepared.inputs.image_width == 16 and prepared.inputs.cells == 1 and prepared.inputs.text_width == 16
+    assert (
+        run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
+        and prepared.sides["train"].views == 2
+        and prepared.sides["test"].views == 0
+    )
+    captions = prepared.sides["test"].captions_at(np.array([0, 7]))
+    alone = prepared.sides["test"].captions_at(np.array([7]))
+    assert (
+        torch.equal(captions.local_feats[1][captions.mask[1]], alone.local_feats[0][alone.mask[0]])
+        and alone.local_feats.dtype == torch.float16
+    )
+    method, words, about = load_method(run.export(tmp_path / "m.safetensors"))
+    assert isinstance(words, WordPieces) and about["text_model"].endswith("bert") and about["image_model"].endswith("resnet")
+    mine, theirs = run.method().encode_captions(captions), method.encode_captions(captions)
+    assert torch.equal(mine.x, theirs.x)
+
+
+@pytest.mark.parametrize(
+    "method, options", [("dive", {"iterations": 1}), ("pvse", {}), ("pcme", {}), ("scan", {}), ("sgraf", {}), ("vse+2ad", {})]
+)
+def test_every_recipe_reads_a_text_model(flickr, method, options):
+    c = config(flickr, method, image_model=str(flickr / "vit"), text_model=str(flickr / "bert"), **options)
+    p = prepare(c.data)
+    batch_images, batch_captions = p.sides["train"].images_at(np.arange(3)), p.sides["train"].captions_at(np.arange(4))
+    m = build(method, p.inputs, "matched", **c.options).eval()
+    assert m.similarity(m.encode_images(batch_images), m.encode_captions(batch_captions)).shape == (3, 4)
+    with pytest.raises(BadInput, match="published form"):
+        build(method, p.inputs, "published", d=8)
+
+
+def weights_of(run):
+    return {k: v.clone() for k, v in run.method().state_dict().items()}
+
+
+def test_fine_tuning_starts_from_the_pretrained_weights_and_thaws_in_stages(flickr):
+    networks = {"image_model": str(flickr / "resnet"), "text_model": str(flickr / "bert"), "fine_tune": "both"}
+    frozen = fetch(config(flickr, **networks, freeze_epochs=2, val_images=3))
+    p = frozen.prepared()
+    fresh = build("vse-infty", p.inputs, "matched", d=8)
+    p.load_pretrained(fresh)
+    names = pretrained_names(fresh)
+    assert any("image_encoder.backbone" in n for n in names) and any("caption_encoder.backbone" in n for n in names)
+    pretrained, after = fresh.state_dict(), weights_of(frozen)
+    assert all(torch.equal(pretrained[n], after[n]) for n in names), "frozen throughout"
+    assert any(not torch.equal(pretrained[n], after[n]) for n in after if n not in names)
+    tuned = fetch(config(flickr, **networks, freeze_epochs=0, unfreeze_every=1, epochs=1, pretrained_lr=1.0, lr=1e-2))
+    after = weights_of(tuned)
+    moved = {n for n in names if not torch.equal(pretrained[n], after[n])}
+    output, *_, first = fresh.image_encoder.stage_prefixes()
+    assert any(n.startswith(tuple("image_encoder." + s for s in output)) for n in moved)
+    assert not any(n.startswith(tuple("image_encoder." + s for s in first)) for n in moved), "the stage at the input has not had its turn"
+    statistics = [n for n in after if n.endswith("running_mean") and "backbone" in n]
+    assert statistics and all(torch.equal(pretrained[n], after[n]) for n in statistics), "BatchNorm stays as it was pretrained"
+
+
+def test_how_many_stages_learn():
+    assert [stages_learning(e, 4, 2, 0) for e in range(4)] == [0, 0, 4, 4]
+    assert [stages_learning(e, 3, 1, 2) for e in range(8)] == [0, 1, 1, 2, 2, 3, 3, 3]
+
+
+def test_what_is_frozen_gets_no_gradient(flickr):
+    p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image").data)
+    method = build("vse++", p.inputs, "matched", d=8)
+    for epoch, learns in ((0, False), (1, True)):
+        thaw(method, epoch, 1, 0)
+        method.zero_grad(set_to_none=True)
+        method.encode_images(p.sides["train"].images_at(np.arange(2))).x.sum().backward()
+        has = [q.grad is not None for n, q in method.named_parameters() if ".backbone.encoder" in n or ".backbone.layer" in n]
+        assert has and all(h == learns for h in has)
+
+
+def test_pixels_are_cropped_when_there_are_views(flickr):
+    p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image", views=50).data)
+    side = p.sides["train"]
+    whole, again = side.images_at(np.arange(3)), side.images_at(np.arange(3), np.array([0, 0, 0]))
+    assert torch.equal(whole.x, again.x) and whole.x.shape == (3, 3, SIDE, SIDE)
+    assert not torch.equal(whole.x, side.images_at(np.arange(3), np.array([7, 8, 9])).x)
+
+
+def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
+    words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
+    table = {"word2idx": {w: n for n, w in enumerate(words)}, "idx2word": {str(n): w for n, w in enumerate(words)}, "idx": len(words)}
+    (tmp_path / "vocab.json").write_text(json.dumps(table))
+    run = fetch(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1))
+    assert run.prepared().vocabulary.words == tuple(words)
+    _, kept, _ = load_method(run.export(tmp_path / "m.safetensors"))
+    assert kept == Vocabulary(tuple(words), "words")
+    assert read_vocabulary(tmp_path / "vocab.json", "treebank").tokeniser == "treebank"
+
+
+def test_a_dual_encoder_is_a_row_like_any_other(flickr):
+    from xmr_core import results
+
+    row = results.rows([reference_run(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
+    assert set(row["method"]) == {"zero-shot"} and {"rsum", "r_precision", "recall"} <= set(row["metric"])
+    assert row["parameters"].iloc[0] > 1000 and (row["train_seconds"] == 0).all() and (row["best_epoch"] == -1).all()
+
+
+def test_validation_on_some_pictures_only(flickr):
+    few = config(flickr, image_model=str(flickr / "resnet"), val_images=2, epochs=1)
+    run = fetch(few)
+    assert run.record["best_val"] >= 0 and run.per_query["n_relevant"].size and few.identity({}) != few.but(val_images=0).identity({})
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"fine_tune": "image"}, "needs image_model"),
+        ({"fine_tune": "pictures"}, "unknown fine_tune"),
+        ({"views": -1}, "views counts augmented crops"),
+        ({"features": "pretrained"}, "needs image_model"),
+        ({"features": "regions"}, "brings no region features"),
+        ({"features": "grid"}, "unknown features"),
+        ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
+        ({"image_model": "BERT"}, "not a model of pictures"),
+        ({"tokeniser": "spaces"}, "unknown tokeniser"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(flickr, changes, message):
+    changes = {k: str(flickr / "bert") if v == "BERT" else v for k, v in changes.items()}
+    with pytest.raises(BadInput, match=message):
+        prepare(
+            DataConfig(
+                "flickr8k",
+                str(flickr),
+                **{"image_model": str(flickr / "resnet") if "features" not in changes and "fine_tune" not in changes else "", **changes},
+            )
+        )
+
+
+def test_every_data_set_needs_its_folder():
+    for name in DATASETS:
+        if name != "scenes":
+            with pytest.raises(BadInput, match="data_root"):
+                prepare(DataConfig(name))
+    with pytest.raises(BadInput, match="Did you mean 'flickr30k'"):
+        prepare(DataConfig("flickr30", "x"))
+
+
+def test_region_features_train_too(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 12), ("dev", 6), ("test", 6)):
+        np.save(tmp_path / f"{split}_ims.npy", rng.normal(size=(n, 4, 10)).astype(np.float32))
+        (tmp_path / f"{split}_caps.txt").write_text(
+            "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
+        )
+    c = base_config("precomputed", str(tmp_path), "quick", "scan", "cpu").but(epochs=2, d=8, batch_images=6, val_images=0)
+    run = fetch(c)
+    inputs = run.prepared().inputs
+    assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
+    with pytest.raises(BadInput, match="views are crops of pictures"):
+        prepare(DataConfig("precomputed", str(tmp_path), views=2))
+    with pytest.raises(BadInput, match="brings features and no pictures"):
+        prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
