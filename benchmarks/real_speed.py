@@ -74,7 +74,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
             extracted.append(len(rows) / (time.perf_counter() - clock))
 
         config = base_config("flickr8k", str(root), "study", method, "cpu")
-        prepared = prepare(config.data, progress=iter)
+        prepared = prepare(config.but(views=1).data, progress=iter)
         train = Batches(
             prepared.sides["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,
             Augmentation(config.cell_drop, config.cell_rule, config.word_drop),
@@ -116,7 +116,7 @@ class _Whole:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=320)
+    parser.add_argument("--pictures", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--method", default="vse++", help="the fastest method is the hardest to feed")

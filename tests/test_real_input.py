@@ -133,12 +133,24 @@ def test_a_truncated_picture_is_named(flickr):
 
 def test_words_and_numbers():
     assert tokenise("A man's dog-walk, isn't IT? 2 dogs.") == ["a", "man's", "dog", "walk", "isn't", "it", "2", "dogs"]
+    assert tokenise("Un café — L’été; кошка_и 3½ собаки") == ["un", "café", "l'été", "кошка", "и", "3½", "собаки"]
     v = Vocabulary.build(["a dog", "a cat runs"], min_count=1)
     assert v.words == ("<pad>", "<start>", "<end>", "<unk>", "a", "cat", "dog", "runs")
     tokens = v.encode(["a dog", "a zebra runs"])
     assert tokens.ids.tolist() == [[1, 4, 6, 2, 0], [1, 4, 3, 7, 2]] and tokens.mask.sum(1).tolist() == [4, 5]
     assert Vocabulary.from_json(v.to_json()) == v and Vocabulary.build(["a a b"], min_count=2).words[4:] == ("a",)
     assert json.loads(v.to_json())["idx2word"]["6"] == "dog"
+
+
+def test_the_rule_that_makes_words_is_kept_with_them():
+    pytest.importorskip("nltk", reason="the optional tokeniser 'treebank' needs nltk")
+    v = Vocabulary.build(["A dog isn't here, is it?"], tokeniser="treebank")
+    assert set(v.words[4:]) == {"a", "dog", "is", "n't", "here", ",", "it", "?"}
+    again = Vocabulary.from_json(v.to_json())
+    assert again == v and again.encode(["It isn't"]).ids.tolist() == [[1, v.numbers["it"], v.numbers["is"], v.numbers["n't"], 2]]
+    assert v.hash != Vocabulary(v.words, "words").hash, "the same words by another rule are another vocabulary"
+    with pytest.raises(BadInput, match="unknown tokeniser"):
+        Vocabulary.build(["a"], tokeniser="spaces")
 
 
 def test_vocabulary_refuses_what_it_cannot_use():

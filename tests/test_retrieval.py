@@ -4,6 +4,7 @@ import itertools
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from golden import Case, cases
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xmr_core import metrics
+from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.errors import BadInput
 from xmr_core.evaluate import ensemble, evaluate, evaluate_scores
 from xmr_core.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
@@ -225,6 +227,52 @@ def test_queries_without_a_relevant_item_are_dropped_and_counted():
     assert evaluation.dropped["rare", "t2i"] == 4 and evaluation.dropped["rare", "i2t"] == 2
     rare = evaluation.per_query[evaluation.per_query["relevance"] == "rare"]
     assert len(rare[rare["direction"] == "t2i"]) == 2 and (rare["image"] == 0).all()
+
+
+def test_a_relevance_over_fewer_ids_in_another_order_ranks_these_only():
+    """PMRP takes pictures without a label out of the gallery and of the queries."""
+    rng = np.random.default_rng(1)
+    scores, own = (
+        rng.normal(size=(6, 12)),
+        Relevance.from_positions(np.arange(12), np.arange(12) // 2, [f"c{n}" for n in range(12)], list("abcdef")),
+    )
+    captions, pictures = ["c9", "c0", "c4", "c1", "c8"], ["e", "c", "a"]
+    pairs = [("c9", "e"), ("c0", "a"), ("c0", "c"), ("c4", "c"), ("c1", "a"), ("c8", "e"), ("c8", "a")]
+    few = Relevance.from_pairs(pairs, captions, pictures)
+    table = evaluate_scores(scores, {"annotated": own, "few": few}).per_query
+    mine = table[table["relevance"] == "few"].set_index(["direction", "query"])
+    for caption in captions:
+        column = scores[:, int(caption[1:])]
+        right = [p for c, p in pairs if c == caption]
+        ahead = [sum(column["abcdef".index(q)] >= column["abcdef".index(p)] for q in pictures if q not in right) for p in right]
+        assert mine.loc[("t2i", caption), "first_rank"] == min(ahead) + 1 and mine.loc[("t2i", caption), "n_relevant"] == len(right)
+        assert mine.loc[("t2i", caption), "image"] == int(caption[1:]) // 2, "resampled with the picture it was written for"
+    for picture in pictures:
+        row, right = scores["abcdef".index(picture)], [c for c, p in pairs if p == picture]
+        ahead = [sum(row[int(q[1:])] >= row[int(c[1:])] for q in captions if q not in right) for c in right]
+        assert mine.loc[("i2t", picture), "first_rank"] == min(ahead) + 1
+        assert mine.loc[("i2t", picture), "image"] == "abcdef".index(picture)
+    alone = evaluate_scores(scores, {"annotated": own}).per_query
+    assert table[table["relevance"] == "annotated"].reset_index(drop=True).equals(alone)
+
+
+def test_agreement_with_graded_judgments_is_kendalls_tau():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4, 6))
+    own = Relevance.from_positions(np.arange(6), np.arange(6) % 4, [f"c{n}" for n in range(6)], list("abcd"))
+    judged = [(i, t, int(rng.integers(1, 5))) for i in range(4) for t in range(6) if (i + t) % 2]
+    table = pd.DataFrame([("abcd"[i], f"c{t}", g) for i, t, g in judged] + [("z", "c0", 4)], columns=["image_id", "caption_id", "grade"])
+    found = judgment_agreement(scores, own, {"expert": table, "none": table.iloc[-1:]}).set_index("relevance")
+    alike = contrary = 0
+    for n, (i, t, g) in enumerate(judged):
+        for j, u, h in judged[:n]:
+            sign = np.sign(scores[i, t] - scores[j, u]) * np.sign(g - h)
+            alike, contrary = alike + (sign > 0), contrary + (sign < 0)
+    m = len({g for *_, g in judged})
+    assert found.loc["expert", "value"] == pytest.approx(2 * (alike - contrary) / (len(judged) ** 2 * (m - 1) / m))
+    assert list(found.index) == ["expert"] and found.loc["expert", "n_queries"] == len(judged)
+    grades = pd.DataFrame([("abcd"[i], f"c{t}", scores[i, t]) for i, t, _ in judged], columns=table.columns)
+    assert judgment_agreement(scores, own, {"self": grades})["value"][0] == pytest.approx(1)
 
 
 def test_protocols_state_their_counts_and_refuse_to_guess():

@@ -6,15 +6,16 @@ from functools import cache
 
 from xmr_core.errors import BadInput, unknown
 
-_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 def tokenise(text: str) -> list[str]:
-    """Rule 'words': lower-case words and numbers; an apostrophe stays inside its word ("aren't"), other punctuation is dropped.
+    """Rule 'words': lower-case words and numbers of any script that parts words by spaces; an apostrophe stays inside its word
+    ("aren't"), other punctuation is dropped.
 
     Needs no downloads. Unlike the rule 'treebank' it keeps no punctuation tokens and does not split contractions.
     """
-    return _WORD.findall(text.lower())
+    return _WORD.findall(text.lower().replace("’", "'"))
 
 
 def tokenise_treebank(text: str) -> list[str]:

@@ -90,7 +90,9 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
 
     key = [model.identity, paths.content_hash(texts)]
     states = kept("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
-    return CaptionInputs(lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width, pieces=model.pieces)
+    return CaptionInputs(
+        lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width, pieces=model.pieces
+    )
 
 
 def _rows_of(tokens: Tokens, rows: np.ndarray) -> Tokens:

@@ -32,6 +32,9 @@ _SIZES = {
 }  # fmt: skip
 
 
+_CROPS = 1000  # different crops of a picture where a network is fine-tuned on pixels
+
+
 def base_config(
     dataset: str = "scenes",
     data_root: str = "",
@@ -65,6 +68,10 @@ def base_config(
         config = config.but(
             **{k: v for k, v in _SIZES["scenes" if dataset == "scenes" else "photographs", preset].items() if k not in absent}
         )
+        if dataset == "precomputed":  # no pictures to crop; the papers leave out a fifth of the regions
+            config = config.but(views=0, cell_drop=min(config.cell_drop, 0.2))
+        if changes.get("fine_tune") in ("image", "both"):
+            config = config.but(views=_CROPS)
     if epochs:
         config = config.but(epochs=epochs)
     return config.but(**changes)

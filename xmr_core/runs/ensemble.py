@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from xmr_core import paths
+from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.analysis.representations import encode_split
 from xmr_core.errors import BadInput
 from xmr_core.evaluate import ensemble, evaluate_scores
@@ -33,7 +34,10 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
     if len(set(names)) > 1:
         raise BadInput(f"the runs of an ensemble must share one corpus, got {len(set(names))} different ones.")
     corpus = runs[0].prepared().corpus
-    evaluation = evaluate_scores(ensemble([scores_of(run) for run in runs]), {kind: judge("test") for kind, judge in corpus.judges.items()})
+    scores = ensemble([scores_of(run) for run in runs])
+    judged = {kind: judge("test") for kind, judge in corpus.judges.items()}
+    evaluation = evaluate_scores(scores, judged)
+    agreement = judgment_agreement(scores, judged["annotated"], corpus.grades)
     record = {key: sum(run.record[key] for run in runs) for key in ("train_seconds", "parameters")}
     return Run(
         id="ensemble-" + paths.content_hash([run.id for run in runs]),
@@ -41,6 +45,6 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
         config=runs[0].config,
         record={**runs[0].record, **record, "members": [run.id for run in runs], "best_epoch": -1, "best_val": float("nan")},
         history=pd.DataFrame(),
-        metrics=evaluation.summary(),
+        metrics=pd.concat([evaluation.summary(), *([agreement] if len(agreement) else [])], ignore_index=True),
         per_query=evaluation.per_query,
     )

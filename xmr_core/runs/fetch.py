@@ -14,16 +14,18 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from xmr_core import paths
+from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.analysis.representations import encode_split, set_spread
 from xmr_core.checkpoints import save_method
 from xmr_core.data.augment import UNKNOWN_ID, Augmentation
 from xmr_core.data.batches import Batches
 from xmr_core.errors import DamagedFile
-from xmr_core.evaluate import evaluate
+from xmr_core.evaluate import evaluate, evaluate_scores
 from xmr_core.method import Method
 from xmr_core.prepare import Prepared, prepare
 from xmr_core.provenance import environment
 from xmr_core.recipes import build, check_options
+from xmr_core.retrieval import score_matrix
 from xmr_core.runs.config import RunConfig
 from xmr_core.train import History, train
 
@@ -94,11 +96,12 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     clock = time.monotonic()
     images, captions = encode_split(method, prepared.sides["test"])
     judged = {kind: judge("test") for kind, judge in prepared.corpus.judges.items()}
-    evaluation = evaluate(method.similarity, images, captions, judged)
-    spread = set_spread(images, captions)
+    scores = score_matrix(method.similarity, images, captions)
+    evaluation = evaluate_scores(scores, judged)
+    beyond = [set_spread(images, captions), judgment_agreement(scores, judged["annotated"], prepared.corpus.grades)]
     paths.write_sealed(folder / "model.sealed", save_tensors({k: v.contiguous().cpu() for k, v in method.state_dict().items()}))
     _write_table(folder / "per_query.csv", evaluation.per_query)
-    _write_table(folder / "metrics.csv", pd.concat([evaluation.summary(), spread], ignore_index=True))
+    _write_table(folder / "metrics.csv", pd.concat([evaluation.summary(), *(t for t in beyond if len(t))], ignore_index=True))
     _write_table(folder / "history.csv", pd.DataFrame(history.epochs))
     paths.write_json(  # last: its presence says that everything else is complete
         folder / "record.json",
