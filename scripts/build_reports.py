@@ -157,7 +157,7 @@ def main() -> None:
     )
     study_size = scenes[scenes["size"] == "study"]
     text = (
-        "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv); never edited by hand. RSUM is the sum of R@1, R@5 and "
+        "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv) (every number) and [runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and "
         "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "
         "resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than three seeds decide nothing. "
         "Every run selects its epoch on the validation split. Seconds were taken on two cores that other work shared. Matched form: same encoders, width and batches for all, and InfoNCE for all but PCME and VSE+2AD, which keep the objective their papers are about.\n\n"

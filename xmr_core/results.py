@@ -11,6 +11,11 @@ from xmr_core.errors import DamagedFile
 from xmr_core.runs import Run
 from xmr_core.stats import bootstrap_interval
 
+RUNS = (
+    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
+    "git_dirty", "numerics", "torch", "device", "started_utc",
+)  # fmt: skip
+NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
 COLUMNS = (
     "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
     "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit", "git_dirty", "numerics",
@@ -74,10 +79,11 @@ def write(table: pd.DataFrame, path: Path | str) -> None:
 
 
 def append(table: pd.DataFrame, path: Path | str) -> int:
-    """Add rows to a results file; rows whose run and metric it already holds are not repeated. Returns how many were new.
+    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many were new.
 
-    The file only grows. Two processes may append at once; a kill leaves the old file whole.
-    Raises: DamagedFile when the file there is not such a table; CannotWrite.
+    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds NUMBERS, and
+    `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill leaves the old files whole.
+    Raises: DamagedFile when the files there are not such tables; CannotWrite.
     """
     path = Path(path)
     paths.make_folder(path.parent)
@@ -86,18 +92,31 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
         known = set(map(tuple, old[key].astype(str).to_numpy()))
         fresh = table[[k not in known for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
-        if len(fresh):
-            paths.write_atomic(path, (path.read_text() if path.exists() else "") + _csv(fresh, header=not path.exists()))
+        runs = fresh[~fresh["run_id"].isin(old["run_id"])].drop_duplicates("run_id")
+        for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
+            if len(more):
+                before = file.read_text() if file.exists() else ""
+                paths.write_atomic(file, before + _csv(more[list(columns)], header=not before))
     return len(fresh)
 
 
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
-    return table.to_csv(index=False, header=header, float_format="%.17g")
+    return table.to_csv(index=False, header=header, float_format="%.9g")  # percent to seven digits; a run's own files keep every digit
+
+
+def _runs_file(path: Path) -> Path:
+    return path.with_name("runs.csv")
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """A results file. Raises DamagedFile when a column is missing."""
+    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is missing."""
+    path = Path(path)
     table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
+    if "method" not in table and _runs_file(path).exists():
+        runs = pd.read_csv(_runs_file(path), keep_default_na=False)
+        if "run_id" in table and "run_id" in runs and not table["run_id"].isin(runs["run_id"]).all():
+            raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
+        table = table.merge(runs, on="run_id", how="left") if {"run_id"} <= set(table) & set(runs) else table
     if missing := [c for c in COLUMNS if c not in table]:
         raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
-    return table
+    return table[list(COLUMNS)]
