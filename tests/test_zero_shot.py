@@ -29,12 +29,12 @@ def zoo(tmp_path_factory):
 
 
 def corpus(n_test: int = 6) -> Corpus:
-    """Three training pictures before the test ones, so that positions and rows differ; captions of 1 to 12 words."""
+    """Three training pictures before the test ones, so that positions and rows differ; captions of 1 to 6 words, the longest shorter than SigLIP's 10."""
     rng = np.random.default_rng(1)
     n = 3 + n_test
     pixels = rng.integers(0, 256, (n, SIDE, SIDE, 3), np.uint8)
     words = [word for word in WORDS if not word.startswith("##")]
-    texts = [" ".join(rng.choice(words, rng.integers(1, 10))) for _ in range(PER_IMAGE * n)]
+    texts = [" ".join(rng.choice(words, rng.integers(1, 7))) for _ in range(PER_IMAGE * n)]
     images = pd.DataFrame({"split": ["train"] * 3 + ["test"] * n_test}, index=[f"i{i}" for i in range(n)])
     owners = np.repeat(np.arange(n), PER_IMAGE)
     captions = pd.DataFrame({"image_id": images.index[owners], "text": texts, "split": images["split"].to_numpy()[owners]})

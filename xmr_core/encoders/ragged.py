@@ -56,7 +56,6 @@ def write_ragged(base: Path, lengths: np.ndarray, width: int, chunks: Chunks, dt
     states, indptr, note = _files(base)
     parts = [file.with_suffix(".part") for file in (states, indptr)]
     paths.make_folder(base.parent)
-    note.unlink(missing_ok=True)  # from here until it is back, what lies there is not whole
     try:
         bounds = _indptr(lengths)
         out = np.lib.format.open_memmap(parts[0], "w+", dtype=dtype, shape=(int(bounds[-1]), width))
@@ -66,6 +65,7 @@ def write_ragged(base: Path, lengths: np.ndarray, width: int, chunks: Chunks, dt
         with open(parts[1], "wb") as f:
             np.save(f, bounds)
         digests = [paths.file_hash(part) for part in parts]
+        note.unlink(missing_ok=True)  # from here until it is back, what lies there is not whole
         for part, file in zip(parts, (states, indptr), strict=True):
             part.replace(file)
         paths.write_json(note, {"digests": digests, "sequences": len(lengths)})
