@@ -1,15 +1,15 @@
 """Any text model of transformers as a caption encoder: frozen, or fine-tuned."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.encoders.pretrained import architecture, build, copy_weights, load_pretrained
-from xmr_core.encoders.ragged import Ragged, gather
 from xmr_core.encoders.stages import stage_prefixes, train_only
 from xmr_core.encoders.word_pieces import word_pieces
 from xmr_core.errors import BadInput
@@ -36,22 +36,22 @@ class PretrainedStates:
         self.width = loaded.config.hidden_size
         self.identity = f"states-1-{self.pieces.identity}-{loaded.found.identity}"
 
-    def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> Ragged:
-        """States of captions, in memory. progress: wraps the iterable of batches."""
+    def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> list[Float[np.ndarray, "l e"]]:
+        """States of each caption. progress: wraps the batches. Raises: BadInput for states that are not finite in half precision."""
         tokens, _ = self.pieces(texts)
-        return gather(tokens.mask.sum(1).numpy(), self.width, self.chunks(tokens, progress))
-
-    def chunks(self, tokens: Tokens, progress: Callable | None = None) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """(row numbers, their states) batch by batch, short captions first: what gather and write_ragged take."""
         lengths = tokens.mask.sum(1).numpy()
+        found: list[np.ndarray] = [np.empty((0, self.width), np.float16)] * len(lengths)
         batches = by_length(lengths, _TOKENS)
         for rows in progress(batches) if progress else batches:
-            longest = int(lengths[rows[-1]])
-            part = tokens[torch.from_numpy(rows)]
+            longest, part = int(lengths[rows[-1]]), tokens[torch.from_numpy(rows)]
             with torch.inference_mode():
                 ids, mask = part.ids[:, :longest].to(self.device), part.mask[:, :longest].to(self.device)
-                states = self.net(input_ids=ids, attention_mask=mask.long()).last_hidden_state.cpu().numpy()
-            yield rows, [states[at, : lengths[row]] for at, row in enumerate(rows)]
+                states = self.net(input_ids=ids, attention_mask=mask.long()).last_hidden_state.half().cpu().numpy()
+            for at, row in enumerate(rows):
+                found[row] = states[at, : lengths[row]].copy()
+                if not np.isfinite(found[row]).all():
+                    raise BadInput(f"states of caption {row} are not finite in half precision; look at the caption and the weights.")
+        return found
 
 
 def by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:

@@ -85,7 +85,7 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
     def work(start: int) -> Iterator:
         blocks = [at for at in range(0, len(texts), _TOGETHER) if indptr[at] >= start]
         for at in (progress or tqdm)(blocks):
-            states = model(texts[at : at + _TOGETHER]).states
+            states = np.concatenate(model(texts[at : at + _TOGETHER]))
             yield np.arange(indptr[at], indptr[at] + len(states)), states
 
     key = [model.identity, paths.content_hash(texts)]
