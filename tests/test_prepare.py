@@ -1,6 +1,8 @@
 """From a folder of photographs and pretrained networks to trained methods: every road that prepare offers."""
 
 import json
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from xmr_core.errors import BadInput
 from xmr_core.prepare import DATASETS, DataConfig, prepare
 from xmr_core.presets import base_config
 from xmr_core.recipes import build
+from xmr_core.relevance import Relevance
 from xmr_core.runs import fetch
 from xmr_core.runs.reference import reference_run
 from xmr_core.train.stages import pretrained_names, stages_learning, thaw
@@ -210,3 +213,23 @@ def test_region_features_train_too(tmp_path):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
     with pytest.raises(BadInput, match="brings features and no pictures"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
+
+
+def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_again(flickr, monkeypatch):
+    c = config(flickr, image_model=str(flickr / "resnet"), epochs=1)
+    before = fetch(c)
+    real = prepare(c.data)
+    everything = lambda split: Relevance.from_matrix(  # noqa: E731
+        np.ones((len(real.corpus.rows(split)[1]), len(real.corpus.rows(split)[0])), bool),
+        real.corpus.captions.index[real.corpus.rows(split)[1]],
+        real.corpus.images.index[real.corpus.rows(split)[0]],
+    )
+    more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
+    module = sys.modules["xmr_core.runs.fetch"]  # the package has a function of that name
+    monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
+    monkeypatch.setattr(module, "train", lambda *_: pytest.fail("it was trained again"))
+    after = fetch(c)
+    rsum = after.metrics[after.metrics["metric"] == "rsum"].set_index("relevance")["value"]
+    assert after.id == before.id and rsum["anything"] == 6 and after.record["judges"] == ["annotated", "anything"]
+    kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
+    assert kept.equals(before.per_query) and after.record["train_seconds"] == before.record["train_seconds"]

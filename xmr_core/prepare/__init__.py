@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib.metadata import version
 
 import torch
 from torch import nn
@@ -91,4 +92,6 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
     )
     sizes = {f.name: getattr(inputs, f.name) for f in fields(inputs) if f.name != "word_vectors"}
     identity = {"corpus": corpus.fingerprint, "features": images.identity, **captions.identity, **sizes}
+    if images.network or captions.network:  # another version may build another network from the same description
+        identity["transformers"] = version("transformers")
     return Prepared(corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage, captions.pieces)

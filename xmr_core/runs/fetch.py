@@ -71,7 +71,7 @@ def fetch(config: RunConfig, report: Callable[[dict], None] = lambda event: None
     run_id = config.run_id(prepared.identity)
     folder = paths.make_folder(paths.folder("runs") / run_id)
     if (run := _load(run_id, folder, config)) is not None:
-        return run
+        return _with_all_judges(run, prepared)
     with filelock.FileLock(folder / "lock"):
         if (run := _load(run_id, folder, config)) is not None:  # another process finished it while we waited
             return run
@@ -80,6 +80,15 @@ def fetch(config: RunConfig, report: Callable[[dict], None] = lambda event: None
         paths.write_json(folder / "config.json", {"config": asdict(config), "identity": config.identity(prepared.identity)})
         _train(config, prepared, folder, report)
     return _load(run_id, folder, config)
+
+
+def _with_all_judges(run: Run, prepared: Prepared) -> Run:
+    """The run, judged again if the corpus has a kind of relevance that it had not when it was trained (a file was added since)."""
+    if set(prepared.corpus.judges) <= set(run.record.get("judges", prepared.corpus.judges)):
+        return run
+    with filelock.FileLock(run.folder / "lock"):
+        _judge(run.method().to(run.config.device), prepared, run.folder, run.record)
+    return _load(run.id, run.folder, run.config)
 
 
 def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable) -> None:
@@ -93,30 +102,33 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     )  # fmt: skip
     history = train(method, batches, _validator(prepared, config.val_images), config.train, folder / "state.sealed", report)
 
+    paths.write_sealed(folder / "model.sealed", save_tensors({k: v.contiguous().cpu() for k, v in method.state_dict().items()}))
+    _write_table(folder / "history.csv", pd.DataFrame(history.epochs))
+    record = {
+        "started_utc": started,
+        "train_seconds": history.seconds,
+        "best_epoch": history.best_epoch,
+        "best_val": history.best_value,
+        "messages": history.messages,
+        "parameters": method.n_parameters(),
+        "environment": {**environment(config.device), "numerics": config.numerics()},
+    }
+    _judge(method, prepared, folder, record)
+
+
+def _judge(method: Method, prepared: Prepared, folder: Path, record: dict) -> None:
+    """Rank the test split for every judge of the corpus, and write the record."""
     clock = time.monotonic()
     images, captions = encode_split(method, prepared.sides["test"])
     judged = {kind: judge("test") for kind, judge in prepared.corpus.judges.items()}
     scores = score_matrix(method.similarity, images, captions)
     evaluation = evaluate_scores(scores, judged)
     beyond = [set_spread(images, captions), judgment_agreement(scores, judged["annotated"], prepared.corpus.grades)]
-    paths.write_sealed(folder / "model.sealed", save_tensors({k: v.contiguous().cpu() for k, v in method.state_dict().items()}))
     _write_table(folder / "per_query.csv", evaluation.per_query)
     _write_table(folder / "metrics.csv", pd.concat([evaluation.summary(), *(t for t in beyond if len(t))], ignore_index=True))
-    _write_table(folder / "history.csv", pd.DataFrame(history.epochs))
-    paths.write_json(  # last: its presence says that everything else is complete
-        folder / "record.json",
-        {
-            "started_utc": started,
-            "train_seconds": history.seconds,
-            "evaluate_seconds": time.monotonic() - clock,
-            "best_epoch": history.best_epoch,
-            "best_val": history.best_value,
-            "messages": history.messages,
-            "parameters": method.n_parameters(),
-            "files": {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")},
-            "environment": {**environment(config.device), "numerics": config.numerics()},
-        },
-    )
+    files = {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")}
+    spent = {"evaluate_seconds": time.monotonic() - clock, "judges": sorted(prepared.corpus.judges)}
+    paths.write_json(folder / "record.json", {**record, **spent, "files": files})  # last: its presence says that all else is complete
 
 
 def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
