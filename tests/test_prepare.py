@@ -227,7 +227,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
     module = sys.modules["xmr_core.runs.fetch"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
-    monkeypatch.setattr(module, "train", lambda *_: pytest.fail("it was trained again"))
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
     after = fetch(c)
     rsum = after.metrics[after.metrics["metric"] == "rsum"].set_index("relevance")["value"]
     assert after.id == before.id and rsum["anything"] == 6 and after.record["judges"] == ["annotated", "anything"]

@@ -100,7 +100,9 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
         prepared.sides["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
         _augmentation(config, prepared),
     )  # fmt: skip
-    history = train(method, batches, _validator(prepared, config.val_images), config.train, folder / "state.sealed", report)
+    readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
+    validate = _validator(prepared, config.val_images)
+    history = train(method, batches, validate, config.train, folder / "state.sealed", report, readers=readers)
 
     paths.write_sealed(folder / "model.sealed", save_tensors({k: v.contiguous().cpu() for k, v in method.state_dict().items()}))
     _write_table(folder / "history.csv", pd.DataFrame(history.epochs))
