@@ -78,7 +78,8 @@ def test_dropping_cells_and_words(side):
     [
         ({"batch_images": 1}, "batch_images must be at least 2, got 1"),
         ({"captions_per_image": 0}, "captions_per_image must be at least 1"),
-        ({"unit": "pairs"}, "unit must be"),
+        ({"unit": "pairs"}, "unknown unit"),
+        ({"unit": "classes"}, "needs pictures with classes"),
         ({"positives": "diagonal"}, "needs unit='captions'"),
     ],
 )
@@ -164,3 +165,17 @@ def test_frozen_states_of_captions_are_read_ragged():
     assert side.lengths.tolist() == [3, 3, 1] and side.first(2).captions_at(np.array([1])).local_feats.flatten().tolist() == [0, 1, 2]
     dropped = Augmentation(word_drop=0.9).captions(out, np.random.default_rng(0))
     assert dropped.mask.any(1).all() and dropped.mask.sum() < out.mask.sum() and not (dropped.mask & ~out.mask).any()
+
+
+def test_a_batch_of_classes_holds_one_caption_of_each(side):
+    classes = np.arange(len(side.image_rows)) % 7
+    classed = replace(side, classes=classes)
+    batches = Batches(classed, 100, 1, seed=0, unit="classes", positives="diagonal")
+    plan = batches.plan(0)
+    assert len(plan) == len(batches) == len(side.caption_rows) // 7
+    for images, captions in plan:
+        assert sorted(classes[images]) == list(range(7)) and (side.relevance.indices[captions] == images).all()
+    assert len({tuple(captions) for _, captions in plan}) == len(plan), "drawn afresh each time"
+    often = np.bincount(np.concatenate([captions for _, captions in plan] + [c for e in range(1, 20) for _, c in batches.plan(e)]))
+    assert often.min() > 0 and often.std() / often.mean() < 0.45, "every caption of a class is as likely"
+    assert {len(images) for images, _ in Batches(classed, 5, 1, seed=0, unit="classes").plan(0)} == {5}

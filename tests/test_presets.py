@@ -75,3 +75,12 @@ def test_unknown_corpora_are_refused():
         base_config(preset="published", method="pvse", published_for="f30k")
     with pytest.raises(BadInput, match="unknown method 'scna'. Did you mean 'scan'"):
         published_settings("scna")
+
+
+def test_what_cannot_be_is_left_out_of_a_preset():
+    regions = base_config("precomputed", "x", "study")
+    assert regions.data.views == 0 and regions.cell_drop == 0.2, "no pictures to crop"
+    assert base_config("flickr8k", "x", "study").data.views == 4
+    tuned = base_config("flickr8k", "x", "study", fine_tune="image", image_model="m")
+    assert tuned.data.views == 1000 and tuned.data.fine_tunes("image") and not tuned.data.fine_tunes("text")
+    assert base_config("flickr8k", "x", "study", fine_tune="image", image_model="m", views=3).data.views == 3

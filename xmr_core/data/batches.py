@@ -10,9 +10,11 @@ import torch
 
 from xmr_core.data.augment import Augmentation
 from xmr_core.data.row_file import JoinedRows, RowFile
-from xmr_core.errors import BadInput
+from xmr_core.errors import BadInput, unknown
 from xmr_core.relevance import Relevance
 from xmr_core.types import Batch, Corpus, Features, Pixels, Tokens
+
+UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal")
 
 View = tuple[np.ndarray, np.ndarray | None]
 ImageReader = Callable[..., Features | Pixels]
@@ -91,7 +93,7 @@ class Side:
     """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
 
     captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the gallery, both in the order of caption_rows and image_rows.
-    views: how many other looks at each picture there are to train on.
+    views: how many other looks at each picture there are to train on. classes: number of each picture's class, where it has one.
     """
 
     image_rows: np.ndarray
@@ -100,6 +102,7 @@ class Side:
     captions: Tokens | CaptionStates
     relevance: Relevance
     views: int = 0
+    classes: np.ndarray | None = None
 
     def images_at(self, positions: np.ndarray, view: np.ndarray | None = None) -> Features | Pixels:
         """Image inputs at positions within the split. view: a number 0…views per position, None for the pictures themselves."""
@@ -139,8 +142,10 @@ class Batches:
     captions drawn afresh (all of them if it has fewer); the last, smaller batch is dropped unless it is the only one.
     unit 'captions': an epoch is every caption once, `batch_images` captions a step, each with its image; one image may
     occur twice (VSE++, SCAN, SGRAF; X-62).
-    positives 'annotated': match follows the relevance. positives 'diagonal' (only with unit 'captions' and one image per
-    caption): a caption matches its own row and nothing else, as the authors' loaders do.
+    unit 'classes' (only where pictures have classes): a step is one caption of each of `batch_images` classes drawn afresh (of all, if
+    there are fewer), each with its image; an epoch has as many steps as the mean class has captions (PCME on CUB; METHODS §4 b).
+    positives 'annotated': match follows the relevance. positives 'diagonal' (not with unit 'images', and only where a caption has
+    one image): a caption matches its own row and nothing else, as the authors' loaders do.
 
     augment: what is left out or changed in what is read. Where the side has views of its pictures, each picture is shown as itself
     or as one of them, all equally likely.
@@ -158,10 +163,13 @@ class Batches:
         positives: str = "annotated",
         augment: Augmentation = Augmentation(),
     ):
-        if unit not in ("images", "captions") or positives not in ("annotated", "diagonal"):
-            raise BadInput(f"unit must be 'images' or 'captions' and positives 'annotated' or 'diagonal'; got {unit!r}, {positives!r}.")
+        for name, given, known in (("unit", unit, UNITS), ("positives", positives, POSITIVES)):
+            if given not in known:
+                raise unknown(name, given, known)
         if positives == "diagonal" and unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions': with several captions per image there is no diagonal.")
+        if unit == "classes" and side.classes is None:
+            raise BadInput("unit='classes' needs pictures with classes (cub); this data set has none. Use 'images' or 'captions'.")
         if batch_images < 2:
             raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
         if captions_per_image < 1:
@@ -173,12 +181,16 @@ class Batches:
 
     def __len__(self) -> int:
         """Steps in an epoch."""
+        if self.unit == "classes":
+            return max(1, len(self.side.caption_rows) // len(np.unique(self.side.classes)))
         items = len(self.side.image_rows if self.unit == "images" else self.side.caption_rows)
         return max(1, items // self.batch_images)
 
     def plan(self, epoch: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """(image positions, caption positions) of each step of an epoch."""
         rng = np.random.default_rng([self.seed, 7, epoch])
+        if self.unit == "classes":
+            return [self._one_of_each_class(rng) for _ in range(len(self))]
         if self.unit == "captions":
             order = rng.permutation(len(self.side.caption_rows))
             own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]
@@ -188,6 +200,13 @@ class Batches:
             captions = [rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]
             steps.append((images, np.concatenate(captions)))
         return steps
+
+    def _one_of_each_class(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]  # the image of each caption
+        shuffled = rng.permutation(len(own))
+        _, first = np.unique(self.side.classes[own[shuffled]], return_index=True)
+        captions = rng.permutation(shuffled[first])[: self.batch_images]
+        return own[captions], captions
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         return [order[at * self.batch_images : (at + 1) * self.batch_images] for at in range(len(self))]

@@ -76,7 +76,8 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
     for split in SPLITS:
         i, t = corpus.rows(split)
         views = images.views if split == "train" else 0
-        sides[split] = Side(i, t, images.read, captions.of(t), corpus.judges["annotated"](split), views)
+        classes = corpus.images["class"].iloc[i].astype("category").cat.codes.to_numpy() if "class" in corpus.images else None
+        sides[split] = Side(i, t, images.read, captions.of(t), corpus.judges["annotated"](split), views, classes)
     inputs = Inputs(
         image_width=images.width,
         cells=images.cells,

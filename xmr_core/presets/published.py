@@ -20,7 +20,7 @@ SETTINGS: dict[str, dict[str, dict]] = {
     "pvse": {"coco": {"lr": 2e-4, "epochs": 30, "schedule": "constant", "batch_images": 256, "slots": 2}},
     "pcme": {
         "coco": {"lr": 2e-4, "epochs": 30, "schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme"},
-        "cub": {"lr": 1e-4, "epochs": 10, "schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme", "batch_images": 150, "d": 512, "scale": 5.0, "shift": 5.0},
+        "cub": {"lr": 1e-4, "epochs": 10, "schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme", "batch_images": 150, "unit": "classes", "d": 512, "scale": 5.0, "shift": 5.0},
     },
     "scan": {
         "f30k": {"lr": 2e-4, "epochs": 30, "decay_every": 15},

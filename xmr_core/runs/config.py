@@ -42,17 +42,16 @@ class RunConfig:
 
     def but(self, **changes) -> "RunConfig":
         """A copy with changes; a name may be a field here, of `data`, of `train`, or an option of the recipe ('alpha')."""
-        out = self
-        for name, value in changes.items():
-            if name in {f.name for f in fields(RunConfig)}:
-                out = replace(out, **{name: value})
-            elif name in {f.name for f in fields(TrainConfig)}:
-                out = replace(out, train=replace(out.train, **{name: value}))
-            elif name in {f.name for f in fields(DataConfig)}:
-                out = replace(out, data=replace(out.data, **{name: value}))
-            else:
-                out = replace(out, options={**out.options, name: value})
-        return out
+        own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
+        given = {name: value for name, value in changes.items() if name in own}
+        # together, not one after the other: some values are allowed only beside others
+        of_train = {name: value for name, value in changes.items() if name in train - own}
+        of_data = {name: value for name, value in changes.items() if name in data - train - own}
+        options = {name: value for name, value in changes.items() if name not in own | train | data}
+        out = replace(self, **given)
+        return replace(
+            out, train=replace(out.train, **of_train), data=replace(out.data, **of_data), options={**out.options, **options}
+        )
 
     def identity(self, prepared_identity: Mapping[str, str | int]) -> dict:
         """The JSON-able value whose hash names the run. Paths count by the content behind them, not by their spelling."""

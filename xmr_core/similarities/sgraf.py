@@ -92,7 +92,12 @@ class GraphReasoning(nn.Module):
 
         E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
 
-    There is no 1/√m. Without a global node the mean of the nodes is read. While training, blocks of images are recomputed
+    There is no 1/√m. Without a global node the mean of the nodes is read. E needs one product with 𝒩 instead of two, because
+    what b_k adds is the same for all nodes that a node looks at, and the softmax does not see it:
+
+        E = softmax_rows((𝒩 A + a) 𝒩ᵀ),   A = W_q W_kᵀ,   a = b_q W_kᵀ
+
+    and in the last step only the node that is read is computed. While training, blocks of images are recomputed
     in the backward pass where there are many, so that the insides of one block stand at a time.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
     """
@@ -113,15 +118,26 @@ class GraphReasoning(nn.Module):
         return torch.cat([self._read(*block) for block in blocks])
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
-        nodes = self.after_steps(nodes, mask)[-1]
-        return nodes[..., 0, :] if self.with_global else masked_mean(nodes, mask[..., None], dim=-2)
+        *before, last = self.steps
+        for step in before:
+            nodes = self._step(step, nodes, nodes, mask)
+        if self.with_global:
+            return self._step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
+        return masked_mean(self._step(last, nodes, nodes, mask), mask[..., None], dim=-2)
+
+    @staticmethod
+    def _step(step: nn.ModuleDict, asking: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
+        """The nodes that ask, after they have looked at all nodes."""
+        query, key = step["query"], step["key"]
+        looks = nn.functional.linear(asking, key.weight.T @ query.weight, query.bias @ key.weight)
+        edges = masked_softmax(looks @ nodes.transpose(-1, -2), mask[..., None, :])
+        return step["graph"](edges @ nodes).relu()
 
     def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
         """The nodes after each step, for pictures."""
         out = []
         for step in self.steps:
-            edges = masked_softmax(step["query"](nodes) @ step["key"](nodes).transpose(-1, -2), mask[..., None, :])
-            nodes = step["graph"](edges @ nodes).relu()
+            nodes = self._step(step, nodes, nodes, mask)
             out.append(nodes)
         return out
 
