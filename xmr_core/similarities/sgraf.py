@@ -9,6 +9,7 @@ from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_mean, masked_softmax
 from xmr_core.similarities.attend import attend, unit
 from xmr_core.similarities.filtration import Average, Filtration, linear
+from xmr_core.similarities.found_difference import found_difference
 from xmr_core.similarities.pairs import by_length, real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
@@ -83,8 +84,8 @@ class SimilarityNodes(nn.Module):
     def _block(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> Float[Tensor, "b a q m"]:
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
-        found = weights.flatten(2).transpose(1, 2) @ real_rows(contexts)  # b (a q) d
-        return _compare(self.local, real_rows(queries)[None], unit(found).view(len(x), *y.shape))
+        found = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
+        return unit(found_difference(found, real_rows(queries), self.local.weight, self.local.bias))
 
 
 class GraphReasoning(nn.Module):
