@@ -14,6 +14,8 @@ from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.similarities import scan, scan_attention
 from xmr_core.similarities.attend import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
+from xmr_core.similarities.sgraf import Sgraf
+from xmr_core.similarities.sgraf_joint import JointSgraf
 from xmr_core.types import EmbeddingSet
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
@@ -100,3 +102,25 @@ def test_the_authors_scores_attention_and_gradients(name):
     close(maps[:, :, :first] if t2i else maps[:, :first], case["out.cap0_attn"])
     attended = maps[:, :, :first].mT @ x if t2i else maps[:, :first].mT @ y[0, :first]
     close(attended, case["out.cap0_attended"], rtol=CHAIN)
+
+
+def test_many_captions_of_unequal_length_keep_their_places():
+    """More captions than are taken together: groups of similar length are scored, and put back in the order given."""
+    torch.manual_seed(0)
+    n, longest = 70, 9
+    lengths = torch.randint(1, longest + 1, (n,))
+    mask = torch.arange(longest)[None] < lengths[:, None]
+    mask[5] = torch.tensor([True, False, True, False, False, False, False, True, False])  # words dropped in between
+    captions = EmbeddingSet(torch.nn.functional.normalize(torch.randn(n, longest, 6, dtype=torch.float64), dim=-1), mask)
+    images = EmbeddingSet(
+        torch.nn.functional.normalize(torch.randn(3, 4, 6, dtype=torch.float64), dim=-1), torch.ones(3, 4, dtype=torch.bool)
+    )
+    for score in (
+        partial(scan, direction="t2i"),
+        partial(scan, direction="i2t", aggregate="mean"),
+        Sgraf(6, "saf", m=5).double().eval(),
+        Sgraf(6, "sgr", m=5).double().eval(),
+        JointSgraf(6, m=5).double().eval(),
+    ):
+        together, alone = score(images, captions), [score(images, captions[t]) for t in range(n)]
+        torch.testing.assert_close(together, torch.cat(alone, 1), rtol=1e-10, atol=1e-12)
