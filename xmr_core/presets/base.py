@@ -26,7 +26,7 @@ _SIZES = {
         "epochs": 3, "lr": 2e-3, "batch_images": 128, "captions_per_image": 1, "d": 128, "iterations": 2,
     },
     ("photographs", "study"): {
-        "epochs": 30, "lr": 2e-3, "batch_images": 128, "captions_per_image": 2, "weight_decay": 5e-2, "cell_drop": 0.5,
+        "epochs": 20, "lr": 1.5e-3, "batch_images": 64, "captions_per_image": 2, "weight_decay": 5e-2, "cell_drop": 0.5,
         "word_drop": 0.2, "d": 256, "iterations": 2, "dropout": 0.3, "views": 4, "val_images": 250,
     },
 }  # fmt: skip
