@@ -116,6 +116,13 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     for mode in ("L", "CMYK", "P", "RGBA"):
         Image.new(mode, (30, 20)).save(tmp_path / f"{mode}.tiff")
         assert read_picture(tmp_path / f"{mode}.tiff", 16).shape == (16, 16, 3)
+    deep = np.linspace(0, 65535, 16 * 16).astype(np.uint16).reshape(16, 16)  # 16 bits a channel, as depth and scans have them
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    read = read_picture(tmp_path / "deep.png", 16)
+    assert np.abs(read[..., 0].astype(int) - deep / 257).max() <= 1 and (read[..., 0] == read[..., 2]).all()
+    glass = Image.new("RGBA", (16, 16), (255, 0, 0, 0))
+    glass.save(tmp_path / "glass.png")
+    assert (read_picture(tmp_path / "glass.png", 16) == 255).all(), "what is transparent is white, not the colour under it"
     turned = Image.new("RGB", (32, 32))
     turned.paste((255, 0, 0), (0, 0, 32, 16))  # red on top …
     exif = turned.getexif()
