@@ -233,3 +233,14 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     assert after.id == before.id and rsum["anything"] == 6 and after.record["judges"] == ["annotated", "anything"]
     kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
     assert kept.equals(before.per_query) and after.record["train_seconds"] == before.record["train_seconds"]
+
+
+def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
+    still = config(flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1)
+    run, p = fetch(still), prepare(still.data)
+    fresh = build("vse-infty", p.inputs, "matched", d=8)
+    p.load_pretrained(fresh)
+    names, after = pretrained_names(fresh), weights_of(run)
+    assert all(torch.equal(fresh.state_dict()[n], after[n]) for n in names), "thawed, but at a rate of 0"
+    moved = weights_of(fetch(still.but(pretrained_lr=1.0)))
+    assert any(not torch.equal(fresh.state_dict()[n], moved[n]) for n in names)
