@@ -64,7 +64,7 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict
         words = (Vocabulary if "word2idx" in told["words"] else WordPieces).from_json(json.dumps(told["words"]))
         made = build(method, inputs, told["form"], **told["options"])
         made.load_state_dict(tensors)
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:
+    except (SafetensorError, DamagedFile, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:
         raise DamagedFile(
             f"{path.name} cannot be read as a method ({(str(e).strip().splitlines() or [type(e).__name__])[0][:200]}). Save it again."
         ) from None
