@@ -195,7 +195,11 @@ def main() -> None:
         + variants(study_size, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
         + alphas(study_size, "α on `scenes` (study preset)", "scenes_alpha")
         + real(flickr)
-        + alphas(flickr, "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid, GloVe-50d, one seed)", "flickr8k_alpha")
+        + alphas(
+            flickr,
+            "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 pictures × 2 captions, one seed)",
+            "flickr8k_alpha",
+        )
         + "## Where the numbers come from\n\n"
         + markdown(origin)
         + "\n"

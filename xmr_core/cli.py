@@ -17,7 +17,8 @@ from xmr_core.notebook import RECORD_VARIABLE, Parameter, checked_value, declare
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point. Returns the exit status: 0 done, 1 the notebook failed or the data cannot be trained on, 2 it could not be started as asked, 130 interrupted."""
+    """Entry point. Returns the exit status: 0 done, 1 the notebook failed or the data cannot be trained on, 2 it could not be started as
+    asked, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     try:
         return {"info": _info, "check": _check, "run": _run}[arguments.command](arguments)

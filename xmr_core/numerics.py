@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).parent
 # Where every run passes through. With the recipe and the reader of the data set, and all that these import, this is what
 # turns a config into weights and ranks. `prepare` is not: what it makes is named by content in a run's identity.
 SHARED = (
-    "xmr_core.train", "xmr_core.evaluate", "xmr_core.analysis.representations", "xmr_core.data.batches", "xmr_core.data.vocabulary",
+    "xmr_core.train", "xmr_core.evaluate", "xmr_core.runs.judging", "xmr_core.analysis.representations", "xmr_core.data.batches", "xmr_core.data.vocabulary",
     "xmr_core.encoders.feature_cache", "xmr_core.encoders.cells", "xmr_core.encoders.mobilenet_v2", "xmr_core.encoders.reduce",
     "xmr_core.encoders.glove", "xmr_core.encoders.reduced_features", "xmr_core.data.crops", "xmr_core.data.pictures",
 )  # fmt: skip

@@ -112,11 +112,11 @@ def read(path: Path | str) -> pd.DataFrame:
     """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is missing."""
     path = Path(path)
     table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
-    if "method" not in table and _runs_file(path).exists():
-        runs = pd.read_csv(_runs_file(path), keep_default_na=False)
-        if "run_id" in table and "run_id" in runs and not table["run_id"].isin(runs["run_id"]).all():
+    if "run_id" in table and "method" not in table and _runs_file(path).exists():
+        runs = pd.read_csv(_runs_file(path), keep_default_na=False).reindex(columns=list(RUNS))
+        if not table["run_id"].isin(runs["run_id"]).all():
             raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
-        table = table.merge(runs, on="run_id", how="left") if {"run_id"} <= set(table) & set(runs) else table
+        table = table.merge(runs, on="run_id", how="left")
     if missing := [c for c in COLUMNS if c not in table]:
         raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
     return table[list(COLUMNS)]

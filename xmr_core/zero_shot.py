@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core import paths
@@ -16,9 +17,10 @@ from xmr_core.encoders.pretrained import load_pretrained
 from xmr_core.encoders.scaling import read_scaling
 from xmr_core.encoders.word_pieces import word_pieces
 from xmr_core.errors import BadInput
-from xmr_core.evaluate import Evaluation, evaluate
+from xmr_core.evaluate import Evaluation, evaluate_scores
 from xmr_core.masked import require_finite
 from xmr_core.protocols import FULL, Protocol
+from xmr_core.retrieval import score_matrix
 from xmr_core.similarities.cosine import cosine
 from xmr_core.types import Corpus, Embedding, Pixels, Tokens
 
@@ -98,22 +100,30 @@ def zero_shot(
     """Rank a split with a pretrained dual encoder, by all judges of the corpus.
 
     Args: source: folder, hub name, or a ZeroShot (whose device then counts). progress: wraps each iterable of batches.
-    Raises: BadInput as ZeroShot does, for a corpus without pictures, an empty split, or counts that are not the protocol's.
+    Raises: BadInput as ZeroShot and zero_shot_scores do, and for counts that are not the protocol's.
+    """
+    model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
+    scores = zero_shot_scores(model, corpus, split, progress)
+    return evaluate_scores(scores, {kind: judge(split) for kind, judge in corpus.judges.items()}, protocol)
+
+
+def zero_shot_scores(model: ZeroShot, corpus: Corpus, split: str = "test", progress: Callable | None = None) -> Float[np.ndarray, "i t"]:
+    """Cosines of all images and captions of a split, in file order. progress: wraps each iterable of batches.
+
+    Raises: BadInput for a corpus without pictures or an empty split.
     """
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no pictures; a pretrained dual encoder needs the pictures themselves.")
     image_rows, caption_rows = corpus.rows(split)
     if not len(image_rows) or not len(caption_rows):
         raise BadInput(f"{corpus.name} has no pictures or no captions in its split {split!r}.")
-    model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
     progress = progress or iter
     images = [model.encode_images(_pixels(corpus, rows, model.side)).to("cpu") for rows in progress(_parts(image_rows, _IMAGES))]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
     captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in progress(order.split(_CAPTIONS))]
-    relevances = {kind: judge(split) for kind, judge in corpus.judges.items()}
     joined = torch.cat([part.x for part in captions])[order.argsort()]
-    return evaluate(cosine, Embedding(torch.cat([part.x for part in images])), Embedding(joined), relevances, protocol)
+    return score_matrix(cosine, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
 def _pixels(corpus: Corpus, rows: np.ndarray, side: int) -> Pixels:

@@ -29,7 +29,8 @@ def save_method(
 ) -> Path:
     """Write a method so that load_method restores it, and any program can read the tensors (safetensors, nothing pickled).
 
-    Args: words: what numbers its captions. inputs, form, options: what recipes.build made it from. about: JSON-able, kept as it is (run, data, results).
+    Args: words: what numbers its captions. inputs, form, options: what recipes.build made it from. about: JSON-able, kept as it is
+        (run, data, results).
     Raises: CannotWrite when the folder refuses; the file appears whole or not at all.
     """
     sizes = asdict(replace(inputs, word_vectors=None))

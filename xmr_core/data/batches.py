@@ -92,7 +92,8 @@ def pixel_reader(corpus: Corpus, side: int = 0, crops: Callable[[np.ndarray, np.
 class Side:
     """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
 
-    captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the gallery, both in the order of caption_rows and image_rows.
+    captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the
+    gallery, both in the order of caption_rows and image_rows.
     views: how many other looks at each picture there are to train on. classes: number of each picture's class, where it has one.
     """
 
@@ -167,7 +168,7 @@ class Batches:
             if given not in known:
                 raise unknown(name, given, known)
         if positives == "diagonal" and unit == "images":
-            raise BadInput("positives='diagonal' needs unit='captions': with several captions per image there is no diagonal.")
+            raise BadInput("positives='diagonal' needs unit='captions' or 'classes': with several captions per image there is no diagonal.")
         if unit == "classes" and side.classes is None:
             raise BadInput("unit='classes' needs pictures with classes (cub); this data set has none. Use 'images' or 'captions'.")
         if batch_images < 2:

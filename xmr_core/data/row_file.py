@@ -14,7 +14,20 @@ DTYPES = (np.float32, np.float16, np.float64)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-class RowFile:
+class _Shaped:
+    """What has a shape has a length and a number of axes."""
+
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class RowFile(_Shaped):
     """An .npy file "n …" that behaves like a read-only array and holds no memory: rows are read when they are asked for.
 
     array[int | slice | index array | Boolean mask] → a copy; rows are read in the order of the file, whatever order they are
@@ -58,13 +71,6 @@ class RowFile:
         self._rows = np.arange(shape[0])[rows]
         self.shape = (len(self._rows), *shape[1:])
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
     def __getitem__(self, index) -> np.ndarray:
         wanted = self._rows[index]
         rows = np.atleast_1d(wanted)
@@ -90,7 +96,7 @@ class RowFile:
             space, at = space[got:], at + got
 
 
-class JoinedRows:
+class JoinedRows(_Shaped):
     """Several arrays "n …" one after the other as one array (train, dev and test features as those of one corpus).
 
     Reads like RowFile. dtype: the widest of the parts. Raises: BadInput for parts whose rows have different shapes, or no part.
@@ -105,13 +111,6 @@ class JoinedRows:
         self._places = np.arange(self._starts[-1])
         self.shape = (int(self._starts[-1]), *shapes.pop())
         self.dtype = np.result_type(*(part.dtype for part in parts))
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
 
     def __getitem__(self, index) -> np.ndarray:
         wanted = self._places[index]

@@ -28,8 +28,8 @@ _recent: "dict[DataConfig, Prepared]" = {}
 @dataclass(frozen=True)
 class Prepared:
     """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
-    sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of training words with a word vector
-    from a file, None without a file."""
+    sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of the
+    training captions' words with a word vector from a file, None without a file."""
 
     corpus: Corpus
     sides: dict[str, Side]

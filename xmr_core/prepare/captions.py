@@ -28,10 +28,9 @@ _TOGETHER = 8192  # captions whose states are computed before it is noted how fa
 
 @dataclass(frozen=True)
 class CaptionInputs:
-    """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model,
-    which has pieces. coverage: share of the
-    training captions' words that have a vector from the file, None without one. width: of frozen states, 0 for tokens. network:
-    configuration (JSON) of a text model that learns, or ''."""
+    """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model, which has pieces.
+    coverage: share of the training captions' words that have a vector from the file, None without one. width: of frozen states,
+    0 for tokens. network: configuration (JSON) of a text model that learns, or ''."""
 
     of: Callable[[np.ndarray], Tokens | CaptionStates]
     identity: dict[str, str]

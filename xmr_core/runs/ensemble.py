@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from xmr_core import paths
-from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.analysis.representations import encode_split
 from xmr_core.errors import BadInput
-from xmr_core.evaluate import ensemble, evaluate_scores
+from xmr_core.evaluate import ensemble
 from xmr_core.retrieval import score_matrix
 from xmr_core.runs.fetch import Run
+from xmr_core.runs.judging import judged
 
 
 def scores_of(run: Run, split: str = "test") -> np.ndarray:
@@ -35,9 +35,7 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
         raise BadInput(f"the runs of an ensemble must share one corpus, got {len(set(names))} different ones.")
     corpus = runs[0].prepared().corpus
     scores = ensemble([scores_of(run) for run in runs])
-    judged = {kind: judge("test") for kind, judge in corpus.judges.items()}
-    evaluation = evaluate_scores(scores, judged)
-    agreement = judgment_agreement(scores, judged["annotated"], corpus.grades)
+    evaluation, metrics = judged(scores, corpus)
     record = {key: sum(run.record[key] for run in runs) for key in ("train_seconds", "parameters")}
     return Run(
         id="ensemble-" + paths.content_hash([run.id for run in runs]),
@@ -45,6 +43,6 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
         config=runs[0].config,
         record={**runs[0].record, **record, "members": [run.id for run in runs], "best_epoch": -1, "best_val": float("nan")},
         history=pd.DataFrame(),
-        metrics=pd.concat([evaluation.summary(), *([agreement] if len(agreement) else [])], ignore_index=True),
+        metrics=metrics,
         per_query=evaluation.per_query,
     )

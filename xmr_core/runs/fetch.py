@@ -14,19 +14,19 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from xmr_core import paths
-from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.analysis.representations import encode_split, set_spread
 from xmr_core.checkpoints import save_method
 from xmr_core.data.augment import UNKNOWN_ID, Augmentation
 from xmr_core.data.batches import Batches
 from xmr_core.errors import DamagedFile
-from xmr_core.evaluate import evaluate, evaluate_scores
+from xmr_core.evaluate import evaluate
 from xmr_core.method import Method
 from xmr_core.prepare import Prepared, prepare
 from xmr_core.provenance import environment
 from xmr_core.recipes import build, check_options
 from xmr_core.retrieval import score_matrix
 from xmr_core.runs.config import RunConfig
+from xmr_core.runs.judging import judged
 from xmr_core.train import History, train
 
 
@@ -52,7 +52,8 @@ class Run:
     def export(self, path: str | Path) -> Path:
         """Write the trained method as one safetensors file that needs neither this run nor its corpus (checkpoints.load_method)."""
         prepared, config = self.prepared(), self.config
-        about = {"run": self.id, "dataset": config.data.dataset, "text_model": config.data.text_model, "image_model": config.data.image_model, "record": {k: v for k, v in self.record.items() if k != "files"}}
+        about = {name: getattr(config.data, name) for name in ("dataset", "image_model", "text_model")}
+        about |= {"run": self.id, "record": {k: v for k, v in self.record.items() if k != "files"}}
         return save_method(path, self.method(), prepared.inputs, prepared.vocabulary or prepared.pieces, config.form, dict(config.options), about)
 
     def prepared(self) -> Prepared:
@@ -113,6 +114,7 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
         "best_val": history.best_value,
         "messages": history.messages,
         "parameters": method.n_parameters(),
+        "word_vector_coverage": prepared.coverage,
         "environment": {**environment(config.device), "numerics": config.numerics()},
     }
     _judge(method, prepared, folder, record)
@@ -122,12 +124,9 @@ def _judge(method: Method, prepared: Prepared, folder: Path, record: dict) -> No
     """Rank the test split for every judge of the corpus, and write the record."""
     clock = time.monotonic()
     images, captions = encode_split(method, prepared.sides["test"])
-    judged = {kind: judge("test") for kind, judge in prepared.corpus.judges.items()}
-    scores = score_matrix(method.similarity, images, captions)
-    evaluation = evaluate_scores(scores, judged)
-    beyond = [set_spread(images, captions), judgment_agreement(scores, judged["annotated"], prepared.corpus.grades)]
+    evaluation, metrics = judged(score_matrix(method.similarity, images, captions), prepared.corpus)
     _write_table(folder / "per_query.csv", evaluation.per_query)
-    _write_table(folder / "metrics.csv", pd.concat([evaluation.summary(), *(t for t in beyond if len(t))], ignore_index=True))
+    _write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
     files = {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")}
     spent = {"evaluate_seconds": time.monotonic() - clock, "judges": sorted(prepared.corpus.judges)}
     paths.write_json(folder / "record.json", {**record, **spent, "files": files})  # last: its presence says that all else is complete

@@ -7,30 +7,28 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core import paths
-from xmr_core.errors import BadInput
 from xmr_core.numerics import numerics_version
 from xmr_core.prepare import DataConfig
 from xmr_core.prepare.corpora import corpus_of
 from xmr_core.provenance import environment
 from xmr_core.runs.config import RunConfig, resolve_device
 from xmr_core.runs.fetch import Run
-from xmr_core.zero_shot import ZeroShot, zero_shot
+from xmr_core.runs.judging import judged
+from xmr_core.zero_shot import ZeroShot, zero_shot_scores
 
 
 def reference_run(source: Path | str, data: DataConfig, device: str = "auto", progress: Callable | None = None) -> Run:
     """The test split ranked by a CLIP- or SigLIP-style model as it comes; nothing is trained, and nothing chosen on validation.
 
     source: a local folder or a hub name of transformers. The result is a Run without a history, weights or a folder of its own;
-    its id names corpus and model by content. Raises: what zero_shot raises; BadInput for features without pictures.
+    its id names corpus and model by content. Raises: what ZeroShot and zero_shot_scores raise.
     """
     where = resolve_device(device)
     corpus = corpus_of(data)
-    if corpus.read_pixels is None:
-        raise BadInput(f"{data.dataset} brings features and no pictures; a pretrained dual encoder needs the pictures themselves.")
     started = datetime.now(UTC).isoformat(timespec="seconds")
     model = ZeroShot(source, where)
-    evaluation = zero_shot(model, corpus, progress=progress)
-    numerics = numerics_version(zero_shot, data.dataset)
+    evaluation, metrics = judged(zero_shot_scores(model, corpus, progress=progress), corpus)
+    numerics = numerics_version(zero_shot_scores, data.dataset)
     record = {
         "started_utc": started, "train_seconds": 0.0, "best_epoch": -1, "best_val": float("nan"), "messages": [],
         "parameters": sum(p.numel() for p in model.parameters()), "model": str(source), "model_identity": model.identity,
@@ -42,6 +40,6 @@ def reference_run(source: Path | str, data: DataConfig, device: str = "auto", pr
         config=RunConfig(data=data, method="zero-shot", form="as it comes", device=where),
         record=record,
         history=pd.DataFrame(),
-        metrics=evaluation.summary(),
+        metrics=metrics,
         per_query=evaluation.per_query,
     )
