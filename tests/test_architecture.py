@@ -17,7 +17,7 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"prepare", "train", "checkpoints"},
     {"analysis", "zero_shot"},
     {"runs"},
-    {"presets", "results", "published"},
+    {"presets", "results", "published", "claims"},
     {"study"},
     {"plots", "notebook"},
     {"cli"},

@@ -213,6 +213,8 @@ def test_region_features_train_too(tmp_path):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
     with pytest.raises(BadInput, match="brings features and no pictures"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
+    with pytest.raises(BadInput, match="need the detector that made them"):
+        run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
 
 
 def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_again(flickr, monkeypatch):
@@ -244,3 +246,35 @@ def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
     assert all(torch.equal(fresh.state_dict()[n], after[n]) for n in names), "thawed, but at a rate of 0"
     moved = weights_of(fetch(still.but(pretrained_lr=1.0)))
     assert any(not torch.equal(fresh.state_dict()[n], moved[n]) for n in names)
+
+
+@pytest.mark.parametrize("networks", [(), ("resnet", "bert"), ("vit", "")])
+def test_pictures_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
+    if networks:
+        image, text = networks
+        c = config(flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1).data
+    else:
+        c = DataConfig(size="tiny")
+    p = prepare(c)
+    side, rows = p.sides["test"], np.array([4, 0, 2])
+    pictures = p.corpus.read_pixels(side.image_rows[rows], **({"side": p.inputs.side} if networks else {}))
+    mine, own = p.new_images(pictures), side.images_at(rows)
+    assert torch.equal(mine.local_feats, own.local_feats) and torch.equal(mine.mask, own.mask)
+    assert (mine.global_feat is None) == (own.global_feat is None)
+    if own.global_feat is not None:
+        assert torch.equal(mine.global_feat, own.global_feat)
+    texts = p.corpus.captions["text"].iloc[side.caption_rows[rows]].tolist()
+    mine, own = p.new_captions(texts), side.captions_at(rows)
+    name = "local_feats" if p.inputs.text_width else "ids"
+    assert torch.equal(mine.mask, own.mask)
+    assert torch.allclose(getattr(mine, name).float()[mine.mask], getattr(own, name).float()[own.mask], atol=2e-3)
+    with pytest.raises(BadInput, match="no sentence"):
+        p.new_captions([])
+    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.side}×{p.inputs.side}×3, got float"):
+        p.new_images(pictures.astype(float))
+
+
+def test_pixels_of_pictures_from_elsewhere():
+    p = prepare(DataConfig(size="tiny", features="pixels"))
+    side = p.sides["test"]
+    assert torch.equal(p.new_images(p.corpus.read_pixels(side.image_rows[:3])).x, side.images_at(np.arange(3)).x)

@@ -376,8 +376,9 @@ def test_principal_components_keep_distances(corpus):
     assert ratio == pytest.approx(other, rel=1e-3) and every.explained == pytest.approx(1)
     few = PrincipalComponents(features, np.arange(64), 8)
     assert 0.3 < few.explained < 1 and np.square(few(features[:64])).mean() == pytest.approx(1, rel=0.05)
-    (reduced, _), _, identity = reduced_features(corpus, features, "id", 8)
+    (reduced, _), _, identity, reduction = reduced_features(corpus, features, "id", 8)
     assert np.allclose(reduced, PrincipalComponents(features, corpus.rows("train")[0], 8)(features), atol=0.01)
+    assert np.array_equal(reduction(features[70:80])[0], reduced[70:80])
     assert identity == "id-pca8-root-mean"
     with pytest.raises(BadInput, match="reduced width must lie in"):
         PrincipalComponents(features, np.arange(64), 500)
@@ -385,7 +386,7 @@ def test_principal_components_keep_distances(corpus):
 
 def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     features = np.random.default_rng(0).normal(size=(len(corpus.images), 3, 5)).astype(np.float32)
-    (_, whole), _, _ = reduced_features(corpus, features, "id", 2)
+    (_, whole), _, _, _ = reduced_features(corpus, features, "id", 2)
     train = corpus.rows("train")[0]
     expected = np.zeros(whole.shape)
     for i, picture in enumerate(features.astype(float)):

@@ -82,10 +82,14 @@ def pixel_reader(corpus: Corpus, side: int = 0, crops: Callable[[np.ndarray, np.
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
         given = {} if view is None or crops is None else {"crops": crops(rows, view)}
-        pixels = corpus.read_pixels(rows, **({"side": side} if side else {}), **given)
-        return Pixels(torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255)
+        return as_pixels(corpus.read_pixels(rows, **({"side": side} if side else {}), **given))
 
     return read
+
+
+def as_pixels(pictures: np.ndarray) -> Pixels:
+    """uint8 "n h w 3" as numbers in [0, 1], channels first."""
+    return Pixels(torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,16 @@ from xmr_core.types import Corpus
 _AT_ONCE = 250  # pictures
 
 View = tuple[np.ndarray, np.ndarray]  # local "n l width", whole "n e"
+Reduction = Callable[[np.ndarray], View]
 
 
 def reduced_features(
     corpus: Corpus, features: np.ndarray, identity: str, width: int, views: Sequence[tuple[np.ndarray, str]] = ()
-) -> tuple[View, list[View], str]:
-    """((local "n l width" by PrincipalComponents, whole pictures "n e" by RootMean), the same of each view, identity).
+) -> tuple[View, list[View], str, Reduction]:
+    """((local "n l width" by PrincipalComponents, whole pictures "n e" by RootMean), the same of each view, identity, reduction).
 
-    Both learn on the training split of `features`, and are applied to the views as they are. views: (array, identity) of other
+    Both learn on the training split of `features`, and are applied to the views as they are, and by `reduction` to features of any
+    other pictures. views: (array, identity) of other
     looks at pictures. Raises: BadInput for a width outside 1…e.
     """
     train = corpus.rows("train")[0]
@@ -39,4 +41,7 @@ def reduced_features(
         local = made(f"pca{width}", (array.shape[1], width), components)
         return local, made("root-mean", (1, array.shape[2]), root_mean)[:, 0]
 
-    return both(features, identity), [both(array, of) for array, of in views], f"{identity}-pca{width}-root-mean"
+    def reduction(array: np.ndarray) -> View:
+        return components()(array).astype(np.float16), root_mean()(array).astype(np.float16)[:, 0]
+
+    return both(features, identity), [both(array, of) for array, of in views], f"{identity}-pca{width}-root-mean", reduction

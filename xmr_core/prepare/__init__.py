@@ -1,10 +1,12 @@
 """From a data set's name to everything a method needs: corpus, cached features, words, splits and input sizes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 
+import numpy as np
 import torch
+from jaxtyping import UInt8
 from torch import nn
 
 from xmr_core.data.batches import Side
@@ -16,7 +18,7 @@ from xmr_core.prepare.config import DataConfig
 from xmr_core.prepare.corpora import DATASETS, READERS, corpus_of
 from xmr_core.prepare.images import image_inputs
 from xmr_core.recipe_parts import Inputs
-from xmr_core.types import Corpus
+from xmr_core.types import Corpus, Features, Pixels, Tokens
 
 __all__ = ["DATASETS", "READERS", "SPLITS", "DataConfig", "Prepared", "prepare"]
 
@@ -29,7 +31,7 @@ _recent: "dict[DataConfig, Prepared]" = {}
 class Prepared:
     """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
     sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of the
-    training captions' words with a word vector from a file, None without a file."""
+    training captions' words with a word vector from a file, None without a file. describe, read: behind new_images and new_captions."""
 
     corpus: Corpus
     sides: dict[str, Side]
@@ -39,6 +41,26 @@ class Prepared:
     config: DataConfig
     coverage: float | None = None
     pieces: WordPieces | None = None
+    describe: Callable[[np.ndarray], Features | Pixels] | None = None
+    read: Callable[[Sequence[str]], Tokens | Features] | None = None
+
+    def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
+        """Pictures that are not in the corpus (or were changed) as its own are given to a method. side: inputs.side.
+
+        Raises: BadInput for a corpus of region features, pictures of another side, or none.
+        """
+        side = self.inputs.side
+        if self.describe is None:
+            raise BadInput(f"{self.config.dataset} brings features of regions; pictures of your own need the detector that made them.")
+        if not len(pictures) or pictures.shape[1:] != (side, side, 3) or pictures.dtype != np.uint8:
+            raise BadInput(f"pictures must be uint8 of n×{side}×{side}×3, got {pictures.dtype} of {'×'.join(map(str, pictures.shape))}.")
+        return self.describe(pictures)
+
+    def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
+        """Sentences as the corpus's captions are given to a method. Raises: BadInput for no sentence, or one without a word."""
+        if not len(texts):
+            raise BadInput("no sentence given; give at least one.")
+        return self.read(texts)
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Give the pretrained models that a new method fine-tunes their weights; a recipe alone builds them with random ones."""
@@ -95,4 +117,6 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
     identity = {"corpus": corpus.fingerprint, "features": images.identity, **captions.identity, **sizes}
     if images.network or captions.network:  # another version may build another network from the same description
         identity["transformers"] = version("transformers")
-    return Prepared(corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage, captions.pieces)
+    return Prepared(
+        corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage, captions.pieces, images.describe, captions.read
+    )

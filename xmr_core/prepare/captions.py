@@ -1,6 +1,6 @@
 """The caption side of what a method is given: word numbers, word pieces, or frozen states of a text model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ from xmr_core.encoders.word_pieces import WordPieces, word_pieces
 from xmr_core.errors import BadInput
 from xmr_core.prepare.config import DataConfig
 from xmr_core.prepare.corpora import find
-from xmr_core.types import Corpus, Tokens
+from xmr_core.types import Corpus, Features, Tokens
 
 _TOGETHER = 8192  # captions whose states are computed before it is noted how far the work is
 
@@ -30,10 +30,11 @@ _TOGETHER = 8192  # captions whose states are computed before it is noted how fa
 class CaptionInputs:
     """of: caption row numbers of a split → its Tokens or CaptionStates. vocabulary: None with a text model, which has pieces.
     coverage: share of the training captions' words that have a vector from the file, None without one. width: of frozen states,
-    0 for tokens. network: configuration (JSON) of a text model that learns, or ''."""
+    0 for tokens. network: configuration (JSON) of a text model that learns, or ''. read: any captions, the same way."""
 
     of: Callable[[np.ndarray], Tokens | CaptionStates]
     identity: dict[str, str]
+    read: Callable[[Sequence[str]], Tokens | Features]
     vocabulary: Vocabulary | None = None
     vectors: Tensor | None = None
     coverage: float | None = None
@@ -64,7 +65,12 @@ def caption_inputs(
         words = ids[ids > 3]
         coverage = float(found[words].mean()) if len(words) else 0.0
     return CaptionInputs(
-        partial(_rows_of, tokens), {"vocabulary": vocabulary.hash, "word_vectors": identity}, vocabulary, vectors, coverage
+        partial(_rows_of, tokens),
+        {"vocabulary": vocabulary.hash, "word_vectors": identity},
+        vocabulary.encode,
+        vocabulary,
+        vectors,
+        coverage,
     )
 
 
@@ -75,8 +81,8 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
         found = find_pretrained(config.text_model)
         pieces = word_pieces(found)
         tokens, _ = pieces(texts)
-        identity = f"{pieces.identity}-{found.identity}"
-        return CaptionInputs(partial(_rows_of, tokens), {"text_model": identity}, network=describe_text(config.text_model), pieces=pieces)
+        identity, network = {"text_model": f"{pieces.identity}-{found.identity}"}, describe_text(config.text_model)
+        return CaptionInputs(partial(_rows_of, tokens), identity, lambda given: pieces(given)[0], network=network, pieces=pieces)
     model = PretrainedStates(config.text_model, device=device)
     tokens, _ = model.pieces(texts)
     indptr = np.concatenate([[0], np.cumsum(tokens.mask.sum(1).numpy())])
@@ -89,9 +95,14 @@ def _of_text_model(config: DataConfig, texts: list[str], progress: Callable | No
 
     key = [model.identity, paths.content_hash(texts)]
     states = kept("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
-    return CaptionInputs(
-        lambda rows: CaptionStates(states, indptr, rows), {"text_model": model.identity}, width=model.width, pieces=model.pieces
-    )
+
+    def read(given: Sequence[str]) -> Features:
+        found = model(given, progress=iter)
+        rows = np.arange(len(found))
+        return CaptionStates(np.concatenate(found), np.concatenate([[0], np.cumsum([len(f) for f in found])]), rows).at(rows)
+
+    identity = {"text_model": model.identity}
+    return CaptionInputs(lambda rows: CaptionStates(states, indptr, rows), identity, read, width=model.width, pieces=model.pieces)
 
 
 def _rows_of(tokens: Tokens, rows: np.ndarray) -> Tokens:

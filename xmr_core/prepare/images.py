@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from xmr_core import paths
-from xmr_core.data.batches import ImageReader, feature_reader, pixel_reader
+from xmr_core.data.batches import ImageReader, as_pixels, feature_reader, pixel_reader
 from xmr_core.data.crops import TrainingCrops
 from xmr_core.data.pictures import Crop
 from xmr_core.encoders.cells import CellDescriptor
@@ -20,14 +20,15 @@ from xmr_core.encoders.reduced_features import reduced_features
 from xmr_core.errors import BadInput
 from xmr_core.prepare.config import DataConfig
 from xmr_core.prepare.corpora import find
-from xmr_core.types import Corpus
+from xmr_core.types import Corpus, Features, Pixels
 
 _REDUCED = 320  # width of the principal components of a network's cells, unless another is asked for
 
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''."""
+    """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''.
+    describe: any pictures, uint8 "n side side 3", the same way; None where the corpus brings regions, whose detector nobody has here."""
 
     read: ImageReader
     identity: str
@@ -38,6 +39,7 @@ class ImageInputs:
     views: int = 0
     network: str = ""
     side: int = 224
+    describe: Callable[[np.ndarray], Features | Pixels] | None = None
 
 
 def image_inputs(
@@ -62,7 +64,7 @@ def image_inputs(
             network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
             side = json.loads(network)["scaling"]["side"]
         reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
-        return ImageInputs(reader, identity, views=config.views, network=network, side=side)
+        return ImageInputs(reader, identity, views=config.views, network=network, side=side, describe=as_pixels)
     return _frozen(config, corpus, _extractor(kind, config, own_side, device), progress)
 
 
@@ -102,9 +104,14 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
     width = config.reduce if config.reduce >= 0 else (0 if isinstance(extractor, CellDescriptor) else min(_REDUCED, array.shape[2]))
     looks = [(view, None) for view, _ in views]
     if width:
-        (array, whole), looks, identity = reduced_features(corpus, array, identity, width, views)
+        (array, whole), looks, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
         identity = paths.content_hash([identity, *[of for _, of in views]])
+
+    def describe(pixels: np.ndarray) -> Features:
+        seen, overall = reduction(extractor(pixels)) if width else (extractor(pixels), None)
+        return feature_reader(seen, overall)(np.arange(len(seen)))
+
     return ImageInputs(
         feature_reader(array, whole, looks, train),
         identity,
@@ -112,6 +119,8 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         array.shape[1],
         0 if whole is None else whole.shape[1],
         views=config.views,
+        side=extractor.side,
+        describe=describe,
     )
 
 

@@ -142,13 +142,15 @@ def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
 
 
 def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:
-    """Selection value: RSUM on the annotated relevance of the validation split (its first n_images pictures), in [0, 6]."""
+    """Selection value: RSUM on the annotated relevance of the validation split (its first n_images pictures), in [0, 6]; and how
+    spread out the sets are there, which no epoch is chosen by."""
     side = prepared.sides["val"].first(n_images) if n_images else prepared.sides["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, side)
         summary = evaluate(method.similarity, images, captions, {"annotated": side.relevance}).summary()
-        return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0])}
+        spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
+        return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0]), **spread}
 
     return validate
 

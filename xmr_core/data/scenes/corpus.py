@@ -10,10 +10,11 @@ import pandas as pd
 
 from xmr_core import paths
 from xmr_core.data.pictures import array_reader
+from xmr_core.data.plausible_match import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
 from xmr_core.data.scenes.render import SIDE, render
 from xmr_core.data.scenes.truth import true_of
-from xmr_core.data.scenes.world import Scenes, sample_scenes
+from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
 from xmr_core.errors import BadInput, DamagedFile, unknown
 from xmr_core.relevance import Relevance
 from xmr_core.types import Corpus
@@ -52,6 +53,9 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
     split = np.repeat(SPLITS, SIZES[size])
     image_ids = np.array([f"i{n}" for n in range(len(scenes))])
     images = pd.DataFrame({"split": split, "n_objects": scenes.present.sum(1)}, index=pd.Index(image_ids, name="image_id"))
+    images["shapes"] = [
+        " ".join(name for s, name in enumerate(SHAPES) if s in row[there]) for row, there in zip(scenes.shape, scenes.present, strict=True)
+    ]
     captions = pd.DataFrame(
         {
             "image_id": image_ids[statements.image],
@@ -80,6 +84,20 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
         judges={kind: partial(judge, kind) for kind in ("annotated", "exhaustive")},
         about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
+
+
+def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
+    """PMRP's relevance on scenes: a caption and every picture whose set of shapes differs in at most ζ shapes from its own picture's.
+
+    Shapes stand for COCO's object categories: the nouns of the captions, without colour, size, number or place. Not a judge of the
+    corpus, because only the study of proxies asks for it. Raises: BadInput for a negative ζ.
+    Source: Chun et al., CVPR 2021 (PCME); METHODS §10.3.
+    """
+    i, t = corpus.rows(split)
+    shown = corpus.images["shapes"].iloc[i].str.split()
+    codes = np.array([[name in have for name in SHAPES] for have in shown], int).reshape(len(i), len(SHAPES))
+    owner = corpus.judges["annotated"](split).indices
+    return plausible_match(codes, owner, zeta, caption_ids=corpus.captions.index[t], image_ids=corpus.images.index[i])
 
 
 def make_world(spec: dict) -> dict:

@@ -1,0 +1,67 @@
+"""Attention as pictures need it: rows that sum to 1, one map per round, the similarity's own weights."""
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_config
+
+from xmr_core.analysis.attention import slot_attention, word_attention
+from xmr_core.errors import BadInput
+from xmr_core.prepare import prepare
+from xmr_core.recipes import build
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield prepare(tiny_config().data)
+
+
+def method_of(prepared, name, **options):
+    torch.manual_seed(0)
+    return build(name, prepared.inputs, d=16, **options).eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "rounds", "elements"),
+    [("dive", {"iterations": 3, "slots": 2}, 3, 2), ("dive", {"head": "transformer", "iterations": 2}, 2, 4), ("dive", {"head": "pie-net"}, 1, 4), ("pvse", {"slots": 3}, 1, 3)],
+)  # fmt: skip
+def test_every_element_shares_one_look_among_the_cells(prepared, name, options, rounds, elements):
+    images = prepared.sides["test"].images_at(np.arange(5))
+    maps = slot_attention(method_of(prepared, name, **options), images)
+    assert maps.shape == (5, rounds, elements, 64)
+    assert torch.allclose(maps.sum(-1), torch.ones(5, rounds, elements), atol=1e-4) and (maps >= 0).all()
+    if rounds > 1:
+        assert not torch.allclose(maps[:, 0], maps[:, -1])
+
+
+def test_the_last_round_is_what_the_head_reports(prepared):
+    method, images = method_of(prepared, "dive", iterations=2), prepared.sides["test"].images_at(np.arange(3))
+    with torch.inference_mode():
+        reported = method.encode_images(images).attention
+    assert torch.allclose(slot_attention(method, images)[:, -1], reported, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "options"), [("scan", {}), ("scan", {"sharpness": 20.0}), ("sgraf", {"m": 8})])
+def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, options):
+    side, method = prepared.sides["test"], method_of(prepared, name, **options)
+    images, captions = side.images_at(np.arange(3)), side.captions_at(np.array([0, 6]))
+    maps = word_attention(method, images, captions)
+    assert maps.shape == (3, 2, captions.ids.shape[1], 64)
+    assert torch.allclose(maps.sum(-1)[:, captions.mask], torch.ones(3, int(captions.mask.sum())), atol=1e-4)
+    if options.get("sharpness"):
+        assert maps.max() > word_attention(method_of(prepared, name), images, captions).max()
+
+
+@pytest.mark.parametrize(("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})])
+def test_methods_without_attention_of_words(prepared, name, options):
+    side = prepared.sides["test"]
+    with pytest.raises(BadInput, match="no attention of words over cells"):
+        word_attention(method_of(prepared, name, **options), side.images_at(np.arange(2)), side.captions_at(np.arange(2)))
+
+
+@pytest.mark.parametrize("name", ["vse++", "scan"])
+def test_methods_without_slots(prepared, name):
+    with pytest.raises(BadInput, match="not made by attention to cells"):
+        slot_attention(method_of(prepared, name), prepared.sides["test"].images_at(np.arange(2)))

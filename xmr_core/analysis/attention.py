@@ -1,0 +1,45 @@
+"""What a method looks at: slots or heads over the cells of a picture, words over its cells."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.errors import BadInput
+from xmr_core.method import Method
+from xmr_core.similarities.scan import scan, scan_attention
+from xmr_core.similarities.sgraf import SimilarityNodes
+from xmr_core.types import Features, Pixels, Tokens
+
+
+def slot_attention(method: Method, images: Features | Pixels) -> Float[Tensor, "n t k l"]:
+    """How each of the k set elements looks at the l cells of a picture in each of t rounds, averaged over heads; rows sum to 1.
+
+    A head without rounds (PIE-Net) has t = 1. The method should be in eval mode.
+    Raises: BadInput for a head without attention per element.
+    Source: DivE, Figures 2, 4, A2 and A3.
+    """
+    with torch.inference_mode():
+        features, head = method.image_encoder(images), method.image_head
+        if hasattr(head, "iterations"):
+            return head.attention_maps(features)[1].mean(2)
+        attention = getattr(head(features), "attention", None)
+    if attention is None:
+        raise BadInput(f"the pictures of {method.name} are not made by attention to cells; take dive or pvse, or word_attention.")
+    return attention[:, None]
+
+
+def word_attention(method: Method, images: Features | Pixels, captions: Tokens | Features) -> Float[Tensor, "i t q l"]:
+    """Which of the l cells of picture i each element q of caption t attended to, at the method's own sharpness; rows sum to 1.
+
+    q counts what the caption encoder read, <start> and <end> included. Only for attention of words over cells (t2i).
+    Raises: BadInput for a method without it. Source: SCAN, Figure 4; SGRAF, §3.2.
+    """
+    similarity = method.similarity
+    with torch.inference_mode():
+        x, y = method.encode_images(images), method.encode_captions(captions)
+        if getattr(similarity, "func", None) is scan and similarity.keywords.get("direction") == "t2i":
+            return scan_attention(x, y, **{name: similarity.keywords[name] for name in ("direction", "sharpness", "normalise")})
+        nodes = next((m for m in similarity.modules() if isinstance(m, SimilarityNodes)), None) if hasattr(similarity, "modules") else None
+        if nodes is not None and nodes.direction == "t2i":
+            return nodes.attention(x, y)
+    raise BadInput(f"{method.name} has no attention of words over cells; take scan or sgraf with direction='t2i'.")
