@@ -55,8 +55,9 @@ def memory() -> str:
 def train_on(folder: Path, args: argparse.Namespace) -> None:
     import torch
 
-    from xmr_core.data.batches import Batches, Side, feature_reader
+    from xmr_core.data.batches import Batches, Side
     from xmr_core.data.precomputed import load_precomputed
+    from xmr_core.data.readers import feature_reader
     from xmr_core.data.vocabulary import Vocabulary
     from xmr_core.recipe_parts import Inputs
     from xmr_core.recipes import build

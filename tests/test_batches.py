@@ -8,7 +8,8 @@ import torch
 from tiny import tiny_config
 
 from xmr_core.data.augment import Augmentation
-from xmr_core.data.batches import Batches, CaptionStates, Side, feature_reader
+from xmr_core.data.batches import Batches, Side
+from xmr_core.data.readers import CaptionStates, feature_reader
 from xmr_core.errors import BadInput
 from xmr_core.prepare import prepare
 from xmr_core.relevance import Relevance

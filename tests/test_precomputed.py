@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from xmr_core.data.batches import feature_reader
 from xmr_core.data.faults import Faults
 from xmr_core.data.precomputed import load_precomputed
+from xmr_core.data.readers import feature_reader
 from xmr_core.data.row_file import JoinedRows, RowFile
 from xmr_core.errors import BadInput, DamagedFile
 

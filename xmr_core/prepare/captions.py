@@ -10,8 +10,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from xmr_core import paths
-from xmr_core.data.batches import CaptionStates
 from xmr_core.data.official_vocabulary import read_vocabulary
+from xmr_core.data.readers import CaptionStates
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders.feature_cache import kept
 from xmr_core.encoders.glove import load_word_vectors

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from xmr_core import paths
-from xmr_core.data.batches import ImageReader, as_pixels, feature_reader, pixel_reader
 from xmr_core.data.crops import TrainingCrops
 from xmr_core.data.pictures import Crop
+from xmr_core.data.readers import ImageReader, as_pixels, feature_reader, pixel_reader
 from xmr_core.encoders.cells import CellDescriptor
 from xmr_core.encoders.feature_cache import Extractor, cached_features
 from xmr_core.encoders.hf_vision import PretrainedGrid, describe_vision
