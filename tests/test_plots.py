@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 from tiny import tiny_config
 
 from xmr_core import plots, published, study
+from xmr_core.errors import BadInput
 from xmr_core.prepare import prepare
 
 
@@ -44,6 +45,74 @@ def test_the_gallery_shows_the_pictures_of_the_split(tmp_path, monkeypatch):
     shown = [ax.images[0].get_array() for ax in figure.axes if ax.images]
     assert len(shown) == 3 and (np.asarray(shown[1]) == prepared.corpus.read_pixels(side.image_rows[1:2])[0]).all()
     assert prepared.corpus.captions["text"].iloc[side.caption_rows[0]].split()[0] in figure.axes[0].get_title()
+
+
+def test_spread_over_training_has_a_line_per_variant_and_side():
+    table = pd.DataFrame(
+        [(v, e, s, -float(e)) for v in "ab" for e in (1, 2, 3) for s in ("images", "captions")],
+        columns=["variant", "epoch", "side", "value"],
+    )
+    figure = plots.spread_over_training(table)
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2] and figure.axes[0].lines[0].get_ydata().tolist() == [-1, -2, -3]
+
+
+def test_bins_are_bars_in_percent_with_intervals():
+    bins = pd.DataFrame({"bin": [1, 2], "n": 5, "by": [0.1, 0.2], "value": [0.5, 0.25], "low": [0.4, 0.2], "high": [0.6, 0.3]})
+    (ax,) = plots.recall_by_bin({"t2i": bins}).axes
+    assert [round(bar.get_height()) for bar in ax.patches] == [50, 25] and ax.get_title() == "caption → images"
+
+
+def test_elements_alone_and_left_out():
+    table = pd.DataFrame(
+        [
+            ("both", "all", 300.0),
+            *[(s, f"{h} {e}", 100.0 + e) for s in ("images", "captions") for h in ("only", "without") for e in (0, 1)],
+        ],
+        columns=["side", "kept", "rsum"],
+    )
+    figure = plots.elements(table.assign(relevance="annotated"))
+    assert [round(b.get_height()) for b in figure.axes[0].patches] == [100, 101, 100, 101] and figure.axes[1].lines[0].get_ydata()[0] == 300
+
+
+def test_maps_give_every_element_its_colour_and_side_its_shape():
+    table = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": 0.0, "side": ["image", "image", "caption", "caption"], "element": [0, 1, 0, 1]})
+    figure = plots.element_maps({"one": table, "two": table})
+    assert len(figure.axes) == 2 and len(figure.axes[0].collections) == 4
+    colours = [tuple(c.get_facecolor()[0][:3]) for c in figure.axes[0].collections]  # caption 0, caption 1, image 0, image 1
+    assert colours[0] == colours[2] != colours[1]
+
+
+def test_attention_is_bright_where_the_weights_are():
+    picture = np.full((8, 8, 3), 200, np.uint8)
+    maps = np.zeros((2, 3, 16))
+    maps[:, :, 5] = 1.0
+    figure = plots.slot_attention(picture, maps, ["a dog", "a cat", "a bird"], [True, False, True])
+    rows = [ax for ax in figure.axes if ax.images]
+    assert len(rows) == 9 and [ax.get_title() for ax in rows[::3]] == ["✓ a dog", "✗ a cat", "✓ a bird"]
+    shown = np.asarray(rows[1].images[0].get_array())
+    assert (shown[2:4, 2:4] == 200).all() and shown[0, 0, 0] < 120
+    words = plots.word_attention(picture, maps[0, :2], ["dog", "runs"])
+    assert [ax.get_title() for ax in words.axes if ax.get_visible()] == ["picture", "dog", "runs"]
+    with pytest.raises(BadInput, match="5 cells are no square grid"):
+        plots.word_attention(picture, np.ones((1, 5)), ["x"])
+
+
+def test_distances_corruption_and_agreement_show_their_tables():
+    table = pd.DataFrame({"distance": ["mean only", "ELK", "match probability"], "numbers": [4, 8, 28], "value": [3.0, 1.0, 2.0]})
+    left, right = plots.distances(table, pd.DataFrame({"samples": [1, 4], "value": [1.5, 2.0]})).axes
+    assert [t.get_text() for t in left.get_yticklabels()] == ["mean only  (4)", "match probability  (28)", "ELK  (8)"]
+    assert right.lines[0].get_ydata().tolist() == [1.5, 2.0] and {line.get_label() for line in right.lines} >= {"mean only", "ELK"}
+    share = pd.DataFrame({"side": ["images", "images"], "share": [0.0, 1.0], "value": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]})
+    (ax,) = plots.corruption(share, "mean log σ").axes
+    assert ax.lines[0].get_ydata().tolist() == [1.0, 2.0]
+    (ax,) = plots.agreement({"methods": pd.DataFrame({"proxy": ["a", "b"], "tau": [0.9, -0.2]})}).axes
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["b", "a"] and ax.get_xlim()[0] < -0.2
+
+
+def test_queries_against_the_truth():
+    table = pd.DataFrame({"direction": "t2i", "n": np.arange(1, 41), "u": np.arange(40.0)})
+    (ax,) = plots.against_truth(table, "n", "u", "right answers", "uncertainty").axes
+    assert len(ax.collections[0].get_offsets()) == 40 and np.all(np.diff(ax.lines[0].get_ydata()) > 0) and ax.get_xscale() == "log"
 
 
 def test_verdicts_in_words():

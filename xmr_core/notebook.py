@@ -133,6 +133,7 @@ def check_parameters(namespace: dict) -> Parameters:
     Raises: BadInput, shown in a notebook as one line.
     """
     _short_errors()
+    _whole_sentences()
     _started["utc"] = datetime.now(UTC)
     hints = namespace.get("__annotations__") or _annotations(namespace)
     declared = {n: Parameter(n, t.__name__ if type(t) is type else str(t), None, "") for n, t in hints.items()}
@@ -193,6 +194,13 @@ def _annotations(namespace: dict) -> dict:
     """Module-level annotations of Python 3.14 and later live behind a function."""
     annotate = namespace.get("__annotate__")
     return annotate(1) if callable(annotate) else {}
+
+
+def _whole_sentences() -> None:
+    """Claims and captions stand in tables; pandas would cut them after 50 letters."""
+    import pandas as pd
+
+    pd.set_option("display.max_colwidth", 160)
 
 
 def _short_errors() -> None:

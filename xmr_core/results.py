@@ -71,6 +71,12 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
     return bootstrap_interval(parts, level)
 
 
+def study_rows() -> pd.DataFrame:
+    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without them."""
+    path = Path(__file__).resolve().parents[1] / "reports" / "results.csv"
+    return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+
+
 def write(table: pd.DataFrame, path: Path | str) -> None:
     """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
     path = Path(path)

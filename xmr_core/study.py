@@ -25,6 +25,21 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "smooth-Chamfer, slots": ("dive", {}),
 }
 
+# What DivE changed in slot attention, taken back one by one (App. B.3): label → (method, options)
+SLOTS: dict[str, tuple[str, dict]] = {
+    "slots as in the paper": ("dive", {}),
+    "sampled slots": ("dive", {"query": "sampled"}),
+    "GRU update": ("dive", {"update": "gru"}),
+    "without global feature": ("dive", {"use_global": False}),
+}
+
+# PCME with all, one, or no number for σ
+GAUSSIANS: dict[str, tuple[str, dict]] = {
+    "PCME": ("pcme", {}),
+    "PCME, one σ": ("pcme", {"spread": "isotropic"}),
+    "PCME, μ only": ("pcme", {"spread": "none"}),
+}
+
 # Every method of the study under the matched protocol: label → (method, options)
 COMPARISON: dict[str, tuple[str, dict]] = {
     "VSE++": ("vse++", {}),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.manifold import TSNE
 
 from xmr_core.errors import BadInput
@@ -35,6 +36,23 @@ def element_map(images: EmbeddingSet, captions: EmbeddingSet, seed: int = 0, per
     points = points / np.linalg.norm(points, axis=1, keepdims=True).clip(1e-12)  # then Euclidean distance orders as the cosine
     xy = TSNE(perplexity=perplexity, init="pca", random_state=seed, n_jobs=1).fit_transform(points)
     return table.assign(x=xy[:, 0], y=xy[:, 1])
+
+
+def neighbourhood(images: EmbeddingSet, captions: EmbeddingSet) -> dict[str, float]:
+    """What the map shows, as numbers from the space itself: share of elements (%) whose nearest other element by cosine …
+
+    'same element': … has the same number in its set; 'same side': … is of the same side, image or caption; 'same item': … is of its own
+    set, which says that the set has collapsed. Of random elements the first is 100/K.
+    """
+    index = [s.mask.nonzero() for s in (images, captions)]
+    side = torch.cat([torch.full((len(at),), n) for n, at in enumerate(index)])
+    item, element = torch.cat(index).T
+    x = torch.cat([s.x[s.mask] for s in (images, captions)])
+    x = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    nearest = (x @ x.T).fill_diagonal_(-2.0).argmax(1)
+    same_side = side == side[nearest]
+    shares = {"same element": element == element[nearest], "same side": same_side, "same item": same_side & (item == item[nearest])}
+    return {name: 100 * float(share.float().mean()) for name, share in shares.items()}
 
 
 def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFrame:

@@ -40,6 +40,24 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     )
 
 
+def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's ρ of the queries' uncertainty with what is known of them, a row per relevance, direction and metric; low, high: 95 %.
+
+    metrics: 'spearman_uncertainty_r1' (with R@1, 0 or 1), and 'spearman_uncertainty_answers' (with the number of right answers, where
+    that is not the same for all). per_query: of a run. uncertain: from query_uncertainty. Rows fit Run.with_metrics.
+    """
+    table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
+    rows = []
+    for (kind, direction), part in table.groupby(["relevance", "direction"], sort=False):
+        asked = {"spearman_uncertainty_r1": part["R@1"]}
+        if part["n_relevant"].nunique() > 1:
+            asked["spearman_uncertainty_answers"] = part["n_relevant"]
+        for metric, known in asked.items():
+            value, low, high = rank_correlation(part["uncertainty"].to_numpy(), known.to_numpy(float), part["image"].to_numpy())
+            rows.append((kind, direction, metric, 0, value, len(part), low, high))
+    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
+
+
 def in_bins(by: Sequence[float], values: Sequence[float], images: Sequence[int], bins: int = 10) -> pd.DataFrame:
     """Mean of `values` in bins of `by` of (almost) equal size, ascending; ties stay in file order.
 

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,6 +55,10 @@ class Run:
         about = {name: getattr(config.data, name) for name in ("dataset", "image_model", "text_model")}
         about |= {"run": self.id, "record": {k: v for k, v in self.record.items() if k != "files"}}
         return save_method(path, self.method(), prepared.inputs, prepared.vocabulary or prepared.pieces, config.form, dict(config.options), about)
+
+    def with_metrics(self, rows: pd.DataFrame) -> "Run":
+        """The same run with more numbers (relevance, direction, metric, k, value, n_queries), for tables; nothing is kept on disk."""
+        return replace(self, metrics=pd.concat([self.metrics, rows[list(self.metrics)]], ignore_index=True))
 
     def prepared(self) -> Prepared:
         """The corpus, features and words it was trained on."""
