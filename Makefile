@@ -11,7 +11,7 @@ PIP := $(PY) -m pip --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test notebooks reports readme lab lint clean clean-runs
+.PHONY: help setup study test notebooks reports report readme lab lint clean clean-runs
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs 
 
 reports: $(STAMP) ## rebuild reports/ from reports/results.csv
 	$(PY) scripts/build_reports.py
+
+report: reports ## the same as pages (reports/html) and, with a Chromium on the path, as reports/report.pdf
+	$(PY) scripts/build_site.py
 
 readme: $(STAMP) ## rewrite the table of methods in README.md
 	$(PY) scripts/build_readme.py

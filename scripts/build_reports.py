@@ -59,31 +59,44 @@ def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return out
 
 
-def alphas(rows: pd.DataFrame, title: str, name: str) -> str:
-    """Section on α: table, verdicts against α = 16, figure."""
-    table = wide(rows[rows["variant"].str.startswith("α=")])
+SWEPT = {  # symbol → (the paper's choice, its row, name of the setting, name of the notebook, logarithmic axis)
+    "α": (16, published.dive_alpha, "alpha", "ablation_alpha", True),
+    "K": (4, published.dive_cardinality, "slots", "ablation_cardinality", False),
+    "T": (4, published.dive_iterations, "iterations", "ablation_iterations", False),
+}
+
+
+def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
+    """Section on a swept setting: table, verdicts against the paper's choice, figure beside the paper's curve."""
+    table = wide(rows[rows["variant"].str.startswith(f"{symbol}=")])
     if table.empty:
         return ""
-    table = table.assign(alpha=[float(v[2:]) for v in table["label"]]).sort_values(["alpha", "seed"])
+    choice, paper, setting, notebook, log_x = SWEPT[symbol]
+    table = table.assign(**{setting: [float(v.split("=")[1]) for v in table["label"]]}).sort_values([setting, "seed"])
     columns = [c for c in (*RSUM.values(), "i2t R@1 annotated", "t2i R@1 annotated", "log variance") if c in table]
     means = study.over_seeds(table, ["rsum annotated"]).rename(columns={"rsum annotated low": "low", "rsum annotated high": "high"})
-    figure = plots.ablation(
-        table.assign(rsum=table["rsum annotated"]).merge(means[["label", "low", "high"]], on="label"), published.dive_alpha(), "alpha", "α"
-    )
+    ours = table.assign(rsum=table["rsum annotated"]).merge(means[["label", "low", "high"]], on="label")
+    figure = plots.ablation(ours, paper(), setting, symbol, log_x)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
     plt.close(figure)
-    mine = table[table["label"] == "α=16"]
-    lines = []
-    for label in [v for v in table["label"].unique() if v != "α=16"]:
+    best = f"{symbol}={choice}"
+    mine, lines = table[table["label"] == best], []
+    for label in [v for v in table["label"].unique() if v != best and len(mine)]:
         verdict = study.verdict(mine, table[table["label"] == label], "rsum annotated")
-        lines.append(f"- α = 16 above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}")
+        lines.append(f"- {symbol} = {choice} above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}")
     seconds = table.groupby("label", sort=False)["train seconds"].mean()
     shown = with_intervals(table, columns).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
     full = ""
     if table["seed"].nunique() == 1:
         recalls = [f"{d} R@{k} annotated" for d in ("i2t", "t2i") for k in (1, 5, 10)]
         full = "\n\n" + markdown(table[["label", *recalls]])
-    return f"## {title}\n\n{markdown(shown)}{full}\n\n![RSUM over α](figures/{name}.png)\n\n" + "\n".join(lines) + "\n\n"
+    figure_text = f"![RSUM over {symbol}](figures/{name}.png)\n\n{source(notebook, f'variants {symbol}=…')}"
+    return f"## {title}\n\n{markdown(shown)}{full}\n\n{figure_text}\n\n" + "\n".join(lines) + "\n\n"
+
+
+def source(notebook: str, what: str) -> str:
+    """Where a figure comes from."""
+    return f"(Notebook: [{notebook}](../notebooks/{notebook}.ipynb); rows: {what} in [results.csv](results.csv).)"
 
 
 def variants(rows: pd.DataFrame, title: str, name: str) -> str:
@@ -105,7 +118,7 @@ def variants(rows: pd.DataFrame, title: str, name: str) -> str:
     shown = with_intervals(table, [*rsums, *extra]).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
     paper = markdown(published.dive_similarity()[["variant", "rsum", "log variance"]], 2)
     return (
-        f"## {title}\n\n{markdown(shown)}\n\n![variants](figures/{name}.png)\n\n" + "\n".join(lines)
+        f"## {title}\n\n{markdown(shown)}\n\n![variants](figures/{name}.png)\n\n{source('ablation_similarity', 'these labels')}\n\n" + "\n".join(lines)
         + f"\n\nPublished (DivE, Table 3, Flickr30K):\n\n{paper}\n\n"
     )  # fmt: skip
 
@@ -141,7 +154,11 @@ def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
     for better, worse in itertools.pairwise(order):  # neighbours in the table: where is the order certain?
         verdict = study.verdict(table[table["label"] == better], table[table["label"] == worse], rsums[0])
         lines.append(f"- {better} above {worse}: {study.verdict_text(verdict, 'RSUM annotated')}")
-    text = f"## {title}\n\n{ranked(table, rsums)}\n\n![all methods](figures/{name}.png)\n\n" + "\n".join(lines) + "\n\n"
+    text = (
+        f"## {title}\n\n{ranked(table, rsums)}\n\n![all methods](figures/{name}.png)\n\n{source('compare_methods', 'these labels')}\n\n"
+        + "\n".join(lines)
+        + "\n\n"
+    )
     if len(ensembles):
         text += (
             "Ensembles, by the mean of score matrices (one label twice: two seeds of it; parameters and seconds of all members):\n\n"
@@ -193,10 +210,11 @@ def main() -> None:
         + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
         + objectives(scenes)
         + variants(study_size, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity")
-        + alphas(study_size, "α on `scenes` (study preset)", "scenes_alpha")
+        + "".join(swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol][2]}") for symbol in SWEPT)
         + real(flickr)
-        + alphas(
+        + swept(
             flickr,
+            "α",
             "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 pictures × 2 captions, one seed)",
             "flickr8k_alpha",
         )

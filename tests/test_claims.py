@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from xmr_core.claims import CLAIMS, Claim, Measure, ledger
+from xmr_core.claims import CLAIMS, Claim, Measure, in_words, ledger
 from xmr_core.errors import BadInput
 
 
@@ -87,6 +87,13 @@ def test_other_measures_are_read_from_their_own_rows():
 def test_a_run_made_again_counts_once():
     table = pd.concat([rows({"a": [0.0, 0.0, 0.0], "b": [0.0, 0.1, 0.0]}), rows(CLEAR)])
     assert verdict(Claim("x", "s", "t", ("a",), ("b",)), table)["effect"] == pytest.approx(100)
+
+
+def test_verdicts_in_words():
+    table = ledger(rows(CLEAR), [Claim("x", "s", "A beats b.", ("a",), ("b",)), Claim("y", "s", "Nobody ran this.", ("gone",))])
+    first, second = in_words(table).split(". “")
+    assert first.startswith("“A beats b”: held on scenes (study), +100.0 [") and first.endswith("with 4 seeds")
+    assert second == "Nobody ran this”: not measured yet."
 
 
 def test_claims_have_different_ids_a_source_and_a_rule():

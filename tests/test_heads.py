@@ -261,7 +261,10 @@ def test_attention_maps_of_all_rounds():
 
 def test_sampled_slots_are_random_in_training_only():
     head, given = head_of("sampled"), features()
-    assert_close(head(given).x, head(given).x)
+    found = head(given).x
+    assert_close(found, head(given).x)
+    assert_close(found[2:3], head(given[2:3]).x)  # one draw for all items
+    assert (found[:, 0] - found[:, 1]).norm(dim=-1).min() > 1e-3, "slots that all start from the mean stay one"
     head.train()
     head.dropout.p = 0.0
     assert (head(given).x - head(given).x).abs().max() > 1e-3

@@ -50,6 +50,7 @@ def test_declared_parameters_are_read_without_running(tmp_path):
         ("alpha: Path = 'x'", "declared as Path; use int, float"),
         ("alpha: list[list] = []", "declared as list[list]"),
         ("alpha: float = ", "not Python"),
+        ("values: list[int] = [1]", "cannot be called values"),
     ],
 )
 def test_a_parameters_cell_that_cannot_be_checked_is_refused(source, message):
@@ -144,3 +145,18 @@ def test_finish_refuses_a_file_that_was_not_made(tmp_path, monkeypatch):
     folder = notebook.output_folder("small", {})
     assert "the figure this notebook should have made not found" in refusal(notebook.finish, folder, {}, {"figure": folder / "f.png"}, {})
     assert not (tmp_path / "record.json").exists() and not list(folder.iterdir())
+
+
+def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    notebook.answer("α = 16 is best.", "One seed decides nothing.")
+    assert shown[0].data == "**Answer.** α = 16 is best. One seed decides nothing."
+
+
+def test_sentences_in_tables_are_not_cut():
+    import pandas as pd
+
+    with pd.option_context("display.max_colwidth", 50):
+        check_parameters(cell("x: int = 1"))
+        assert "…" not in repr(pd.DataFrame({"sentence": ["a" * 120]})) and "..." not in repr(pd.DataFrame({"s": ["a" * 120]}))

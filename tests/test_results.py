@@ -100,6 +100,10 @@ def test_verdicts_are_paired_over_seeds(shift, wanted):
     assert study.verdict(better[:2], worse, "m")[0] == "undecided"
 
 
+def test_labels_of_methods():
+    assert [study.label_of(m) for m in ("pcme", "dive", "vse-infty", "mine")] == ["PCME", "DivE", "VSE∞", "mine"]
+
+
 def test_sweeps_and_variants():
     base = tiny_config()
     configs = study.sweep(base, "alpha", [1.0, 4.0], [0, 1])
@@ -115,3 +119,10 @@ def test_sweeps_and_variants():
     ):
         with pytest.raises(BadInput):
             call()
+
+
+def test_the_study_s_rows_come_with_the_package_or_not_at_all(monkeypatch, tmp_path):
+    rows = results.study_rows()
+    assert len(rows) > 1000 and list(rows) == list(results.COLUMNS) and set(rows["origin"]) == {"ours"}
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "xmr_core" / "results.py"))
+    assert len(results.study_rows()) == 0 and list(results.study_rows()) == list(results.COLUMNS)

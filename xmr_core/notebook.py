@@ -155,6 +155,13 @@ def output_folder(name: str, parameters: Mapping[str, object]) -> Path:
     return paths.make_folder(paths.folder("outputs") / f"{name}-{paths.content_hash(dict(parameters))}")
 
 
+def answer(*sentences: str) -> None:
+    """The end of a notebook: its answer, as sentences made from the numbers above it, so that it is true whatever was run."""
+    from IPython.display import Markdown, display
+
+    display(Markdown("**Answer.** " + " ".join(sentences)))
+
+
 def finish(folder: Path, parameters: Mapping[str, object], files: Mapping[str, Path], summary: Mapping[str, object]) -> None:
     """Last line of every notebook: write the completion record into the folder, and where `run` asked for it.
 
@@ -183,6 +190,8 @@ def finish(folder: Path, parameters: Mapping[str, object], files: Mapping[str, P
 
 def _type_of(parameter: Parameter) -> tuple[type, str]:
     """(type, element type or '') of an annotation. Raises BadInput for one that cannot be checked."""
+    if hasattr(Mapping, parameter.name):
+        raise BadInput(f"a parameter cannot be called {parameter.name}: p.{parameter.name} is a method of every mapping. Choose another name.")
     match = re.fullmatch(r"(int|float|str|bool|list)|list\[(int|float|str|bool)\]", parameter.type)
     if not match:
         known = "int, float, str, bool, list or list[one of these]"

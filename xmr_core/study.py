@@ -57,6 +57,11 @@ COMPARISON: dict[str, tuple[str, dict]] = {
 }
 
 
+def label_of(method: str) -> str:
+    """The label under which a method stands in tables and claims with no option of its own ('pcme' → 'PCME'); else the name itself."""
+    return next((label for label, (name, options) in COMPARISON.items() if name == method and not options), method)
+
+
 def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
     """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number. Raises BadInput for a negative n."""
     if n < 0:

@@ -143,3 +143,17 @@ def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str
         part = part.drop_duplicates(["variant", "seed"], keep="last")  # a run that was made again
         out.append((name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")}))
     return out
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with 5 seeds."."""
+    out = []
+    for line in table.itertuples():
+        sentence = line.sentence.rstrip(".")
+        if line.verdict == "not measured":
+            out.append(f"“{sentence}”: not measured yet.")
+        else:
+            digits = 1 if abs(line.effect) >= 1 else 3
+            interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if line.low == line.low else ""
+            out.append(f"“{sentence}”: {line.verdict} on {line.corpus}, {line.effect:+.{digits}f}{interval} with {line.seeds} seeds.")
+    return " ".join(out)

@@ -38,7 +38,7 @@ CLAIMS: tuple[Claim, ...] = (
             _correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1"), smaller=True) for d in ("i2t", "t2i")),
     *(Claim(f"pcme-ambiguity-{d}", "PCME, §1 and §4.4", f"Uncertainty rises with the true number of answers ({d}).", ("PCME",), (),
             _correlation("uncertainty and true answers", "exhaustive", d, "spearman_uncertainty_answers")) for d in ("i2t", "t2i")),
-    *(Claim(f"pcme-corruption-{side}", "PCME, Figure 7", f"Uncertainty grows as {what}.", ("PCME",), (),
+    *(Claim(f"pcme-corruption-{side}", "PCME, Figure 7", f"Uncertainty grows as {what}.", ("PCME with word drop",), (),
             Measure(f"mean log σ, all of it corrupted minus none, {side}", "", side, "uncertainty_rise"))
       for side, what in (("images", "pixels are erased"), ("captions", "words are blanked"))),
     Claim("pcme-distribution", "PCME, Table 1", "A distribution beats its mean alone, trained so.", ("PCME",), ("PCME, μ only",)),

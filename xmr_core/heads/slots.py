@@ -32,8 +32,8 @@ class SlotHead(nn.Module):
     Args: padding: 'masked' removes padded inputs after the slot softmax and counts text positions on each caption's own
         length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot (X-43) and
         positions are scaled by the padded length (X-44). softmax_over: 'inputs' turns the block into a transformer
-        (Table 3 right; no code by the authors). query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training and ε = 0 in
-        eval mode. update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
+        (Table 3 right; no code by the authors). query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed
+        draw "k d" for all items in eval mode (with ε = 0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
         use_global: False leaves LN_g(global) out (App. B.3).
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
     Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an item without a
@@ -73,6 +73,8 @@ class SlotHead(nn.Module):
             self.latents = nn.Parameter(torch.randn(slots, d))
         else:
             self.mean, self.log_std = (nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, d))) for _ in range(2))
+            draw = torch.randn(slots, d, generator=torch.Generator().manual_seed(0))
+            self.register_buffer("eval_noise", draw, persistent=False)
         self.sampled = query == "sampled"
         self.norm_query, self.norm_context = nn.LayerNorm(d), nn.LayerNorm(d_local)
         self.to_q = nn.Linear(d, inner, bias=False)
@@ -139,7 +141,7 @@ class SlotHead(nn.Module):
         if not self.sampled:
             return self.latents.expand(n, -1, -1)
         mean = self.mean.expand(n, self.slots, -1)
-        return mean + self.log_std.exp() * torch.randn_like(mean) if self.training else mean
+        return mean + self.log_std.exp() * (torch.randn_like(mean) if self.training else self.eval_noise)
 
     def _split(self, x: Float[Tensor, "n m i"]) -> Float[Tensor, "n h m w"]:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -33,25 +33,28 @@ def slot_attention(
 ) -> Figure:
     """What each of k set elements looks at in each of t rounds: a row per element, a column per round, brighter where it looks.
 
-    captions: under each row, the caption nearest to that element; own: whether it is one of the picture's own (marked by a tick).
+    captions: beside each row, the caption nearest to that element; own: whether it is one of the picture's own (marked by a tick).
     Raises: BadInput for a number of cells that is no square.
     """
     rounds, k, _ = maps.shape
-    height = 1.55 + (0.28 if len(captions) else 0)
-    fig, axes = plt.subplots(k, rounds + 1, figsize=(1.55 * (rounds + 1), height * k), layout="constrained", squeeze=False)
+    beside = [2.2] if len(captions) else []
+    widths = [1.0] * (rounds + 1) + beside
+    fig, axes = plt.subplots(
+        k, len(widths), figsize=(1.5 * sum(widths), 1.5 * k + 0.3), layout="constrained", squeeze=False, width_ratios=widths
+    )
     for element, row in enumerate(axes):
         row[0].imshow(picture, interpolation="nearest")
         row[0].set_ylabel(f"element {element + 1}", fontsize=9)
-        for ax, weights in zip(row[1:], maps[:, element], strict=True):
+        for ax, weights in zip(row[1 : rounds + 1], maps[:, element], strict=True):
             _overlay(ax, picture, weights, float(maps[:, element].max()))
-        if len(captions):
-            mark = "" if not len(own) else "✓ " if own[element] else "✗ "
-            row[0].set_title(mark + captions[element], fontsize=8, y=-0.02, va="top", ha="left", x=0.0)
         for ax in row:
             ax.set(xticks=[], yticks=[])
-    axes[0, 0].annotate("picture", (0.5, 1.04), xycoords="axes fraction", ha="center", fontsize=9)
-    for t, ax in enumerate(axes[0, 1:], 1):
-        ax.annotate(f"round {t}", (0.5, 1.04), xycoords="axes fraction", ha="center", fontsize=9)
+        if beside:
+            mark = "" if not len(own) else "✓ " if own[element] else "✗ "
+            row[-1].text(0.0, 0.5, mark + wrapped(captions[element], 28, 5), fontsize=9, va="center", transform=row[-1].transAxes)
+            row[-1].axis("off")
+    for name, ax in zip(["picture", *(f"round {t}" for t in range(1, rounds + 1)), "nearest caption"], axes[0], strict=False):
+        ax.set_title(name, fontsize=9)
     return fig
 
 

@@ -1,0 +1,74 @@
+"""The report is built from rows and executed notebooks, and every page leads back to both."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import build_site  # noqa: E402
+
+from xmr_core import results  # noqa: E402
+from xmr_core.claims import CLAIMS  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "source"
+    folder.mkdir()
+    build_site.write_sources(folder)
+    return folder
+
+
+def test_every_notebook_is_a_page_and_stands_in_one_group(sources):
+    names = [n for group in build_site.GROUPS.values() for n in group]
+    assert sorted(names) == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb")) == sorted(p.stem for p in sources.glob("*.ipynb"))
+    index = (sources / "index.md").read_text()
+    assert all(re.search(rf"^{name}$", index, re.M) for name in [*names, "results", "claims"])
+
+
+def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
+    page = (sources / "claims.md").read_text()
+    assert all(c.sentence in page and f"`{c.id}`" in page for c in CLAIMS)
+    assert {"**held**", "**contradicted**", "**undecided**"} & set(re.findall(r"[*]{2}[a-z]+[*]{2}", page))
+
+
+def test_a_number_on_the_claims_page_comes_from_the_rows():
+    rows = results.study_rows()
+    before = build_site.claims_page(rows)
+    chosen = (rows["variant"] == "MIL, slots") & (rows["metric"] == "rsum")
+    rows.loc[chosen, "value"] = rows.loc[chosen, "value"].astype(float) + 1.0
+    after = build_site.claims_page(rows)
+    line = lambda page: next(row for row in page.splitlines() if "Smooth-Chamfer beats MIL." in row)  # noqa: E731
+    assert line(before) != line(after) and "contradicted" in line(after)
+
+
+def test_the_pages_that_sphinx_makes(sources, tmp_path):
+    pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
+    build_site.sphinx("html", sources, tmp_path / "html")
+    page = (tmp_path / "html" / "ablation_alpha.html").read_text()
+    assert "../../notebooks/ablation_alpha.ipynb" in page and "../results.csv" in page and "<img" in page and "cell_output" in page
+    assert "epoch/s" not in page and "<details" in page
+    whole = "".join(p.read_text() for p in (tmp_path / "html").glob("*.html"))
+    assert str(tmp_path) not in whole and "mathjax" not in whole.lower() and not re.findall(r"<script[^>]+https?:", whole)
+
+
+def test_a_report_that_cannot_be_built_says_why(sources, tmp_path):
+    pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "conf.py").write_text(build_site.CONF)
+    (broken / "index.md").write_text("# A\n\n[gone](gone.md)\n")
+    (broken / "_static").mkdir()
+    (broken / "_static" / "study.css").write_text("")
+    with pytest.raises(SystemExit, match="gone"):
+        build_site.sphinx("html", broken, tmp_path / "out")
+
+
+def test_without_a_browser_the_pdf_is_left_as_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build_site.pdf(tmp_path / "index.html", tmp_path / "x.pdf") == 0
+    assert "no Chromium or Chrome" in capsys.readouterr().err and not (tmp_path / "x.pdf").exists()
