@@ -54,7 +54,7 @@ def slot_attention(
             row[-1].text(0.0, 0.5, mark + wrapped(captions[element], 28, 5), fontsize=9, va="center", transform=row[-1].transAxes)
             row[-1].axis("off")
     for name, ax in zip(["picture", *(f"round {t}" for t in range(1, rounds + 1)), "nearest caption"], axes[0], strict=False):
-        ax.set_title(name, fontsize=9)
+        ax.set_title(name, fontsize=9, loc="left" if name == "nearest caption" else "center")
     return fig
 
 
