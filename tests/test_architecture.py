@@ -18,7 +18,7 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"analysis", "zero_shot"},
     {"runs"},
     {"presets", "results", "published", "claims"},
-    {"study", "proxies"},
+    {"study", "proxies", "explore"},
     {"plots", "notebook"},
     {"cli"},
     {"__main__"},

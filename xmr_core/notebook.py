@@ -191,7 +191,9 @@ def finish(folder: Path, parameters: Mapping[str, object], files: Mapping[str, P
 def _type_of(parameter: Parameter) -> tuple[type, str]:
     """(type, element type or '') of an annotation. Raises BadInput for one that cannot be checked."""
     if hasattr(Mapping, parameter.name):
-        raise BadInput(f"a parameter cannot be called {parameter.name}: p.{parameter.name} is a method of every mapping. Choose another name.")
+        raise BadInput(
+            f"a parameter cannot be called {parameter.name}: p.{parameter.name} is a method of every mapping. Choose another name."
+        )
     match = re.fullmatch(r"(int|float|str|bool|list)|list\[(int|float|str|bool)\]", parameter.type)
     if not match:
         known = "int, float, str, bool, list or list[one of these]"

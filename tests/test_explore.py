@@ -1,0 +1,244 @@
+"""The explorer without a browser: queries, rankings, settings."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_config
+
+from xmr_core.errors import BadInput
+from xmr_core.explore import Query, Settings, open_library, rank
+from xmr_core.explore.query import encode, resized, words_of
+from xmr_core.explore.state import MOST_STEPS, State, ambiguous_queries, answers, hard_query, moved
+from xmr_core.explore.why import doubt, meeting, without_each_cell, without_each_word
+from xmr_core.runs import fetch
+from xmr_core.runs.ensemble import scores_of
+from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.match_probability import MatchProbability
+from xmr_core.similarities.mil import max_pairwise
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield {name: fetch(tiny_config(name)) for name in ("dive", "pcme", "scan")}
+
+
+@pytest.fixture(scope="module")
+def libraries(runs):
+    return {name: open_library(run, name) for name, run in runs.items()}
+
+
+@pytest.mark.parametrize("name", ["dive", "pcme", "scan"])
+def test_a_ranking_is_the_row_of_the_score_matrix(libraries, runs, name):
+    library, scores = libraries[name], scores_of(runs[name])
+    for t in (0, 17):
+        found = rank(library, Query("caption", item=library.caption_ids[t]), Settings(k=5))
+        assert np.allclose(found.scores, scores[:, t], atol=1e-5) and found.target == "images"
+        assert found.order.tolist() == sorted(range(32), key=lambda i: (-found.scores[i], i))[:5]
+        assert found.table["item"].tolist() == library.image_ids[found.order].tolist() and found.table["rank"].tolist() == [1, 2, 3, 4, 5]
+    found = rank(library, Query("image", item=library.image_ids[3]), Settings(k=4))
+    assert np.allclose(found.scores, scores[3], atol=1e-5) and found.table["text"].tolist() == library.texts[found.order].tolist()
+
+
+def test_the_ranks_of_right_answers_are_those_of_the_evaluation(libraries, runs):
+    library, per_query = libraries["dive"], runs["dive"].per_query
+    for kind in ("annotated", "exhaustive"):
+        first = per_query[(per_query.relevance == kind) & (per_query.direction == "t2i")].set_index("query")["first_rank"]
+        for caption in library.caption_ids[::23]:
+            found = rank(library, Query("caption", item=caption))
+            mine = found.relevant[found.relevant["kind"] == kind]
+            assert mine["rank"].min() == first[caption] and mine["rank"].is_monotonic_increasing and mine["rank"].is_unique
+            marked = found.table[found.table[kind]]["item"]
+            assert set(marked) == set(mine[mine["rank"] <= 10]["item"])
+
+
+def test_ties_never_help_a_right_answer(libraries, monkeypatch):
+    library = replace(libraries["dive"])
+    monkeypatch.setattr("xmr_core.explore.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
+    found = rank(library, Query("caption", item=library.caption_ids[0]))
+    own = found.relevant[found.relevant["kind"] == "annotated"]
+    assert own["rank"].tolist() == [32]
+
+
+def test_a_sentence_is_encoded_like_a_caption_and_strange_words_are_named(libraries):
+    library = libraries["dive"]
+    text = library.texts[5]
+    typed, own = (rank(library, q).scores for q in (Query("text", text), Query("caption", item=library.caption_ids[5])))
+    assert np.allclose(typed, own, atol=1e-5)
+    found = rank(library, Query("text", f"{text} zeppelin"))
+    assert found.unknown_words == ("zeppelin",) and found.relevant.empty and "annotated" not in found.table
+    assert words_of(library, "zeppelin " + text.split()[0]) == ([text.split()[0]], ["zeppelin"])
+    with pytest.raises(BadInput, match="knows none of the words 'zeppelin', 'oboe'"):
+        rank(library, Query("text", "zeppelin oboe"))
+
+
+def test_a_picture_from_elsewhere_is_read_like_one_of_the_corpus(libraries):
+    library = libraries["dive"]
+    pixels = library.prepared.corpus.read_pixels(library.side.image_rows[2:3])[0]
+    given = rank(library, Query("picture", pixels=pixels)).scores
+    assert np.allclose(given, rank(library, Query("image", item=library.image_ids[2])).scores, atol=1e-4)
+    assert resized(np.zeros((10, 30, 3), np.uint8), 64).shape == (64, 64, 3)
+    assert encode(library, Query("picture", pixels=np.zeros((100, 50, 3), np.uint8))).x.shape[0] == 1
+
+
+def test_settings_change_the_similarity_and_nothing_else(libraries):
+    dive, query = libraries["dive"], Query("caption", item=libraries["dive"].caption_ids[4])
+    sharp = rank(dive, query, Settings(alpha=64.0)).scores
+    with torch.inference_mode():
+        assert np.allclose(sharp, smooth_chamfer(dive.images, dive.captions[4], 64.0)[:, 0], atol=1e-5)
+    assert np.array_equal(rank(dive, query, Settings(alpha=16.0)).scores, rank(dive, query).scores)
+    one = rank(dive, query, Settings(elements=(2,))).scores
+    alone = dive.captions[4]
+    with torch.inference_mode():
+        expected = smooth_chamfer(dive.images, type(alone)(alone.x[:, 2:3], alone.mask[:, 2:3]), 16.0)[:, 0]
+    assert np.allclose(one, expected, atol=1e-5)
+    pcme = libraries["pcme"]
+    other = rank(pcme, Query("caption", item=pcme.caption_ids[4]), Settings(distance="mean only")).scores
+    assert np.allclose(other, DISTANCES["mean only"](pcme.images, pcme.captions[4])[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [("pcme", {"alpha": 4.0}, "no α to change"), ("scan", {"elements": (0,)}, "no set of a fixed number"), ("dive", {"distance": "KL"}, "makes no distributions"),
+     ("pcme", {"distance": "KLL"}, "unknown distance 'KLL'"), ("dive", {"k": 0}, "k must be at least 1"), ("dive", {"elements": (9,)}, "numbered 0 to 3")],
+)  # fmt: skip
+def test_settings_that_a_method_does_not_have(libraries, name, settings, message):
+    library = libraries[name]
+    with pytest.raises(BadInput, match=message):
+        rank(library, Query("caption", item=library.caption_ids[0]), Settings(**settings))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"), ({"kind": "image"}, "needs the id"),
+     ({"kind": "picture"}, "a picture must be"), ({"kind": "picture", "pixels": np.zeros((4, 4), np.uint8)}, "a picture must be")],
+)  # fmt: skip
+def test_queries_that_cannot_be_asked(given, message):
+    with pytest.raises(BadInput, match=message):
+        Query(**given)
+
+
+def test_items_that_are_not_there(libraries, runs):
+    with pytest.raises(BadInput, match="'nobody' is not among the 32 images"):
+        rank(libraries["dive"], Query("image", item="nobody"))
+    with pytest.raises(BadInput, match="split must be one of train, val, test"):
+        open_library(runs["dive"], split="dev")
+
+
+def test_uncertainty_where_there_is_one(libraries):
+    assert len(libraries["pcme"].uncertainty("captions")) == 160 and libraries["dive"].uncertainty("images").shape == (32,)
+    assert libraries["pcme"].uncertainty("images") is libraries["pcme"].uncertainty("images")
+
+
+# ------------------------------------------------------------------------------------------------------------------------------- why
+
+
+def test_what_elements_add_sums_to_the_score(libraries):
+    dive = libraries["dive"]
+    image, caption = dive.images[3], dive.captions[9]
+    for similarity in (dive.method.similarity, partial(smooth_chamfer, alpha=2.0), chamfer, max_pairwise):
+        found = meeting(image, caption, similarity)
+        score = float(similarity(image, caption)[0, 0])
+        assert found.image_parts.sum() + found.caption_parts.sum() == pytest.approx(score, abs=1e-5)
+        for k in range(4):
+            for l in range(4):
+                assert found.products[k, l] == pytest.approx(float(image.x[0, k].double() @ caption.x[0, l].double()), abs=1e-6)
+    assert meeting(image, caption, MatchProbability()).image_parts is None
+    with pytest.raises(BadInput, match="only two sets"):
+        meeting(libraries["pcme"].images[0], caption, chamfer)
+
+
+def test_padding_takes_no_part_in_a_meeting(libraries):
+    scan = libraries["scan"]
+    at = int(scan.captions.mask.sum(1).argmin())
+    found = meeting(scan.images[0], scan.captions[at], chamfer)
+    assert found.products.shape == (64, int(scan.captions.mask[at].sum()))
+
+
+def test_a_word_is_worth_what_the_score_loses_without_it(libraries):
+    dive = libraries["dive"]
+    text = dive.texts[2]
+    table = without_each_word(dive, text + " zeppelin", 5)
+    words = text.split()
+    assert table["word"].tolist() == words
+    whole = rank(dive, Query("text", text)).scores[5]
+    for n in (0, len(words) - 1):
+        rest = " ".join(w for m, w in enumerate(words) if m != n)
+        assert table["worth"].iloc[n] == pytest.approx(whole - rank(dive, Query("text", rest)).scores[5], abs=1e-5)
+    assert without_each_word(dive, words[0], 5).empty
+    with pytest.raises(BadInput, match="knows none"):
+        without_each_word(dive, "zeppelin", 5)
+
+
+@pytest.mark.parametrize("name", ["dive", "pcme", "scan"])
+def test_a_cell_is_worth_what_the_score_loses_without_it(libraries, name):
+    library = libraries[name]
+    worth = without_each_cell(library, 4, library.captions[7])
+    assert worth.shape == (64,) and np.abs(worth).max() > 0
+    features = library.side.images_at(np.array([4]))
+    mask = features.mask.clone()
+    mask[0, 10] = False
+    with torch.inference_mode():
+        image = library.method.encode_images(replace(features, mask=mask))
+        score, whole = (float(library.method.similarity(i, library.captions[7])[0, 0]) for i in (image, library.images[4]))
+    assert worth[10] == pytest.approx(whole - score, abs=1e-5)
+
+
+def test_doubt_is_placed_among_all_items(libraries):
+    pcme = libraries["pcme"]
+    values = pcme.uncertainty("captions")
+    value, share = doubt(pcme, "captions", at=int(values.argmax()))
+    assert value == values.max() and share == pytest.approx(159 / 160)
+    value, share = doubt(pcme, "captions", item=pcme.captions[int(values.argmin())])
+    assert value == pytest.approx(values.min()) and share == 0
+
+
+# ----------------------------------------------------------------------------------------------------------------------------- state
+
+
+def test_one_can_step_back_and_sliders_are_no_steps(libraries):
+    start = State(("dive",))
+    first, second = Query("text", "a red circle"), Query("image", item=libraries["dive"].image_ids[0])
+    state = start.ask(first).set("dive", alpha=4.0).ask(second)
+    assert len(state.past) == 1 and state.ask(second) is state
+    before = state.back()
+    assert before.query == first and before.settings_of("dive").alpha == 4.0 and before.back() is before
+    assert start.back() is start and answers(start, libraries) == {}
+    long = start
+    for n in range(MOST_STEPS + 20):
+        long = long.ask(Query("text", f"word {n}"))
+    assert len(long.past) == MOST_STEPS and all(not s.past for s in long.past)
+
+
+def test_two_methods_answer_the_same_query(libraries):
+    query = Query("caption", item=libraries["dive"].caption_ids[8])
+    state = State(("dive",)).ask(query).compare("dive", "pcme").set("pcme", k=3)
+    found = answers(state, libraries)
+    assert list(found) == ["dive", "pcme"] and len(found["dive"].order) == 10 and len(found["pcme"].order) == 3
+    for a, b in moved(found["dive"], found["pcme"]):
+        assert found["dive"].order[a] == found["pcme"].order[b]
+    assert len(moved(found["dive"], found["dive"])) == 10
+    for call, message in (
+        (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "dive"), "two different ones"),
+        (lambda: state.set("scan", k=2), "scan is not shown"), (lambda: answers(state.compare("vse++"), libraries), "has not been trained here"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=message):
+            call()
+
+
+def test_hard_and_ambiguous_queries(libraries):
+    dive = libraries["dive"]
+    hard = hard_query(dive, seed=1)
+    assert not rank(dive, hard).table["annotated"].iloc[0] and hard == hard_query(dive, seed=1)
+    many = ambiguous_queries(dive, "caption", 5)
+    counts = dict(zip(dive.caption_ids, dive.judges["exhaustive"].counts, strict=True))
+    assert counts[many[0].item] == max(counts.values()) and len(many) == 5
+    unsure = replace(libraries["pcme"], judges={"annotated": libraries["pcme"].judges["annotated"]})
+    assert ambiguous_queries(unsure, "image", 1)[0].item == unsure.image_ids[unsure.uncertainty("images").argmax()]
+    with pytest.raises(BadInput, match="there is no hard one"):
+        hard_query(dive, judge="annotated", tries=0)

@@ -1,0 +1,77 @@
+"""What can be asked: a sentence, a picture, or an item of the corpus."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from xmr_core.data.tokenise import rule
+from xmr_core.errors import BadInput, unknown
+from xmr_core.explore.library import Library
+from xmr_core.types import Representation
+
+KINDS = {"text": "images", "caption": "images", "image": "captions", "picture": "captions"}  # kind → which side answers
+
+
+@dataclass(frozen=True)
+class Query:
+    """kind 'text' (a sentence in `text`), 'caption' or 'image' (an id of the corpus in `item`), 'picture' (`pixels`, uint8 "h w 3", of any
+    size; `text` may hold its name). Raises: BadInput for another kind, or one without what it needs."""
+
+    kind: str
+    text: str = ""
+    item: str = ""
+    pixels: np.ndarray | None = field(default=None, compare=False)
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise unknown("kind of query", self.kind, KINDS)
+        if self.kind == "text" and not self.text.strip():
+            raise BadInput("the sentence is empty; type what the picture should show.")
+        if self.kind in ("caption", "image") and not self.item:
+            raise BadInput(f"a query by {self.kind} needs the id of one.")
+        if self.kind == "picture" and (
+            self.pixels is None or self.pixels.ndim != 3 or self.pixels.shape[2] != 3 or self.pixels.dtype != np.uint8
+        ):
+            raise BadInput("a picture must be an array of whole numbers 0…255, height × width × 3.")
+
+    @property
+    def target(self) -> str:
+        """Which side answers: 'images' or 'captions'."""
+        return KINDS[self.kind]
+
+
+def encode(library: Library, query: Query) -> Representation:
+    """One representation. Items of the corpus are looked up, sentences and pictures go through the encoders.
+
+    Raises: BadInput for an id that is not there, a sentence of which the method knows no word, a corpus of region features.
+    """
+    if query.kind == "caption":
+        return library.captions[library.position("captions", query.item)]
+    if query.kind == "image":
+        return library.images[library.position("images", query.item)]
+    device = library.method.device
+    with torch.inference_mode():
+        if query.kind == "picture":
+            pictures = resized(query.pixels, library.prepared.inputs.side)[None]
+            return library.method.encode_images(library.prepared.new_images(pictures).to(device)).to("cpu")
+        known, strange = words_of(library, query.text)
+        if not known:
+            raise BadInput(f"the method knows none of the words {', '.join(map(repr, strange))}; use words of its training captions.")
+        return library.method.encode_captions(library.prepared.new_captions([query.text]).to(device)).to("cpu")
+
+
+def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
+    """(words that the method knows, words that it does not). With a text model every sentence is made of known pieces."""
+    vocabulary = library.prepared.vocabulary
+    if vocabulary is None:
+        return text.split(), []
+    words = rule(vocabulary.tokeniser)(text)
+    return [w for w in words if w in vocabulary.numbers], [w for w in words if w not in vocabulary.numbers]
+
+
+def resized(pixels: np.ndarray, side: int) -> np.ndarray:
+    """The whole picture as a square, as corpora are read."""
+    from PIL import Image
+
+    return np.array(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC))  # a copy: torch wants to own its memory
