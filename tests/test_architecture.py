@@ -20,13 +20,14 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"presets", "results", "published", "claims"},
     {"study", "proxies", "explore"},
     {"plots", "notebook"},
+    {"widgets"},
     {"cli"},
     {"__main__"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NO_TORCH = {"metrics", "stats", "protocols", "paths", "errors", "published"}
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}
-MAY_SHOW = FLOORS[FLOOR["plots"]] | FLOORS[FLOOR["cli"]]
+MAY_SHOW = FLOORS[FLOOR["plots"]] | FLOORS[FLOOR["widgets"]] | FLOORS[FLOOR["cli"]]
 MAX_LINES = 250
 
 

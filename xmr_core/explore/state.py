@@ -34,13 +34,18 @@ class State:
 
     def back(self) -> "State":
         """The state before; itself where there is none."""
-        return self.past[-1] if self.past else self
+        return replace(self.past[-1], past=self.past[:-1]) if self.past else self
 
     def set(self, label: str, **changes) -> "State":
         """Other settings of one method. Sliders move often, so this is no step of the history. Raises: BadInput for a method not shown."""
         if label not in self.methods:
             raise BadInput(f"{label} is not shown; shown are {', '.join(self.methods)}.")
         return replace(self, settings=tuple({**dict(self.settings), label: replace(self.settings_of(label), **changes)}.items()))
+
+    def set_all(self, labels: Sequence[str], **changes) -> "State":
+        """The same change of several methods, shown or not."""
+        now = dict(self.settings)
+        return replace(self, settings=tuple({**now, **{n: replace(self.settings_of(n), **changes) for n in labels}}.items()))
 
     def compare(self, *labels: str) -> "State":
         """Other methods, one or two. Raises: BadInput for none, more, or the same twice."""

@@ -89,3 +89,37 @@ def _overlay(ax: plt.Axes, picture: np.ndarray, weights: np.ndarray, top: float)
     light = 0.15 + 0.85 * np.sqrt(shares[rows][:, columns])  # the root, so that weak looks can be seen too
     grey = picture.mean(-1, keepdims=True) * 0.35
     ax.imshow(np.clip(grey + (picture - grey) * light[..., None], 0, 255).astype(np.uint8), interpolation="nearest")
+
+
+def cells(picture: UInt8[np.ndarray, "h w 3"], worth: Float[np.ndarray, " l"]) -> Figure:
+    """What each cell of a picture is worth for a score: the picture, and bright where a cell speaks for the match."""
+    fig, axes = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained")
+    axes[0].imshow(picture, interpolation="nearest")
+    axes[0].set_title("picture", fontsize=9)
+    good = np.clip(worth, 0, None)
+    _overlay(axes[1], picture, good, float(good.max()))
+    axes[1].set_title("what speaks for the match", fontsize=9)
+    for ax in axes:
+        ax.set(xticks=[], yticks=[])
+    return fig
+
+
+def meeting(
+    products: Float[np.ndarray, "k l"],
+    image_parts: Float[np.ndarray, " k"] | None = None,
+    caption_parts: Float[np.ndarray, " l"] | None = None,
+) -> Figure:
+    """Cosines of every element of a picture with every element of a caption; in the labels what each adds to the score, where it is a sum."""
+    k, l = products.shape
+    fig, ax = plt.subplots(figsize=(1.6 + 0.8 * l, 1.1 + 0.55 * k), layout="constrained")
+    shown = ax.imshow(products, cmap="cividis", vmin=min(0.0, products.min()), vmax=max(1.0, products.max()), aspect="auto")
+    for i in range(k):
+        for t in range(l):
+            ax.text(t, i, f"{products[i, t]:.2f}", ha="center", va="center", fontsize=8, color="white" if products[i, t] < 0.6 else "black")
+    label = lambda what, n, parts: f"{what} {n + 1}" + (f"\n{parts[n]:+.3f}" if parts is not None else "")  # noqa: E731
+    ax.set(xticks=range(l), yticks=range(k), xlabel="elements of the caption", ylabel="elements of the picture")
+    ax.set_xticklabels([label("", t, caption_parts).strip() for t in range(l)], fontsize=8)
+    ax.set_yticklabels([label("", i, image_parts).strip() for i in range(k)], fontsize=8)
+    ax.grid(visible=False)
+    fig.colorbar(shown, label="cosine", shrink=0.8)
+    return fig

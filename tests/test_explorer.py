@@ -1,0 +1,195 @@
+"""The explorer's widgets, driven without a browser: values are set, buttons clicked, and what is shown is read."""
+
+import io
+
+import ipywidgets as w
+import numpy as np
+import pytest
+from PIL import Image
+from tiny import tiny_config
+
+from xmr_core.errors import BadInput
+from xmr_core.explore import Settings, open_library
+from xmr_core.runs import fetch
+from xmr_core.widgets import Explorer, cards
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield {name: open_library(fetch(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")}
+
+
+@pytest.fixture
+def explorer(libraries):
+    return Explorer(lambda label: libraries[label], list(libraries), k=4)
+
+
+def shown(widget, kind=w.HTML) -> list:
+    """All widgets of a kind below one, in order."""
+    found = [widget] if isinstance(widget, kind) else []
+    return found + [x for child in getattr(widget, "children", ()) for x in shown(child, kind)]
+
+
+def buttons(explorer, name):
+    return [b for b in shown(explorer.columns, w.Button) if b.description == name]
+
+
+def said(explorer) -> str:
+    return explorer.status.value
+
+
+def test_a_sentence_is_answered_by_pictures(explorer, libraries):
+    text = libraries["dive"].texts[3]
+    explorer.text.value = text
+    html = [h.value for h in shown(explorer.columns)]
+    assert sum("data:image/png;base64," in h for h in html) == 4 and "32 images ranked by dive" in said(explorer)
+    assert f"“{text}”" in explorer.query.value and len(buttons(explorer, "why?")) == 4
+    asked = len(explorer.state.past)
+    explorer.buttons["Ask"].click()
+    assert len(explorer.state.past) == asked, "the same sentence again is no new step"
+
+
+def test_words_that_are_not_known_are_named_and_empty_ones_refused(explorer, libraries):
+    explorer.text.value = libraries["dive"].texts[3] + " zeppelin"
+    assert "not understood: <i>zeppelin</i>" in explorer.query.value
+    before = explorer.state
+    explorer.text.value = "zeppelin"
+    assert "knows none of the words" in said(explorer) and "#b30000" in said(explorer) and explorer.state is before
+    explorer.text.value = ""
+    explorer.buttons["Ask"].click()
+    assert "sentence is empty" in said(explorer)
+    explorer.buttons["Random picture"].click()
+    assert "captions ranked" in said(explorer), "it goes on working"
+
+
+def test_clicking_an_answer_asks_it_and_back_returns(explorer):
+    explorer.buttons["Random picture"].click()
+    first = explorer.state.query
+    assert first.kind == "image" and len(explorer.columns.children) == 1
+    buttons(explorer, "ask this")[1].click()
+    assert explorer.state.query.kind == "caption" and "rank" in shown(explorer.columns)[0].value
+    buttons(explorer, "ask this")[0].click()
+    assert explorer.state.query.kind == "image"
+    explorer.buttons["Back"].click()
+    explorer.buttons["Back"].click()
+    assert explorer.state.query == first
+    explorer.buttons["Back"].click()
+    assert "no query before" in said(explorer) and explorer.state.query == first
+
+
+def test_right_answers_are_marked_by_kind(explorer, libraries):
+    explorer.buttons["Random picture"].click()
+    ranking = explorer.found["dive"]
+    html = [h.value for h in shown(explorer.columns)][1:]
+    for row, card in zip(ranking.table.itertuples(), html, strict=True):
+        assert ("✓" in card) == row.annotated and ("●" in card) == row.exhaustive
+
+
+def test_two_methods_side_by_side_and_their_own_sliders(explorer):
+    explorer.buttons["Hard"].click()
+    explorer.second.value = "pcme"
+    assert list(explorer.found) == ["dive", "pcme"] and len(explorer.columns.children) == 2
+    (slider,) = shown(explorer.controls, w.FloatLogSlider)
+    before = explorer.found["dive"].scores
+    slider.value = 2.0
+    assert explorer.state.settings_of("dive") == Settings(k=4, alpha=2.0) or explorer.state.settings_of("dive").alpha == 2.0
+    assert not np.array_equal(before, explorer.found["dive"].scores)
+    (menu,) = [d for d in shown(explorer.controls, w.Dropdown)]
+    trained = explorer.found["pcme"].scores
+    menu.value = "mean only"
+    assert not np.array_equal(trained, explorer.found["pcme"].scores)
+    explorer.first.value = "vse++"
+    assert list(explorer.found) == ["vse++", "pcme"] and not shown(explorer.controls, w.FloatLogSlider)
+    explorer.second.value = "–"
+    assert list(explorer.found) == ["vse++"]
+
+
+def test_elements_of_the_query_can_be_left_out(explorer):
+    explorer.buttons["Random picture"].click()
+    boxes = shown(explorer.controls, w.Checkbox)
+    assert len(boxes) == 4
+    for box in boxes[1:]:
+        box.value = False
+    assert explorer.state.settings_of("dive").elements == (0,)
+    boxes[0].value = False
+    assert "numbered 0 to 3" in said(explorer) and explorer.state.settings_of("dive").elements == (0,)
+    for box in boxes:
+        box.value = True
+    assert explorer.state.settings_of("dive").elements == ()
+
+
+def test_how_many_answers(explorer):
+    explorer.buttons["Ambiguous"].click()
+    explorer.k.value = 7
+    assert len(buttons(explorer, "why?")) == 7
+
+
+@pytest.mark.parametrize("method", ["dive", "pcme", "scan", "vse++"])
+def test_why_says_something_for_every_method(libraries, method):
+    explorer = Explorer(lambda label: libraries[label], [method], k=3)
+    explorer.buttons["Random picture"].click()
+    buttons(explorer, "why?")[0].click()
+    assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and shown(explorer.why, w.Image)
+    assert "why" in said(explorer)
+    explorer.text.value = libraries[method].texts[0]
+    assert not explorer.why.children
+    buttons(explorer, "why?")[2].click()
+    assert shown(explorer.why, w.Image)
+
+
+def picture_file(kind="PNG") -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 80, 3), np.uint8)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(explorer):
+    explorer.ask_upload(memoryview(picture_file()))
+    assert "160 captions ranked" in said(explorer) and "data:image" in explorer.query.value
+    before = explorer.state
+    explorer.ask_upload(picture_file("JPEG")[:200])
+    assert "no picture that can be read" in said(explorer) and explorer.state is before
+    explorer.ask_upload(b"")
+    assert "no picture" in said(explorer)
+    buttons(explorer, "why?")[0].click()
+    assert explorer.why.children
+
+
+def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
+    def open_one(label):
+        if label == "scan":
+            raise BadInput("scan has not been trained; run train.ipynb first.")
+        if label == "pcme":
+            raise ValueError("what a\nlong story")
+        return libraries[label]
+
+    explorer = Explorer(open_one, ["dive", "scan", "pcme"], k=3)
+    explorer.buttons["Random picture"].click()
+    before, columns = explorer.state, explorer.columns.children
+    for label, message in (("scan", "has not been trained"), ("pcme", "could not be done (ValueError: what a)")):
+        explorer.second.value = label
+        assert message in said(explorer) and explorer.state is before and explorer.columns.children is columns
+        assert explorer.second.value == "–", "the menu shows what is shown"
+
+
+def test_a_second_click_while_busy_does_nothing(explorer):
+    explorer.buttons["Random picture"].click()
+    before = explorer.state
+    explorer._busy = True
+    explorer.buttons["Random picture"].click()
+    assert explorer.state is before
+
+
+def test_text_is_escaped_and_bars_stay_in_their_place():
+    card = cards.answer(1, 0.5, 1.7, text="<script>alert(1)</script>", marks=["annotated", "class"])
+    assert "<script>" not in card and "width:100%" in card and "title='class'" in card
+    assert "<script>" not in cards.asked("<script>", unknown=["<b>"]) and "<b>" not in cards.asked("x", unknown=["<b>"]).replace("<b>“", "")
+    assert "0.75" in cards.words([("red", 0.2), ("a", -0.1)]) and "222,143,5" in cards.words([("a", -0.1)])
+    assert cards.words([]) == "<div style='line-height:1.8'></div>"
+
+
+def test_nothing_to_explore():
+    with pytest.raises(BadInput, match="no method to explore"):
+        Explorer(lambda label: None, [])
