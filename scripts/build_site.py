@@ -29,7 +29,7 @@ GROUPS = {
         "circular_variance", "tsne", "attention_maps",
     ],
     "Uncertainty": ["uncertainty_vs_recall", "corruption_vs_uncertainty", "gaussian_distances"],
-    "Tools": ["train", "scenes"],
+    "Tools": ["explore", "train", "scenes"],
 }  # fmt: skip
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 CONF = """

@@ -2,11 +2,11 @@
 
 from xmr_core.plots.claims import ledger
 from xmr_core.plots.maps import element_maps
-from xmr_core.plots.pictures import cells, gallery, meeting, slot_attention, word_attention
+from xmr_core.plots.pictures import answers, cells, gallery, meeting, slot_attention, word_attention
 from xmr_core.plots.sweeps import ablation, elements, learning_curves, spread_over_training, variants
 from xmr_core.plots.uncertainty import against_truth, agreement, ambiguity, corruption, distances, recall_by_bin
 
 __all__ = [
-    "ablation", "against_truth", "agreement", "ambiguity", "cells", "corruption", "distances", "element_maps", "elements", "gallery", "learning_curves", "ledger", "meeting",
+    "ablation", "against_truth", "agreement", "ambiguity", "answers", "cells", "corruption", "distances", "element_maps", "elements", "gallery", "learning_curves", "ledger", "meeting",
     "recall_by_bin", "slot_attention", "spread_over_training", "variants", "word_attention",
 ]  # fmt: skip

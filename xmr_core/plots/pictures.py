@@ -123,3 +123,23 @@ def meeting(
     ax.grid(visible=False)
     fig.colorbar(shown, label="cosine", shrink=0.8)
     return fig
+
+
+def answers(asked: str, rows: dict[str, Sequence[tuple[UInt8[np.ndarray, "h w 3"], float, bool]]]) -> Figure:
+    """The best pictures for a sentence, a row per method: picture, score, and ✓ where it is right. rows: label → answers, best first."""
+    most = max(map(len, rows.values()))
+    fig, axes = plt.subplots(len(rows), most, figsize=(1.25 * most + 0.6, 1.5 * len(rows) + 0.4), layout="constrained", squeeze=False)
+    fig.suptitle(f"“{asked}”", fontsize=10)
+    for line, (label, found) in zip(axes, rows.items(), strict=True):
+        line[0].set_ylabel(label, fontsize=9)
+        for n, ax in enumerate(line):
+            ax.set(xticks=[], yticks=[])
+            if n >= len(found):
+                ax.axis("off")
+                continue
+            picture, score, right = found[n]
+            ax.imshow(picture, interpolation="nearest")
+            ax.set_title(f"{n + 1}. {'✓ ' if right else ''}{score:.2f}", fontsize=8)
+            for edge in ax.spines.values():
+                edge.set(color="#029e73" if right else "#bbbbbb", linewidth=2.5 if right else 1.0)
+    return fig

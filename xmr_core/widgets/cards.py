@@ -55,9 +55,8 @@ def asked(text: str = "", picture: str = "", doubt: tuple[float, float] | None =
     if doubt is not None:
         value, share = doubt
         parts.append(
-            f"<div style='font-size:85%'>uncertainty {value:.2f}, above {100 * share:.0f} % of its kind "
-            f"<span style='display:inline-block;width:100px;background:#e5e5e5;height:6px'><span style='display:inline-block;background:#d55e00;height:6px;"
-            f"width:{round(100 * share)}px'></span></span></div>"
+            f"<div style='font-size:85%'>uncertainty {value:.2f}, above {100 * share:.0f} % of its kind</div>"
+            f"<div style='width:100px;background:#e5e5e5;height:6px'><div style='background:#d55e00;height:6px;width:{round(100 * share)}px'></div></div>"
         )
     return "".join(parts)
 

@@ -58,7 +58,11 @@ def column(library: Library, ranking: Ranking, width: str, ask: Callable[[Query]
         reason = w.Button(description="why?", tooltip=f"why answer {row['rank']} was found", layout=_FIT)
         again.on_click(lambda _, item=row["item"]: ask(Query(ranking.target[:-1], item=item)))
         reason.on_click(lambda _, at=at: why(at))
-        found.append(w.VBox([card, w.HBox([again, reason])], layout=w.Layout(width="138px" if pictures else "99%", margin="2px")))
+        if pictures:
+            found.append(w.VBox([card, w.HBox([again, reason])], layout=w.Layout(width="138px", margin="2px")))
+        else:
+            card.layout.width = "78%"
+            found.append(w.HBox([card, again, reason], layout=w.Layout(width="99%", margin="2px", align_items="center")))
     grid = w.Box(found, layout=w.Layout(flex_flow="row wrap" if pictures else "column"))
     head = w.HTML(f"<h4 style='margin:4px 0'>{library.label}</h4>" + cards.ranks(ranking.relevant, kinds))
     return w.VBox([head, grid], layout=w.Layout(width=width))
