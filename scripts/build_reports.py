@@ -132,7 +132,7 @@ def real(rows: pd.DataFrame) -> str:
     return (
         "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five looks at each training picture), GloVe-50d and a "
         "bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 pictures with two captions each (the study preset), the epoch chosen on the first 250 pictures of dev; rows "
-        "that differ say how. Human: pairs that experts rated 3 or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs. Not all methods have been trained yet.\n\n"
+        "that differ say how. An ensemble is the mean of score matrices of one seed. Human: pairs that experts rated 3 or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs.\n\n"
         + ranked(table, rsums)
         + "\n\n"
     )

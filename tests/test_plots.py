@@ -119,3 +119,22 @@ def test_queries_against_the_truth():
 def test_verdicts_in_words():
     assert study.verdict_text(("held", 12.04, 3.1, 20.9)) == "+12.0 RSUM [3.1, 20.9] held"
     assert study.verdict_text(("undecided", -1.0, float("nan"), float("nan"))) == "-1.0 RSUM (one seed: no interval) undecided"
+
+
+def test_answers_of_several_methods_with_right_ones_marked():
+    picture = np.zeros((4, 4, 3), np.uint8)
+    figure = plots.answers("a dog", {"A": [(picture, 0.5, True), (picture, 0.25, False)], "B": [(picture, 0.1, False)]})
+    titles = [ax.get_title() for ax in figure.axes if ax.images]
+    assert titles == ["1. ✓ 0.50", "2. 0.25", "1. 0.10"] and figure.get_suptitle() == "“a dog”"
+    assert [figure.axes[0].get_ylabel(), figure.axes[2].get_ylabel()] == ["A", "B"]
+
+
+def test_what_speaks_for_a_match():
+    worth = np.array([0.0, 0.4, -1.0, 0.1])
+    figure = plots.cells(np.full((4, 4, 3), 200, np.uint8), worth)
+    shown = np.asarray(figure.axes[1].images[0].get_array())
+    assert (shown[:2, 2:] == 200).all() and shown[3, 0, 0] < 120, "what speaks against it stays dark"
+    met = plots.meeting(np.array([[0.5, 0.9], [-0.2, 0.1]]), np.array([0.3, 0.1]), np.array([0.2, 0.25]))
+    texts = [t.get_text() for t in met.axes[0].texts]
+    assert texts == ["0.50", "0.90", "-0.20", "0.10"] and met.axes[0].get_yticklabels()[0].get_text() == "1\n+0.300"
+    assert plots.meeting(np.ones((1, 2))).axes[0].get_xticklabels()[1].get_text() == "2"
