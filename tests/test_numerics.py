@@ -53,7 +53,7 @@ def test_a_copy_elsewhere_has_the_same_versions(package):
         ("train/schedule.py", "return", "return 2 *", ("",)),
         ("recipe_parts.py", "word_dim: int = 64", "word_dim: int = 65", ("",)),
         ("errors.py", "class", "X = 1\n\n\nclass", ()),
-        ("plots.py", "import", "import os\nimport", ()),
+        ("plots/sweeps.py", "import", "import os\nimport", ()),
         ("masked.py", "a real element", "an element that is real", ()),
     ],
 )
