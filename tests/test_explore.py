@@ -10,7 +10,7 @@ from tiny import tiny_config
 
 from xmr_core.errors import BadInput
 from xmr_core.explore import Query, Settings, open_library, rank
-from xmr_core.explore.query import encode, resized, words_of
+from xmr_core.explore.query import encode, words_of
 from xmr_core.explore.state import MOST_STEPS, State, ambiguous_queries, answers, hard_query, moved
 from xmr_core.explore.why import doubt, meeting, without_each_cell, without_each_word
 from xmr_core.runs import fetch
@@ -82,7 +82,6 @@ def test_a_picture_from_elsewhere_is_read_like_one_of_the_corpus(libraries):
     pixels = library.prepared.corpus.read_pixels(library.side.image_rows[2:3])[0]
     given = rank(library, Query("picture", pixels=pixels)).scores
     assert np.allclose(given, rank(library, Query("image", item=library.image_ids[2])).scores, atol=1e-4)
-    assert resized(np.zeros((10, 30, 3), np.uint8), 64).shape == (64, 64, 3)
     assert encode(library, Query("picture", pixels=np.zeros((100, 50, 3), np.uint8))).x.shape[0] == 1
 
 
@@ -242,3 +241,13 @@ def test_hard_and_ambiguous_queries(libraries):
     assert ambiguous_queries(unsure, "image", 1)[0].item == unsure.image_ids[unsure.uncertainty("images").argmax()]
     with pytest.raises(BadInput, match="there is no hard one"):
         hard_query(dive, judge="annotated", tries=0)
+
+
+def test_each_right_answer_has_its_own_rank(libraries):
+    library = libraries["dive"]
+    found = rank(library, Query("image", item=library.image_ids[0]))
+    scores = dict(zip(library.caption_ids, found.scores, strict=True))
+    right = found.relevant[found.relevant["kind"] == "annotated"]
+    assert len(right) == 5
+    for row in right.itertuples():
+        assert row.rank == sum(s >= scores[row.item] for s in scores.values())

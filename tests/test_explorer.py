@@ -193,3 +193,12 @@ def test_text_is_escaped_and_bars_stay_in_their_place():
 def test_nothing_to_explore():
     with pytest.raises(BadInput, match="no method to explore"):
         Explorer(lambda label: None, [])
+
+
+def test_an_uploaded_photograph_is_turned_as_its_camera_says(explorer):
+    picture, buffer = Image.fromarray(np.zeros((40, 80, 3), np.uint8)), io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    picture.save(buffer, "JPEG", exif=exif)
+    explorer.ask_upload(buffer.getvalue())
+    assert explorer.state.query.pixels.shape == (80, 40, 3)

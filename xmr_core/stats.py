@@ -52,6 +52,13 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
 
 
+def decided(low: float, high: float, seeds: int, least: int = 3) -> str:
+    """'held' where an interval of a difference lies above 0, 'contradicted' below, else (or with fewer than `least` seeds) 'undecided'."""
+    if seeds < least or not (low > 0 or high < 0):
+        return "undecided"
+    return "held" if low > 0 else "contradicted"
+
+
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")

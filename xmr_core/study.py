@@ -12,7 +12,7 @@ from xmr_core.recipes import RECIPES
 from xmr_core.results import rsum_interval
 from xmr_core.runs import Run, RunConfig
 from xmr_core.runs.ensemble import ensemble_of
-from xmr_core.stats import seed_interval
+from xmr_core.stats import decided, seed_interval
 
 # The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
 VARIANTS: dict[str, tuple[str, dict]] = {
@@ -167,9 +167,7 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
     """
     both = better.merge(worse, on="seed", suffixes=("", " other"))
     mean, low, high = seed_interval(both[column] - both[f"{column} other"])
-    if len(both) < 3 or low <= 0 <= high:
-        return "undecided", mean, low, high
-    return ("held" if low > 0 else "contradicted"), mean, low, high
+    return decided(low, high, len(both)), mean, low, high
 
 
 def verdict_text(result: tuple[str, float, float, float], unit: str = "RSUM") -> str:

@@ -8,7 +8,9 @@ from jaxtyping import Float
 from scipy.stats import kendalltau
 
 from xmr_core.errors import BadInput
+from xmr_core.metrics import first_rank
 from xmr_core.relevance import Relevance
+from xmr_core.retrieval import relevant_ranks
 
 
 def punished(scores: Float[np.ndarray, "i t"], annotated: Relevance, true: Relevance, ks: Sequence[int] = (1, 5, 10)) -> pd.DataFrame:
@@ -24,21 +26,14 @@ def punished(scores: Float[np.ndarray, "i t"], annotated: Relevance, true: Relev
         raise BadInput(f"{scores.shape[0]} × {scores.shape[1]} scores do not fit relevances of {len(annotated)} and {len(true)} captions.")
     rows = []
     for direction, matrix, own, all_true in (("i2t", scores, annotated.transpose(), true.transpose()), ("t2i", scores.T, annotated, true)):
-        first = [(_first(matrix[q], own[q]), _first(matrix[q], all_true[q])) for q in range(len(matrix)) if len(own[q])]
-        ours, truth = np.array(first).T
+        asked, every = np.flatnonzero(own.counts), np.arange(matrix.shape[1])
+        rows_asked = np.ascontiguousarray(matrix[asked])
+        ours, truth = (first_rank(relevant_ranks(rows_asked, r.restrict(asked, every))) for r in (own, all_true))
         for k in ks:
             missed = ours > k
             right = float((truth[missed] <= k).mean()) if missed.any() else 0.0
             rows.append((direction, k, 100 * missed.mean(), 100 * right, 100 * (truth <= k).mean()))
     return pd.DataFrame(rows, columns=["direction", "k", "wrong", "of these right", "found"])
-
-
-def _first(row: np.ndarray, relevant: np.ndarray) -> int:
-    """Rank of the best relevant item; ties never help."""
-    if not len(relevant):
-        return len(row) + 1
-    best = row[relevant].max()
-    return int((row >= best).sum() - (row[relevant] >= best).sum() + 1)
 
 
 def agreement_of_proxies(values: pd.DataFrame, truth: str, proxies: Sequence[str]) -> pd.DataFrame:

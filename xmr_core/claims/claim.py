@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import stats as scipy_stats
 
 from xmr_core.errors import BadInput, unknown
-from xmr_core.stats import holm, seed_interval
+from xmr_core.stats import decided, holm, seed_interval
 
 LEAST_SEEDS = 3
 RULES = ("each", "means")
@@ -121,10 +121,7 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
 def _verdict(comparisons: list[dict]) -> dict:
     if not comparisons:
         return {"seeds": 0, "verdict": "not measured"}
-    words = []
-    for c in comparisons:
-        decided = c["seeds"] >= LEAST_SEEDS and not c["low"] <= 0 <= c["high"]
-        words.append(("held" if c["low"] > 0 else "contradicted") if decided else "undecided")
+    words = [decided(c["low"], c["high"], c["seeds"], LEAST_SEEDS) for c in comparisons]
     weakest = min(comparisons, key=lambda c: c["effect"])
     word = "contradicted" if "contradicted" in words else "held" if set(words) == {"held"} else "undecided"
     return {**weakest, "seeds": min(c["seeds"] for c in comparisons), "p": max(c["p"] for c in comparisons), "verdict": word}

@@ -1,6 +1,6 @@
 """What the five papers claim, with the rule for each. Rules were fixed before the runs that decide them; do not edit one to fit a result."""
 
-from xmr_core.claims.claim import RSUM, Claim, Measure
+from xmr_core.claims.claim import Claim, Measure
 
 _SETS = "smooth-Chamfer, slots"
 _VARIANCE = {side: Measure(f"log circular variance of {side}", "", side, "log_circular_variance") for side in ("images", "captions")}
@@ -53,6 +53,6 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("vse2ad-gpo", "VSE+2AD, Table 1", "AdPool and AdOpt beat GPO.", ("VSE+2AD",), ("VSE∞",)),
     Claim("vse2ad-scan", "VSE+2AD, Table 1", "VSE+2AD beats SCAN.", ("VSE+2AD",), ("SCAN t-i", "SCAN i-t")),
     Claim("vse-infty-vsepp", "VSE∞, via VSE+2AD, Table 1", "Generalised pooling beats mean pooling.", ("VSE∞",), ("VSE++",)),
-    Claim("dive-vse-infty", "DivE, Table 1", "DivE beats VSE∞.", ("DivE",), ("VSE∞",), RSUM),
+    Claim("dive-vse-infty", "DivE, Table 1", "DivE beats VSE∞.", ("DivE",), ("VSE∞",)),
     Claim("dive-pvse", "DivE, Table 1", "DivE beats PVSE and PCME.", ("DivE",), ("PVSE", "PCME")),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import UInt8
@@ -33,10 +34,15 @@ def read_picture(path: Path | str, side: int = SIDE, crop: Crop = Crop()) -> UIn
     Raises: DamagedFile naming a file that is missing, truncated or no picture.
     """
     try:
-        with Image.open(path) as picture:
-            return _part(as_rgb(ImageOps.exif_transpose(picture)), side, crop)
+        return _part(decoded(path), side, crop)
     except UNREADABLE as e:
         raise DamagedFile(f"picture {path} cannot be read ({e}). Replace the file, or take it out of the lists.") from None
+
+
+def decoded(file: Path | str | BinaryIO) -> Image.Image:
+    """A picture file as 8-bit RGB, turned as its EXIF says. Raises one of UNREADABLE."""
+    with Image.open(file) as picture:
+        return as_rgb(ImageOps.exif_transpose(picture))
 
 
 def as_rgb(picture: Image.Image) -> Image.Image:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from xmr_core.data.pictures import array_reader
 from xmr_core.data.tokenise import rule
 from xmr_core.errors import BadInput, unknown
 from xmr_core.explore.library import Library
@@ -53,7 +54,7 @@ def encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "picture":
-            pictures = resized(query.pixels, library.prepared.inputs.side)[None]
+            pictures = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.side)
             return library.method.encode_images(library.prepared.new_images(pictures).to(device)).to("cpu")
         known, strange = words_of(library, query.text)
         if not known:
@@ -68,10 +69,3 @@ def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
         return text.split(), []
     words = rule(vocabulary.tokeniser)(text)
     return [w for w in words if w in vocabulary.numbers], [w for w in words if w not in vocabulary.numbers]
-
-
-def resized(pixels: np.ndarray, side: int) -> np.ndarray:
-    """The whole picture as a square, as corpora are read."""
-    from PIL import Image
-
-    return np.array(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC))  # a copy: torch wants to own its memory

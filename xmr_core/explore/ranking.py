@@ -11,7 +11,8 @@ from xmr_core.analysis.element_subsets import keep_elements
 from xmr_core.errors import BadInput, unknown
 from xmr_core.explore.library import Library
 from xmr_core.explore.query import Query, encode, words_of
-from xmr_core.retrieval import score_matrix
+from xmr_core.relevance import Relevance
+from xmr_core.retrieval import relevant_ranks, score_matrix
 from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.types import EmbeddingSet, GaussianEmbedding, Representation
@@ -64,8 +65,9 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
     found = []
     for kind, right in _right(library, query).items():
         table[kind] = np.isin(order, right)
-        ranks = sorted((int((scores >= scores[at]).sum() - (scores[right] >= scores[at]).sum() + 1), at) for at in right)
-        found += [(kind, ids[at], n + place) for place, (n, at) in enumerate(ranks)]
+        if len(right):
+            ranks = relevant_ranks(scores[None], Relevance.from_positions(np.zeros(len(right)), right, [query.item], ids)).ranks
+            found += zip([kind] * len(right), ids[right[np.argsort(-scores[right], kind="stable")]], ranks.tolist(), strict=True)
     strange = words_of(library, query.text)[1] if query.kind == "text" else []
     return Ranking(query.target, scores, order, table, pd.DataFrame(found, columns=["kind", "item", "rank"]), tuple(strange))
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import ipywidgets as w
 import numpy as np
-from PIL import Image
 
+from xmr_core.data.pictures import UNREADABLE, decoded
 from xmr_core.errors import BadInput, XmrError
 from xmr_core.explore.library import Library
 from xmr_core.explore.query import Query, encode
@@ -31,15 +31,15 @@ class Explorer:
         if not labels:
             raise BadInput("no method to explore; give at least one label.")
         self._open, self.labels, self.libraries = open_library, tuple(labels), {}
-        self.state, self.found, self._k, self._drawn = State((labels[0],)).set_all(self.labels, k=k), {}, k, seed
+        self.state, self.found, self._drawn = State((labels[0],)).set_all(self.labels, k=k), {}, seed
         self._busy, self._quiet = False, False
-        self._build()
+        self._build(k)
         self._settings_of_methods()
         self._say("Type a sentence, or let one of the buttons choose a query.")
 
     # ------------------------------------------------------------------------------------------------------------- what is there
 
-    def _build(self) -> None:
+    def _build(self, k: int) -> None:
         wide = w.Layout(width="99%")
         self.text = w.Text(
             description="Sentence", placeholder="a red circle above a blue square", continuous_update=False, layout=w.Layout(width="60%")
@@ -57,7 +57,7 @@ class Explorer:
         self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload a picture", layout=w.Layout(width="auto"))
         self.first = w.Dropdown(options=self.labels, description="Method")
         self.second = w.Dropdown(options=(_NONE, *self.labels), value=_NONE, description="beside")
-        self.k = w.IntSlider(value=self._k, min=1, max=30, description="answers", continuous_update=False)
+        self.k = w.IntSlider(value=k, min=1, max=30, description="answers", continuous_update=False)
         self.status, self.query = w.HTML(), w.HTML()
         self.controls, self.columns, self.why = w.VBox(layout=wide), w.HBox(layout=wide), w.VBox(layout=wide)
         self.widget = w.VBox([
@@ -112,8 +112,8 @@ class Explorer:
     def ask_upload(self, content: bytes) -> None:
         def act():
             try:
-                picture = np.array(Image.open(io.BytesIO(bytes(content))).convert("RGB"))
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as e:
+                picture = np.array(decoded(io.BytesIO(bytes(content))))
+            except UNREADABLE as e:
                 raise BadInput("this file is no picture that can be read; upload a JPEG or PNG.") from e
             self._go(self.state.ask(Query("picture", text="uploaded picture", pixels=picture)))
 
