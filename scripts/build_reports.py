@@ -191,7 +191,7 @@ def ranked(table: pd.DataFrame, rsums: list[str]) -> str:
 
 
 def main() -> None:
-    rows = results.read(REPORTS / "results.csv")
+    rows = results.latest(results.read(REPORTS / "results.csv"))
     paths.make_folder(REPORTS / "figures")
     scenes, flickr = (rows[rows["dataset"] == name] for name in ("scenes", "flickr8k"))
     mine = prepare(DataConfig(size="study"))

@@ -126,3 +126,20 @@ def test_the_study_s_rows_come_with_the_package_or_not_at_all(monkeypatch, tmp_p
     assert len(rows) > 1000 and list(rows) == list(results.COLUMNS) and set(rows["origin"]) == {"ours"}
     monkeypatch.setattr(results, "__file__", str(tmp_path / "xmr_core" / "results.py"))
     assert len(results.study_rows()) == 0 and list(results.study_rows()) == list(results.COLUMNS)
+
+
+def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
+    """Code that changes its numbers gives a run another id: the file then holds both, and tables must not count a seed twice."""
+    run = {"method": "dive", "dataset": "scenes", "size": "study", "split": "test", "protocol": "full", "origin": "ours", "k": 0}
+    number = {"relevance": "annotated", "direction": "both", "metric": "rsum"}
+    lines = [
+        {"run_id": "old", "variant": "α=4", "seed": 0, "value": 1.0, **number},
+        {"run_id": "old", "variant": "α=4", "seed": 0, "value": 9.0, **number, "metric": "val_rsum"},
+        {"run_id": "other", "variant": "α=4", "seed": 1, "value": 2.0, **number},
+        {"run_id": "old", "variant": "K=4", "seed": 0, "value": 1.0, **number},
+        {"run_id": "new", "variant": "α=4", "seed": 0, "value": 3.0, **number},
+    ]
+    kept = results.latest(pd.DataFrame([run | line for line in lines]).reindex(columns=list(results.COLUMNS)))
+    assert kept[["variant", "metric", "value"]].to_numpy().tolist() == [
+        ["α=4", "val_rsum", 9.0], ["α=4", "rsum", 2.0], ["K=4", "rsum", 1.0], ["α=4", "rsum", 3.0],
+    ]  # fmt: skip

@@ -77,6 +77,13 @@ def study_rows() -> pd.DataFrame:
     return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
 
 
+def latest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that changes its numbers
+    gives a run another id, and the file of results only grows. Later: further down in the file."""
+    same = ["variant", "dataset", "size", "split", "seed", "relevance", "direction", "metric", "k", "protocol", "origin"]
+    return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
+
+
 def write(table: pd.DataFrame, path: Path | str) -> None:
     """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
     path = Path(path)

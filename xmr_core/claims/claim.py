@@ -8,6 +8,7 @@ import pandas as pd
 from scipy import stats as scipy_stats
 
 from xmr_core.errors import BadInput, unknown
+from xmr_core.results import latest
 from xmr_core.stats import decided, holm, seed_interval
 
 LEAST_SEEDS = 3
@@ -129,6 +130,7 @@ def _verdict(comparisons: list[dict]) -> dict:
 
 def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str, pd.Series]]]:
     """(corpus, variant → values by seed), corpora in order of appearance, called 'scenes (study)' and the like."""
+    rows = latest(rows)
     mine = rows[
         (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction) & (rows["metric"] == measure.metric)
         & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
@@ -137,7 +139,6 @@ def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str
     out = []
     for name in corpus.unique():
         part = mine[corpus == name]
-        part = part.drop_duplicates(["variant", "seed"], keep="last")  # a run that was made again
         out.append((name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")}))
     return out
 
