@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.analysis.attention import slot_attention, word_attention
+from xmr_core.analysis.attention import node_weights, slot_attention, word_attention
 from xmr_core.errors import BadInput
 from xmr_core.prepare import prepare
 from xmr_core.recipes import build
@@ -65,3 +65,45 @@ def test_methods_without_attention_of_words(prepared, name, options):
 def test_methods_without_slots(prepared, name):
     with pytest.raises(BadInput, match="not made by attention to cells"):
         slot_attention(method_of(prepared, name), prepared.sides["test"].images_at(np.arange(2)))
+
+
+def _pairs(prepared, reasoner, **options):
+    method, side = method_of(prepared, "sgraf", m=8, reasoner=reasoner, **options), prepared.sides["test"]
+    images, captions = side.images_at(np.arange(3)), side.captions_at(np.array([0, 6]))
+    assert not captions.mask.all(), "padding takes part in this test"
+    with torch.inference_mode():
+        x, y = method.encode_images(images), method.encode_captions(captions)
+        return method, node_weights(method, images, captions), method.similarity.nodes(x, y)[0], method.similarity(x, y), captions.mask
+
+
+def test_the_weights_of_filtration_make_its_score(prepared):
+    method, weights, nodes, scores, mask = _pairs(prepared, "saf")
+    (beta,) = weights.values()
+    assert torch.allclose(beta.sum(-1), torch.ones(3, 2), atol=1e-5) and (beta[:, :, 1:][:, ~mask] == 0).all()
+    summed = (beta[..., None] * nodes).sum(2)
+    unit = summed / summed.norm(dim=-1, keepdim=True)
+    assert torch.allclose(method.similarity.score(unit)[..., 0].sigmoid(), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
+    method, weights, nodes, scores, mask = _pairs(prepared, "sgr", steps=steps)
+    looks, reasoning = weights["SGR"], method.similarity.reasoner
+    assert torch.allclose(looks.sum(-1), torch.ones(3, 2), atol=1e-5) and (looks[:, :, 1:][:, ~mask] == 0).all()
+    whole = torch.cat([torch.ones(2, 1, dtype=torch.bool), mask], 1)[None]
+    with torch.inference_mode():
+        before = reasoning.after_steps(nodes, whole)[-2] if steps > 1 else nodes
+        read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()
+        assert torch.allclose(method.similarity.score(read)[..., 0].sigmoid(), scores, atol=1e-5)
+
+
+def test_who_weighs_words_and_who_does_not(prepared):
+    assert set(_pairs(prepared, "joint")[1]) == {"SAF", "SGR"}
+    side = prepared.sides["test"]
+    inputs = side.images_at(np.arange(2)), side.captions_at(np.arange(2))
+    for name, options, message in (
+        ("scan", {}, "no nodes of words"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
+        ("sgraf", {"m": 8, "reasoner": "mean"}, "all words count alike"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=message):
+            node_weights(method_of(prepared, name, **options), *inputs)

@@ -6,12 +6,24 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tiny import tiny_config
 
 from xmr_core.errors import BadInput
-from xmr_core.explore import Query, Settings, open_library, rank
+from xmr_core.explore import Query, Settings, open_folder, open_library, rank
+from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.explore.query import encode, words_of
-from xmr_core.explore.state import MOST_STEPS, State, ambiguous_queries, answers, hard_query, moved
+from xmr_core.explore.state import (
+    MOST_STEPS,
+    State,
+    ambiguous_queries,
+    answers,
+    hard_query,
+    moved,
+    random_query,
+    ranks_by,
+    unsure_queries,
+)  # fmt: skip
 from xmr_core.explore.why import doubt, meeting, without_each_cell, without_each_word
 from xmr_core.runs import fetch
 from xmr_core.runs.ensemble import scores_of
@@ -20,12 +32,14 @@ from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
 
+MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: fetch(tiny_config(name)) for name in ("dive", "pcme", "scan")}
+        yield {name: fetch(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +93,7 @@ def test_a_sentence_is_encoded_like_a_caption_and_strange_words_are_named(librar
 
 def test_a_picture_from_elsewhere_is_read_like_one_of_the_corpus(libraries):
     library = libraries["dive"]
-    pixels = library.prepared.corpus.read_pixels(library.side.image_rows[2:3])[0]
+    pixels = library.pixels(2)
     given = rank(library, Query("picture", pixels=pixels)).scores
     assert np.allclose(given, rank(library, Query("image", item=library.image_ids[2])).scores, atol=1e-4)
     assert encode(library, Query("picture", pixels=np.zeros((100, 50, 3), np.uint8))).x.shape[0] == 1
@@ -179,7 +193,7 @@ def test_a_cell_is_worth_what_the_score_loses_without_it(libraries, name):
     library = libraries[name]
     worth = without_each_cell(library, 4, library.captions[7])
     assert worth.shape == (64,) and np.abs(worth).max() > 0
-    features = library.side.images_at(np.array([4]))
+    features = library.inputs(np.array([4]))
     mask = features.mask.clone()
     mask[0, 10] = False
     with torch.inference_mode():
@@ -197,17 +211,55 @@ def test_doubt_is_placed_among_all_items(libraries):
     assert value == pytest.approx(values.min()) and share == 0
 
 
+def test_where_elements_look_and_which_captions_are_nearest(libraries):
+    dive = libraries["dive"]
+    looks = element_looks(dive, 3)
+    assert looks.shape == (4, 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
+    table = nearest_captions(dive, 3)
+    cosines = np.einsum("kd,ted->kte", dive.images.x[3].numpy(), dive.captions.x.numpy()).max(-1)
+    assert table["text"].tolist() == dive.texts[cosines.argmax(1)].tolist() and np.allclose(table["cosine"], cosines.max(1), atol=1e-5)
+    right = dive.judges["annotated"].transpose()[3]
+    assert table["annotated"].tolist() == [bool(c in right) for c in cosines.argmax(1)]
+    for library in (libraries["scan"], libraries["vse++"]):
+        with pytest.raises(BadInput, match="no small sets"):
+            nearest_captions(library, 3)
+        with pytest.raises(BadInput, match="attention to cells"):
+            element_looks(library, 3)
+
+
+@pytest.mark.parametrize("name", ["scan", "sgraf"])
+def test_where_each_word_looks(libraries, name):
+    library = libraries[name]
+    words, looks = word_looks(library, library.texts[2] + " zeppelin", 5)
+    assert words == library.texts[2].split() and looks.shape == (len(words), 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
+    other = word_looks(library, " ".join([*words[:-1], words[0]]), 5)[1]
+    assert not np.allclose(looks[-1], other[-1]), "the last row is the last word's, not that of <end>"
+    with pytest.raises(BadInput, match="no attention of words"):
+        word_looks(libraries["dive"], library.texts[2], 5)
+
+
+def test_how_much_each_word_counts(libraries):
+    library = libraries["sgraf"]
+    (table,) = word_weights(library, library.texts[2], 5).values()
+    assert table["word"].tolist() == ["(whole)", *library.texts[2].split()]
+    assert (table["weight"] > 0).all() and 0.3 < table["weight"].sum() < 1
+    with pytest.raises(BadInput, match="no nodes of words"):
+        word_weights(libraries["scan"], library.texts[2], 5)
+    with pytest.raises(BadInput, match="knows none"):
+        word_weights(library, "zeppelin", 5)
+
+
 # ----------------------------------------------------------------------------------------------------------------------------- state
 
 
 def test_one_can_step_back_and_sliders_are_no_steps(libraries):
     start = State(("dive",))
     first, second = Query("text", "a red circle"), Query("image", item=libraries["dive"].image_ids[0])
-    state = start.ask(first).set("dive", alpha=4.0).ask(second)
+    state = start.ask(first).set(0, alpha=4.0).ask(second)
     assert len(state.past) == 1 and state.ask(second) is state
     before = state.back()
-    assert before.query == first and before.settings_of("dive").alpha == 4.0 and before.back() is before
-    assert start.back() is start and answers(start, libraries) == {}
+    assert before.query == first and before.settings_of(0).alpha == 4.0 and before.back() is before
+    assert start.back() is start and answers(start, libraries) == []
     long = start
     for n in range(MOST_STEPS + 20):
         long = long.ask(Query("text", f"word {n}"))
@@ -216,31 +268,109 @@ def test_one_can_step_back_and_sliders_are_no_steps(libraries):
 
 def test_two_methods_answer_the_same_query(libraries):
     query = Query("caption", item=libraries["dive"].caption_ids[8])
-    state = State(("dive",)).ask(query).compare("dive", "pcme").set("pcme", k=3)
-    found = answers(state, libraries)
-    assert list(found) == ["dive", "pcme"] and len(found["dive"].order) == 10 and len(found["pcme"].order) == 3
-    for a, b in moved(found["dive"], found["pcme"]):
-        assert found["dive"].order[a] == found["pcme"].order[b]
-    assert len(moved(found["dive"], found["dive"])) == 10
+    state = State(("dive",)).ask(query).compare("dive", "pcme")
+    first, second = answers(state, libraries)
+    assert np.array_equal(second.scores, rank(libraries["pcme"], query).scores) and len(first.order) == len(second.order) == 10
+    for a, b in moved(first, second):
+        assert first.order[a] == second.order[b]
+    assert moved(first, first) == [(n, n) for n in range(10)] and len(moved(first, second)) == len(set(first.order) & set(second.order))
+    everywhere = np.argsort(-second.scores, kind="stable").tolist()
+    assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(range(1, 11))
     for call, message in (
-        (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "dive"), "two different ones"),
-        (lambda: state.set("scan", k=2), "scan is not shown"), (lambda: answers(state.compare("vse++"), libraries), "has not been trained here"),
+        (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
+        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has not been trained here"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             call()
 
 
-def test_hard_and_ambiguous_queries(libraries):
-    dive = libraries["dive"]
+def test_one_method_beside_itself_with_other_settings(libraries):
+    query = Query("caption", item=libraries["dive"].caption_ids[8])
+    state = State(("dive",)).ask(query).compare("dive", "dive").set(1, alpha=1.0)
+    assert (state.settings_of(0).alpha, state.settings_of(1).alpha) == (0.0, 1.0)
+    first, second = answers(state, libraries)
+    assert np.array_equal(first.scores, rank(libraries["dive"], query).scores) and not np.array_equal(first.scores, second.scores)
+    again = state.compare("dive", "pcme").set(1, distance="KL").compare("dive", "dive")
+    assert again.settings_of(1) == state.settings_of(1), "a method that comes back comes back as it was left"
+    fewer = again.show(3)
+    assert all(len(r.order) == 3 for r in answers(fewer, libraries)) and fewer.settings_of(1).alpha == 1.0
+    assert state.compare("dive", "dive") is state
+
+
+def test_queries_that_are_chosen_for_one(libraries):
+    dive, pcme = libraries["dive"], libraries["pcme"]
     hard = hard_query(dive, seed=1)
     assert not rank(dive, hard).table["annotated"].iloc[0] and hard == hard_query(dive, seed=1)
     many = ambiguous_queries(dive, "caption", 5)
     counts = dict(zip(dive.caption_ids, dive.judges["exhaustive"].counts, strict=True))
     assert counts[many[0].item] == max(counts.values()) and len(many) == 5
-    unsure = replace(libraries["pcme"], judges={"annotated": libraries["pcme"].judges["annotated"]})
-    assert ambiguous_queries(unsure, "image", 1)[0].item == unsure.image_ids[unsure.uncertainty("images").argmax()]
-    with pytest.raises(BadInput, match="there is no hard one"):
-        hard_query(dive, judge="annotated", tries=0)
+    assert unsure_queries(pcme, "image", 1)[0].item == pcme.image_ids[pcme.uncertainty("images").argmax()]
+    assert {random_query(dive, "captions", n).kind for n in range(3)} == {"caption"}
+    assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
+    alike = replace(dive, judges={"annotated": dive.judges["annotated"]})
+    for call, message in (
+        (lambda: hard_query(dive, tries=0), "there is no hard one"), (lambda: ambiguous_queries(alike), "as many known right answers"),
+        (lambda: hard_query(replace(dive, judges={})), "nobody knows here"), (lambda: ambiguous_queries(replace(dive, judges={})), "as many"),
+        (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=message):
+            call()
+
+
+def test_a_sentence_is_encoded_once_for_many_settings(libraries, monkeypatch):
+    library = replace(libraries["dive"])
+    calls = []
+    encode_captions = library.method.encode_captions
+    monkeypatch.setattr(library.method, "encode_captions", lambda tokens: calls.append(1) or encode_captions(tokens))
+    query, other = Query("text", library.texts[0]), Query("text", library.texts[9])
+    for alpha in (1.0, 4.0, 16.0):
+        rank(library, query, Settings(alpha=alpha))
+    assert len(calls) == 1
+    assert not np.array_equal(rank(library, other).scores, rank(library, query).scores) and len(calls) == 3
+
+
+# ------------------------------------------------------------------------------------------------------- pictures of one's own
+
+
+@pytest.fixture
+def folder(tmp_path, libraries):
+    """The first six pictures of the tiny corpus as files, in a folder with a sub-folder."""
+    (tmp_path / "more").mkdir()
+    for n in range(6):
+        Image.fromarray(libraries["dive"].pixels(n)).save(tmp_path / ("more" if n % 2 else "") / f"{n}.png")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["dive", "pcme", "scan"])
+def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, folder, name):
+    library, own = open_folder(runs[name], folder, name, progress=iter), libraries[name]
+    assert library.image_ids.tolist() == ["0.png", "2.png", "4.png", "more/1.png", "more/3.png", "more/5.png"]
+    query = Query("text", own.texts[3])
+    found = rank(library, query, Settings(k=9))
+    assert np.allclose(found.scores, rank(own, query).scores[[0, 2, 4, 1, 3, 5]], atol=2e-3) and len(found.table) == 6
+    assert found.relevant.empty and list(found.table) == ["rank", "item", "score"]
+    colours = np.array([own.pixels(n).mean((0, 1)) for n in range(6)])  # a picture file is read larger than it is here
+    assert np.abs(colours - library.pixels(3).mean((0, 1))).sum(1).argmin() == 1
+    with pytest.raises(BadInput, match="no captions, so a picture cannot be answered"):
+        rank(library, Query("image", item="0.png"))
+    with pytest.raises(BadInput, match="'nobody' is not among the 0 captions here."):
+        library.position("captions", "nobody")
+    with pytest.raises(BadInput, match="no captions here to choose from"):
+        random_query(library, "captions")
+    assert library.uncertainty("captions") is None
+
+
+def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
+    own = libraries["dive"]
+    lines = [f"{n}.png,{own.texts[t]}" for t, n in ((0, 0), (5, 1), (6, 1))]
+    (folder / "captions.csv").write_text("image,caption\n" + "\n".join(lines) + "\n")
+    library = open_folder(runs["dive"], folder, progress=iter)
+    assert len(library.texts) == 3 and library.judges["annotated"].counts.tolist() == [1, 1, 1]
+    found = rank(library, Query("image", item="more/1.png"))
+    assert np.allclose(found.scores, rank(own, Query("image", item=own.image_ids[1])).scores[[0, 5, 6]], atol=2e-3)
+    assert found.table.set_index("text")["annotated"].to_dict() == {own.texts[0]: False, own.texts[5]: True, own.texts[6]: True}
+    with pytest.raises(BadInput, match="no picture in"):
+        open_folder(runs["dive"], folder / "nowhere-yet" if (folder / "nowhere-yet").mkdir() is None else folder)
 
 
 def test_each_right_answer_has_its_own_rank(libraries):

@@ -18,7 +18,9 @@ from xmr_core.widgets import Explorer, cards
 def libraries(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: open_library(fetch(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")}
+        yield {name: open_library(fetch(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
+            name: open_library(fetch(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
+        }
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def shown(widget, kind=w.HTML) -> list:
 
 
 def buttons(explorer, name):
-    return [b for b in shown(explorer.columns, w.Button) if b.description == name]
+    return [b for b in shown(explorer.answers, w.Button) if b.description == name]
 
 
 def said(explorer) -> str:
@@ -43,7 +45,7 @@ def said(explorer) -> str:
 def test_a_sentence_is_answered_by_pictures(explorer, libraries):
     text = libraries["dive"].texts[3]
     explorer.text.value = text
-    html = [h.value for h in shown(explorer.columns)]
+    html = [h.value for h in shown(explorer.answers)]
     assert sum("data:image/png;base64," in h for h in html) == 4 and "32 images ranked by dive" in said(explorer)
     assert f"“{text}”" in explorer.query.value and len(buttons(explorer, "why?")) == 4
     asked = len(explorer.state.past)
@@ -67,9 +69,9 @@ def test_words_that_are_not_known_are_named_and_empty_ones_refused(explorer, lib
 def test_clicking_an_answer_asks_it_and_back_returns(explorer):
     explorer.buttons["Random picture"].click()
     first = explorer.state.query
-    assert first.kind == "image" and len(explorer.columns.children) == 1
+    assert first.kind == "image" and len(explorer.answers.children) == 1
     buttons(explorer, "ask this")[1].click()
-    assert explorer.state.query.kind == "caption" and "rank" in shown(explorer.columns)[0].value
+    assert explorer.state.query.kind == "caption" and "rank" in shown(explorer.answers)[0].value
     buttons(explorer, "ask this")[0].click()
     assert explorer.state.query.kind == "image"
     explorer.buttons["Back"].click()
@@ -81,8 +83,8 @@ def test_clicking_an_answer_asks_it_and_back_returns(explorer):
 
 def test_right_answers_are_marked_by_kind(explorer, libraries):
     explorer.buttons["Random picture"].click()
-    ranking = explorer.found["dive"]
-    html = [h.value for h in shown(explorer.columns)][1:]
+    ranking = explorer.found[0]
+    html = [h.value for h in shown(explorer.answers)][1:]
     for row, card in zip(ranking.table.itertuples(), html, strict=True):
         assert ("✓" in card) == row.annotated and ("●" in card) == row.exhaustive
 
@@ -90,20 +92,20 @@ def test_right_answers_are_marked_by_kind(explorer, libraries):
 def test_two_methods_side_by_side_and_their_own_sliders(explorer):
     explorer.buttons["Hard"].click()
     explorer.second.value = "pcme"
-    assert list(explorer.found) == ["dive", "pcme"] and len(explorer.columns.children) == 2
+    assert explorer.state.methods == ("dive", "pcme") and len(explorer.answers.children) == 3
     (slider,) = shown(explorer.controls, w.FloatLogSlider)
-    before = explorer.found["dive"].scores
+    before = explorer.found[0].scores
     slider.value = 2.0
-    assert explorer.state.settings_of("dive") == Settings(k=4, alpha=2.0) or explorer.state.settings_of("dive").alpha == 2.0
-    assert not np.array_equal(before, explorer.found["dive"].scores)
+    assert explorer.state.settings_of(0) == Settings(k=4, alpha=2.0) and explorer.state.settings_of(1) == Settings(k=4)
+    assert not np.array_equal(before, explorer.found[0].scores)
     (menu,) = [d for d in shown(explorer.controls, w.Dropdown)]
-    trained = explorer.found["pcme"].scores
+    trained = explorer.found[1].scores
     menu.value = "mean only"
-    assert not np.array_equal(trained, explorer.found["pcme"].scores)
+    assert not np.array_equal(trained, explorer.found[1].scores)
     explorer.first.value = "vse++"
-    assert list(explorer.found) == ["vse++", "pcme"] and not shown(explorer.controls, w.FloatLogSlider)
+    assert explorer.state.methods == ("vse++", "pcme") and not shown(explorer.controls, w.FloatLogSlider)
     explorer.second.value = "–"
-    assert list(explorer.found) == ["vse++"]
+    assert explorer.state.methods == ("vse++",) and len(explorer.answers.children) == 1
 
 
 def test_elements_of_the_query_can_be_left_out(explorer):
@@ -112,12 +114,12 @@ def test_elements_of_the_query_can_be_left_out(explorer):
     assert len(boxes) == 4
     for box in boxes[1:]:
         box.value = False
-    assert explorer.state.settings_of("dive").elements == (0,)
+    assert explorer.state.settings_of(0).elements == (0,)
     boxes[0].value = False
-    assert "numbered 0 to 3" in said(explorer) and explorer.state.settings_of("dive").elements == (0,)
+    assert "numbered 0 to 3" in said(explorer) and explorer.state.settings_of(0).elements == (0,)
     for box in boxes:
         box.value = True
-    assert explorer.state.settings_of("dive").elements == ()
+    assert explorer.state.settings_of(0).elements == ()
 
 
 def test_how_many_answers(explorer):
@@ -126,7 +128,7 @@ def test_how_many_answers(explorer):
     assert len(buttons(explorer, "why?")) == 7
 
 
-@pytest.mark.parametrize("method", ["dive", "pcme", "scan", "vse++"])
+@pytest.mark.parametrize("method", ["dive", "pcme", "scan", "vse++", "saf", "sgr", "joint"])
 def test_why_says_something_for_every_method(libraries, method):
     explorer = Explorer(lambda label: libraries[label], [method], k=3)
     explorer.buttons["Random picture"].click()
@@ -167,10 +169,10 @@ def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
 
     explorer = Explorer(open_one, ["dive", "scan", "pcme"], k=3)
     explorer.buttons["Random picture"].click()
-    before, columns = explorer.state, explorer.columns.children
+    before, columns = explorer.state, explorer.answers.children
     for label, message in (("scan", "has not been trained"), ("pcme", "could not be done (ValueError: what a)")):
         explorer.second.value = label
-        assert message in said(explorer) and explorer.state is before and explorer.columns.children is columns
+        assert message in said(explorer) and explorer.state is before and explorer.answers.children is columns
         assert explorer.second.value == "–", "the menu shows what is shown"
 
 

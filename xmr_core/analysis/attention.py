@@ -5,9 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.errors import BadInput
+from xmr_core.masked import masked_softmax
 from xmr_core.method import Method
+from xmr_core.similarities.filtration import Filtration
 from xmr_core.similarities.scan import scan, scan_attention
-from xmr_core.similarities.sgraf import SimilarityNodes
+from xmr_core.similarities.sgraf import GraphReasoning, SimilarityNodes
 from xmr_core.types import Features, Pixels, Tokens
 
 
@@ -43,3 +45,35 @@ def word_attention(method: Method, images: Features | Pixels, captions: Tokens |
         if nodes is not None and nodes.direction == "t2i":
             return nodes.attention(x, y)
     raise BadInput(f"{method.name} has no attention of words over cells; take scan or sgraf with direction='t2i'.")
+
+
+def node_weights(method: Method, images: Features | Pixels, captions: Tokens | Features) -> dict[str, Float[Tensor, "i t n"]]:
+    """How much each node of a pair counts for its score, by part: 'SAF' (its β) and 'SGR' (how much the node that is read looks at each
+    node in the last step). Node 0 is the two wholes, node 1 + q word q of what the caption encoder read; rows sum to 1, padding is 0.
+
+    Raises: BadInput for a method without such nodes, or whose nodes are not words with a whole before them.
+    Source: SGRAF, eq. 8 and 10, and the words of its Figure 4.
+    """
+    similarity = method.similarity
+    nodes = getattr(similarity, "nodes", None)
+    if not isinstance(nodes, SimilarityNodes) or nodes.direction != "t2i" or nodes.parts != "both":
+        raise BadInput(f"{method.name} has no nodes of words to weigh; take sgraf with direction='t2i'.")
+    out = {}
+    with torch.inference_mode():
+        found, mask = nodes(method.encode_images(images), method.encode_captions(captions))
+        for module in similarity.modules():
+            if isinstance(module, Filtration):
+                out["SAF"] = module.weights(found, mask)
+            if isinstance(module, GraphReasoning):
+                out["SGR"] = _last_look(module, found, mask)
+    if not out:
+        raise BadInput(f"{method.name} takes the mean of its nodes: all words count alike.")
+    return out
+
+
+def _last_look(reasoning: GraphReasoning, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t n"]:
+    """Row 0 of E in the last step: softmax over nodes of (𝒩₀ W_q + b_q)(𝒩 W_k + b_k)ᵀ."""
+    if len(reasoning.steps) > 1:
+        nodes = reasoning.after_steps(nodes, mask)[-2]
+    last = reasoning.steps[-1]
+    return masked_softmax((last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask)

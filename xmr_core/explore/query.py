@@ -43,14 +43,21 @@ class Query:
 
 
 def encode(library: Library, query: Query) -> Representation:
-    """One representation. Items of the corpus are looked up, sentences and pictures go through the encoders.
+    """One representation. Items of the corpus are looked up, sentences and pictures go through the encoders, once for a query that is
+    asked again with other settings.
 
     Raises: BadInput for an id that is not there, a sentence of which the method knows no word, a corpus of region features.
     """
     if query.kind == "caption":
-        return library.captions[library.position("captions", query.item)]
+        return library.items("captions")[library.position("captions", query.item)]
     if query.kind == "image":
         return library.images[library.position("images", query.item)]
+    if library.last.get("query") is not query:
+        library.last.update(encoded=_from_outside(library, query), query=query)
+    return library.last["encoded"]
+
+
+def _from_outside(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "picture":

@@ -49,16 +49,17 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
     Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
     """
     check_settings(library, settings)
+    gallery = library.items(query.target)  # before anything is encoded: it may not be there
     asked = encode(library, query)
     if settings.elements:
         asked = keep_elements(asked, settings.elements)
-    similarity, gallery = similarity_of(library, settings), getattr(library, query.target)
+    similarity = similarity_of(library, settings)
     if query.target == "images":
         scores = score_matrix(similarity, gallery, asked)[:, 0]
     else:
         scores = score_matrix(similarity, asked, gallery)[0]
     order = np.argsort(-scores, kind="stable")[: settings.k]
-    ids = library.image_ids if query.target == "images" else library.caption_ids
+    ids = library.ids(query.target)
     table = pd.DataFrame({"rank": np.arange(1, len(order) + 1), "item": ids[order], "score": scores[order]})
     if query.target == "captions":
         table.insert(2, "text", library.texts[order])

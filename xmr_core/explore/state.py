@@ -15,16 +15,20 @@ MOST_STEPS = 50  # that a history remembers
 
 @dataclass(frozen=True)
 class State:
-    """query: None before the first. methods: one label, or two to compare. settings: by label, for those that were changed. past: states one
+    """query: None before the first. methods: labels, one, or two to compare; the same twice shows one method with two settings.
+    settings: those that were changed, by (place, label), so that a method that comes back comes back as it was left. past: states one
     can step back to, the latest last."""
 
     methods: tuple[str, ...]
     query: Query | None = None
-    settings: tuple[tuple[str, Settings], ...] = ()
+    settings: tuple[tuple[tuple[int, str], Settings], ...] = ()
+    usual: Settings = Settings()
     past: tuple["State", ...] = field(default=(), repr=False)
 
-    def settings_of(self, label: str) -> Settings:
-        return dict(self.settings).get(label, Settings())
+    def settings_of(self, place: int) -> Settings:
+        """Of the first (0) or second (1) method; how many answers are shown is the same for both."""
+        own = dict(self.settings).get((place, self.methods[place]), self.usual)
+        return replace(own, k=self.usual.k)
 
     def ask(self, query: Query) -> "State":
         """The same methods and settings, another query; this state becomes the latest of the past. Asking the same again changes nothing."""
@@ -36,34 +40,37 @@ class State:
         """The state before; itself where there is none."""
         return replace(self.past[-1], past=self.past[:-1]) if self.past else self
 
-    def set(self, label: str, **changes) -> "State":
-        """Other settings of one method. Sliders move often, so this is no step of the history. Raises: BadInput for a method not shown."""
-        if label not in self.methods:
-            raise BadInput(f"{label} is not shown; shown are {', '.join(self.methods)}.")
-        return replace(self, settings=tuple({**dict(self.settings), label: replace(self.settings_of(label), **changes)}.items()))
+    def set(self, place: int, **changes) -> "State":
+        """Other settings of the first (0) or second (1) method. Sliders move often, so this is no step of the history.
 
-    def set_all(self, labels: Sequence[str], **changes) -> "State":
-        """The same change of several methods, shown or not."""
-        now = dict(self.settings)
-        return replace(self, settings=tuple({**now, **{n: replace(self.settings_of(n), **changes) for n in labels}}.items()))
+        Raises: BadInput for a place where no method is shown.
+        """
+        if not 0 <= place < len(self.methods):
+            raise BadInput(f"{len(self.methods)} methods are shown, so there is none in place {place}.")
+        key = place, self.methods[place]
+        return replace(self, settings=tuple({**dict(self.settings), key: replace(self.settings_of(place), **changes)}.items()))
+
+    def show(self, k: int) -> "State":
+        """Another number of answers."""
+        return replace(self, usual=replace(self.usual, k=k))
 
     def compare(self, *labels: str) -> "State":
-        """Other methods, one or two. Raises: BadInput for none, more, or the same twice."""
-        if not 1 <= len(labels) <= 2 or len(set(labels)) != len(labels):
-            raise BadInput(f"one method or two different ones can be shown, got {', '.join(labels) or 'none'}.")
-        return replace(self, methods=labels, past=self._remembered())
+        """Other methods, one or two; no change where they are shown already. Raises: BadInput for none, or more."""
+        if not 1 <= len(labels) <= 2:
+            raise BadInput(f"one method or two can be shown, got {', '.join(labels) or 'none'}.")
+        return self if labels == self.methods else replace(self, methods=labels, past=self._remembered())
 
     def _remembered(self) -> tuple["State", ...]:
         return (*self.past, replace(self, past=()))[-MOST_STEPS:] if self.query or self.past else ()
 
 
-def answers(state: State, libraries: dict[str, Library]) -> dict[str, Ranking]:
-    """label → ranking of the state's query by each of its methods. Raises: BadInput as rank does, or for a method without a library."""
+def answers(state: State, libraries: dict[str, Library]) -> list[Ranking]:
+    """The ranking of the state's query by each of its methods. Raises: BadInput as rank does, or for a method without a library."""
     if state.query is None:
-        return {}
+        return []
     if missing := [label for label in state.methods if label not in libraries]:
         raise BadInput(f"{missing[0]} has not been trained here. Open its library first.")
-    return {label: rank(libraries[label], state.query, state.settings_of(label)) for label in state.methods}
+    return [rank(libraries[label], state.query, state.settings_of(place)) for place, label in enumerate(state.methods)]
 
 
 def moved(first: Ranking, second: Ranking) -> list[tuple[int, int]]:
@@ -72,9 +79,25 @@ def moved(first: Ranking, second: Ranking) -> list[tuple[int, int]]:
     return [(n, at[position]) for n, position in enumerate(first.order.tolist()) if position in at]
 
 
+def ranks_by(other: Ranking, shown: Ranking) -> list[int]:
+    """The rank, from 1, that another ranking of the same query gives to each answer that is shown."""
+    scores, at = other.scores, shown.order
+    return [1 + int((scores > scores[p]).sum() + (scores[:p] == scores[p]).sum()) for p in at.tolist()]
+
+
+def random_query(library: Library, side: str = "images", seed: int = 0) -> Query:
+    """A random item of the library: of 'images' (captions answer) or 'captions'. Raises: BadInput where there is none."""
+    ids = library.ids(side)
+    if not len(ids):
+        raise BadInput(f"there are no {side} here to choose from.")
+    return Query(side[:-1], item=ids[np.random.default_rng(seed).integers(len(ids))])
+
+
 def hard_query(library: Library, kind: str = "caption", seed: int = 0, judge: str = "annotated", tries: int = 200) -> Query:
-    """A random item whose best answer is wrong by a kind of relevance. Raises: BadInput when none of `tries` is."""
-    ids = library.caption_ids if kind == "caption" else library.image_ids
+    """A random item whose best answer is wrong by a kind of relevance. Raises: BadInput when none of `tries` is, or nothing is judged."""
+    if judge not in library.judges:
+        raise BadInput("nobody knows here what is right, so no query can be called hard.")
+    ids = library.ids(f"{kind}s")
     for at in np.random.default_rng(seed).permutation(len(ids))[:tries]:
         query = Query(kind, item=ids[at])
         if not rank(library, query, Settings(k=1)).table[judge].iloc[0]:
@@ -83,16 +106,20 @@ def hard_query(library: Library, kind: str = "caption", seed: int = 0, judge: st
 
 
 def ambiguous_queries(library: Library, kind: str = "caption", n: int = 10) -> Sequence[Query]:
-    """Items with the most right answers, where the corpus knows them all ('exhaustive'); else those the method is least sure of.
+    """Items with the most right answers, by the kind of relevance that knows most of them ('exhaustive' on scenes).
 
-    Raises: BadInput where neither is known.
+    Raises: BadInput where nothing is judged, or every item has as many right answers as every other.
     """
-    side, ids = (f"{kind}s", library.caption_ids if kind == "caption" else library.image_ids)
-    if "exhaustive" in library.judges:
-        known = library.judges["exhaustive"] if kind == "caption" else library.judges["exhaustive"].transpose()
-        weight = known.counts.astype(float)
-    elif (found := library.uncertainty(side)) is not None:
-        weight = found
-    else:
-        raise BadInput(f"{library.label} is equally sure of everything, and this corpus does not know all right answers.")
-    return [Query(kind, item=ids[at]) for at in np.argsort(-weight, kind="stable")[:n]]
+    known = {name: judge if kind == "caption" else judge.transpose() for name, judge in library.judges.items()}
+    most = max(known.values(), key=lambda judge: judge.counts.sum(), default=None)
+    if most is None or most.counts.min() == most.counts.max():
+        raise BadInput(f"every {kind} here has as many known right answers as the next; none is more ambiguous.")
+    return [Query(kind, item=library.ids(f"{kind}s")[at]) for at in np.argsort(-most.counts, kind="stable")[:n]]
+
+
+def unsure_queries(library: Library, kind: str = "caption", n: int = 10) -> Sequence[Query]:
+    """Items of which the method is least sure (analysis.uncertainty). Raises: BadInput for a method that is equally sure of all."""
+    found = library.uncertainty(f"{kind}s")
+    if found is None:
+        raise BadInput(f"{library.label} does not say how sure it is; take a method with distributions or sets.")
+    return [Query(kind, item=library.ids(f"{kind}s")[at]) for at in np.argsort(-found, kind="stable")[:n]]

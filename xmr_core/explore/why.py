@@ -79,7 +79,7 @@ def without_each_cell(library: Library, at: int, caption: Representation, settin
 
     Raises: BadInput for pictures that are not given to the method as features of cells.
     """
-    features = library.side.images_at(np.array([at]))
+    features = library.inputs(np.array([at]))
     if not isinstance(features, Features):
         raise BadInput("cell by cell only for frozen features; this method reads pixels.")
     cells = features.mask.shape[1]

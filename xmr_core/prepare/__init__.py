@@ -10,6 +10,7 @@ from jaxtyping import UInt8
 from torch import nn
 
 from xmr_core.data.batches import Side
+from xmr_core.data.readers import ImageReader
 from xmr_core.data.vocabulary import Vocabulary
 from xmr_core.encoders.word_pieces import WordPieces
 from xmr_core.errors import BadInput
@@ -31,7 +32,7 @@ _recent: "dict[DataConfig, Prepared]" = {}
 class Prepared:
     """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
     sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of the
-    training captions' words with a word vector from a file, None without a file. describe, read: behind new_images and new_captions."""
+    training captions' words with a word vector from a file, None without a file. describe, of, read: behind new_images, images_of and new_captions."""
 
     corpus: Corpus
     sides: dict[str, Side]
@@ -43,6 +44,7 @@ class Prepared:
     pieces: WordPieces | None = None
     describe: Callable[[np.ndarray], Features | Pixels] | None = None
     read: Callable[[Sequence[str]], Tokens | Features] | None = None
+    of: Callable[..., ImageReader] | None = None
 
     def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
         """Pictures that are not in the corpus (or were changed) as its own are given to a method. side: inputs.side.
@@ -55,6 +57,20 @@ class Prepared:
         if not len(pictures) or pictures.shape[1:] != (side, side, 3) or pictures.dtype != np.uint8:
             raise BadInput(f"pictures must be uint8 of n×{side}×{side}×3, got {pictures.dtype} of {'×'.join(map(str, pictures.shape))}.")
         return self.describe(pictures)
+
+    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
+        """Reader of all pictures of another corpus, as this one's are given to a method: image rows → Features or Pixels.
+
+        Frozen features are extracted once and kept on disk, keyed by the pictures' content. progress: wraps the list of batches (tqdm).
+        Raises: BadInput where this corpus, or the other, brings features of regions instead of pictures.
+        """
+        if self.of is None or corpus.read_pixels is None:
+            raise BadInput(
+                f"{self.config.dataset} brings features of regions; pictures of your own need the detector that made them."
+                if self.of is None
+                else f"{corpus.name} brings features and no pictures to be read."
+            )
+        return self.of(corpus, progress)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences as the corpus's captions are given to a method. Raises: BadInput for no sentence, or one without a word."""
@@ -118,5 +134,15 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
     if images.network or captions.network:  # another version may build another network from the same description
         identity["transformers"] = version("transformers")
     return Prepared(
-        corpus, sides, inputs, captions.vocabulary, identity, config, captions.coverage, captions.pieces, images.describe, captions.read
+        corpus,
+        sides,
+        inputs,
+        captions.vocabulary,
+        identity,
+        config,
+        captions.coverage,
+        captions.pieces,
+        images.describe,
+        captions.read,
+        images.of,
     )

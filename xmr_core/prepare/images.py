@@ -28,7 +28,8 @@ _REDUCED = 320  # width of the principal components of a network's cells, unless
 @dataclass(frozen=True)
 class ImageInputs:
     """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''.
-    describe: any pictures, uint8 "n side side 3", the same way; None where the corpus brings regions, whose detector nobody has here."""
+    describe: any pictures, uint8 "n side side 3", the same way; None where the corpus brings regions, whose detector nobody has here.
+    of: all pictures of another corpus, the same way, kept on disk; takes progress too."""
 
     read: ImageReader
     identity: str
@@ -40,6 +41,7 @@ class ImageInputs:
     network: str = ""
     side: int = 224
     describe: Callable[[np.ndarray], Features | Pixels] | None = None
+    of: Callable[..., ImageReader] | None = None
 
 
 def image_inputs(
@@ -64,7 +66,8 @@ def image_inputs(
             network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
             side = json.loads(network)["scaling"]["side"]
         reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
-        return ImageInputs(reader, identity, views=config.views, network=network, side=side, describe=as_pixels)
+        other = lambda corpus, progress=None: pixel_reader(corpus, side)  # noqa: E731
+        return ImageInputs(reader, identity, views=config.views, network=network, side=side, describe=as_pixels, of=other)
     return _frozen(config, corpus, _extractor(kind, config, own_side, device), progress)
 
 
@@ -112,6 +115,15 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         seen, overall = reduction(extractor(pixels)) if width else (extractor(pixels), None)
         return feature_reader(seen, overall)(np.arange(len(seen)))
 
+    def of(other: Corpus, progress: Callable | None = None) -> ImageReader:
+        found = cached_features(other, extractor, progress)
+
+        def read(rows: np.ndarray) -> Features:
+            seen, overall = reduction(found[rows]) if width else (found[rows], None)
+            return feature_reader(seen, overall)(np.arange(len(rows)))
+
+        return read
+
     return ImageInputs(
         feature_reader(array, whole, looks, train),
         identity,
@@ -121,6 +133,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         views=config.views,
         side=extractor.side,
         describe=describe,
+        of=of,
     )
 
 

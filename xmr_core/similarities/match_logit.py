@@ -40,5 +40,6 @@ class MatchLogit(nn.Module):
 def sample_distances(images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS) -> Float[Tensor, "i j t j"]:
     """√(‖z − z′‖² + eps) of all pairs of samples."""
     x, y = (s.samples.float() if s.samples.dtype in (torch.float16, torch.bfloat16) else s.samples for s in (images, captions))
-    squares = x.square().sum(-1)[:, :, None, None] + y.square().sum(-1)[None, None]
+    lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
+    squares = lengths[0][:, :, None, None] + lengths[1][None, None]
     return ((squares - 2 * element_products(x, y)).clamp(min=0) + eps).sqrt()

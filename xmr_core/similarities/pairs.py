@@ -24,11 +24,11 @@ def same_width(x: Tensor, y: Tensor) -> None:
 def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     """x with zeros in place of padding, in float32 at least.
 
-    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient.
+    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient. Sets without padding cost no copy.
     Raises: BadInput for a set without a real element.
     """
     require_element(s.mask, "set")
-    x = torch.where(s.mask[..., None], s.x, 0.0)
+    x = s.x if s.mask.all() else torch.where(s.mask[..., None], s.x, 0.0)
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 

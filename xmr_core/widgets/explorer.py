@@ -10,13 +10,18 @@ from xmr_core.data.pictures import UNREADABLE, decoded
 from xmr_core.errors import BadInput, XmrError
 from xmr_core.explore.library import Library
 from xmr_core.explore.query import Query, encode
-from xmr_core.explore.state import State, ambiguous_queries, answers, hard_query
+from xmr_core.explore.state import State, ambiguous_queries, answers, hard_query, moved, random_query, ranks_by, unsure_queries
 from xmr_core.explore.why import doubt
 from xmr_core.widgets import cards
-from xmr_core.widgets.parts import column, picture, settings_row
+from xmr_core.widgets.columns import Column, picture
+from xmr_core.widgets.settings import in_words, settings_row
 from xmr_core.widgets.why import why_panel
 
 _NONE = "–"
+_START = "Type a sentence, or let one of the buttons choose a query."
+_STATIC = "<p>The explorer needs a running kernel: run this cell. What it shows for one query is the figure at the end.</p>"
+_WRAP = {"flex_flow": "row wrap"}
+_CHOICES = 20  # queries that a button goes through
 
 
 class Explorer:
@@ -24,18 +29,20 @@ class Explorer:
 
     Args: open_library: label → Library; called once per method, when it is first needed, while 'busy' is shown. labels: methods to choose
         from. k: answers at first. seed: of random queries.
-    Use: `Explorer(...).widget` as the last line of a cell. Everything that goes wrong is said in one line in place, and the explorer goes on.
+    Use: an Explorer as the last line of a cell shows it. Everything that goes wrong is said in one line in place, and the explorer goes on.
     """
 
     def __init__(self, open_library: Callable[[str], Library], labels: Sequence[str], k: int = 10, seed: int = 0):
         if not labels:
             raise BadInput("no method to explore; give at least one label.")
         self._open, self.labels, self.libraries = open_library, tuple(labels), {}
-        self.state, self.found, self._drawn = State((labels[0],)).set_all(self.labels, k=k), {}, seed
-        self._busy, self._quiet = False, False
+        self.state, self.found, self._drawn = State((labels[0],)).show(k), [], seed
+        self._busy, self._quiet, self._controls_of = False, False, None
         self._build(k)
-        self._settings_of_methods()
-        self._say("Type a sentence, or let one of the buttons choose a query.")
+        self._say(_START)
+
+    def _repr_mimebundle_(self, **options):
+        return {**self.widget._repr_mimebundle_(**options), "text/html": _STATIC}  # the HTML is for pages that know no widgets
 
     # ------------------------------------------------------------------------------------------------------------- what is there
 
@@ -44,37 +51,37 @@ class Explorer:
         self.text = w.Text(
             description="Sentence", placeholder="a red circle above a blue square", continuous_update=False, layout=w.Layout(width="60%")
         )
-        self.buttons = {
-            name: w.Button(description=name, tooltip=tip, layout=w.Layout(width="auto"))
-            for name, tip in (
-                ("Ask", "rank the pictures for this sentence"),
-                ("Random picture", "captions for a picture of the corpus"),
-                ("Hard", "a caption whose first answer is wrong"),
-                ("Ambiguous", "a caption that many pictures fit"),
-                ("Back", "the query before"),
-            )
+        draw = lambda find: lambda: self._draw(find)  # noqa: E731
+        acts = {
+            "Ask": ("rank the pictures for this sentence", self.ask_text),
+            "Random picture": ("captions for a picture of the corpus", draw(lambda lib, n: random_query(lib, "images", n))),
+            "Random caption": ("pictures for a caption of the corpus", draw(lambda lib, n: random_query(lib, "captions", n))),
+            "Hard": ("a caption whose first answer is wrong", draw(lambda lib, n: hard_query(lib, seed=n))),
+            "Ambiguous": ("a caption that many pictures fit", draw(lambda lib, n: _turn(ambiguous_queries(lib, n=_CHOICES), n))),
+            "Unsure": ("a caption of which the first method is least sure", draw(lambda lib, n: _turn(unsure_queries(lib, n=_CHOICES), n))),
+            "Back": ("the query before", self.back),
         }
+        self.buttons = {name: w.Button(description=name, tooltip=tip, layout=w.Layout(width="auto")) for name, (tip, _) in acts.items()}
+        for name, (_, act) in acts.items():
+            self.buttons[name].on_click(lambda _, act=act: act())
         self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload a picture", layout=w.Layout(width="auto"))
         self.first = w.Dropdown(options=self.labels, description="Method")
         self.second = w.Dropdown(options=(_NONE, *self.labels), value=_NONE, description="beside")
         self.k = w.IntSlider(value=k, min=1, max=30, description="answers", continuous_update=False)
-        self.status, self.query = w.HTML(), w.HTML()
-        self.controls, self.columns, self.why = w.VBox(layout=wide), w.HBox(layout=wide), w.VBox(layout=wide)
+        self.status, self.query, self.links = w.HTML(), w.HTML(), w.HTML()
+        self.columns = [Column(self.ask, lambda at, place=place: self._do(lambda: self._why(place, at))) for place in (0, 1)]
+        self.controls, self.answers, self.why = w.VBox(layout=wide), w.HBox(layout=wide), w.VBox(layout=wide)
+        chosen = [self.buttons[name] for name in acts if name != "Ask"]
         self.widget = w.VBox([
-            w.HBox([self.text, self.buttons["Ask"]]),
-            w.HBox([*(self.buttons[n] for n in ("Random picture", "Hard", "Ambiguous", "Back")), self.upload], layout=w.Layout(flex_flow="row wrap")),
-            w.HBox([self.first, self.second, self.k], layout=w.Layout(flex_flow="row wrap")),
-            self.controls, self.status, self.query, self.columns, self.why,
+            w.HBox([self.text, self.buttons["Ask"]]), w.HBox([*chosen, self.upload], layout=w.Layout(**_WRAP)),
+            w.HBox([self.first, self.second, self.k], layout=w.Layout(**_WRAP)),
+            self.controls, self.status, self.query, self.answers, self.why,
         ])  # fmt: skip
         self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
-        for name, act in {
-            "Ask": self.ask_text, "Random picture": self.ask_random, "Hard": self.ask_hard, "Ambiguous": self.ask_ambiguous, "Back": self.back,
-        }.items():  # fmt: skip
-            self.buttons[name].on_click(lambda _, act=act: act())
         self.upload.observe(lambda change: change["new"] and self.ask_upload(change["new"][0]["content"]), "value")
         for choice in (self.first, self.second):
             choice.observe(lambda _: self.choose(), "value")
-        self.k.observe(lambda change: self._do(lambda: self._go(self.state.set_all(self.labels, k=change["new"]))), "value")
+        self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
 
     # ------------------------------------------------------------------------------------------------------------ what can be done
 
@@ -85,37 +92,13 @@ class Explorer:
     def ask_text(self) -> None:
         self._do(lambda: self._go(self.state.ask(Query("text", self.text.value))))
 
-    def ask_random(self) -> None:
-        def act():
-            library = self._library(self.state.methods[0])
-            self._drawn += 1
-            at = np.random.default_rng(self._drawn).integers(len(library.image_ids))
-            self._go(self.state.ask(Query("image", item=library.image_ids[at])))
-
-        self._do(act)
-
-    def ask_hard(self) -> None:
-        def act():
-            self._drawn += 1
-            self._go(self.state.ask(hard_query(self._library(self.state.methods[0]), seed=self._drawn)))
-
-        self._do(act)
-
-    def ask_ambiguous(self) -> None:
-        def act():
-            self._drawn += 1
-            found = ambiguous_queries(self._library(self.state.methods[0]), n=20)
-            self._go(self.state.ask(found[self._drawn % len(found)]))
-
-        self._do(act)
-
     def ask_upload(self, content: bytes) -> None:
         def act():
             try:
-                picture = np.array(decoded(io.BytesIO(bytes(content))))
+                found = np.array(decoded(io.BytesIO(bytes(content))))
             except UNREADABLE as e:
                 raise BadInput("this file is no picture that can be read; upload a JPEG or PNG.") from e
-            self._go(self.state.ask(Query("picture", text="uploaded picture", pixels=picture)))
+            self._go(self.state.ask(Query("picture", text="uploaded picture", pixels=found)))
 
         self._do(act)
 
@@ -129,13 +112,16 @@ class Explorer:
 
     def choose(self) -> None:
         """Take the methods from the two menus."""
-
-        def act():
-            labels = [self.first.value, *([self.second.value] if self.second.value not in (_NONE, self.first.value) else [])]
-            self._go(self.state.compare(*labels))
-
         if not self._quiet:
-            self._do(act)
+            labels = [self.first.value, *([self.second.value] if self.second.value != _NONE else [])]
+            self._do(lambda: self._go(self.state.compare(*labels)))
+
+    def _draw(self, find: Callable[[Library, int], Query]) -> None:
+        def act():
+            self._drawn += 1
+            self._go(self.state.ask(find(self._library(self.state.methods[0]), self._drawn)))
+
+        self._do(act)
 
     # --------------------------------------------------------------------------------------------------------------- how it is done
 
@@ -145,7 +131,7 @@ class Explorer:
             return
         self._busy = True
         try:
-            self.status.value = cards.message("busy …", "busy")
+            self._say("busy …", "busy")
             act()
         except XmrError as e:
             self._say(str(e), "error")
@@ -169,52 +155,58 @@ class Explorer:
         for label in state.methods:
             self._library(label)
         found = answers(state, self.libraries)
-        changed, self.state, self.found = state.methods != self.state.methods, state, found
-        if changed or not self.controls.children:
-            self._settings_of_methods()
+        self.state, self.found = state, found
+        self._settings_of_methods()
         self._show()
 
     def _menus(self) -> None:
-        """Let the menus say what is shown."""
+        """Let menus and slider say what is shown."""
         self._quiet = True
         self.first.value = self.state.methods[0]
         self.second.value = self.state.methods[1] if len(self.state.methods) > 1 else _NONE
+        self.k.value = self.state.usual.k
         self._quiet = False
 
     def _settings_of_methods(self) -> None:
-        self._menus()
+        """Sliders and menus of the methods that are shown; they are kept until other methods are."""
+        if self._controls_of == self.state.methods:
+            return
         rows = []
-        for label in self.state.methods:
-            if label in self.libraries:
-                changed = lambda label=label, **changes: self._do(lambda: self._go(self.state.set(label, **changes)))  # noqa: E731
-                rows.append(settings_row(self.libraries[label], self.state.settings_of(label), changed))
-        self.controls.children = [row for row in rows if row is not None]
+        for place, label in enumerate(self.state.methods):
+            changed = lambda place=place, **changes: self._do(lambda: self._go(self.state.set(place, **changes)))  # noqa: E731
+            rows.append(settings_row(self.libraries[label], self._title(place), self.state.settings_of(place), changed))
+        self.controls.children, self._controls_of = [row for row in rows if row is not None], self.state.methods
+
+    def _title(self, place: int) -> str:
+        """The method's label, with its place where it is shown twice."""
+        label = self.state.methods[place]
+        return f"{label}, {('left', 'right')[place]}" if self.state.methods.count(label) > 1 else label
 
     # ------------------------------------------------------------------------------------------------------------------ what is seen
 
     def _show(self) -> None:
         self.why.children = []
-        query = self.state.query
+        query, two = self.state.query, len(self.state.methods) > 1
         if query is None:
-            self._say("Type a sentence, or let one of the buttons choose a query.")
+            self._say(_START)
             return
-        library = self.libraries[self.state.methods[0]]
-        ranking = self.found[self.state.methods[0]]
-        side = "images" if query.target == "captions" else "captions"
-        self.query.value = cards.asked(
-            self._sentence(query), self._asked_picture(query), doubt(library, side, encode(library, query)), ranking.unknown_words
-        )
+        self.query.value = cards.asked(self._sentence(query), self._asked_picture(query), self._doubts(query), self.found[0].unknown_words)
         if query.kind == "text" and self.text.value != query.text:
             self.text.value = query.text  # observed, but busy: nothing is asked twice
-        width = f"{98 // len(self.state.methods)}%"
-        self.columns.children = [
-            column(
-                self.libraries[label], self.found[label], width, self.ask, lambda at, label=label: self._do(lambda: self._why(label, at))
-            )
-            for label in self.state.methods
-        ]
-        n = len(ranking.scores)
-        self._say(f"{n:,} {query.target} ranked by {' and by '.join(self.state.methods)}.")
+        for place, (label, ranking) in enumerate(zip(self.state.methods, self.found, strict=True)):
+            library = self.libraries[label]
+            changed = in_words(library, self.state.settings_of(place))
+            title = self._title(place) + (f" ({changed})" if changed else "")
+            notes = [f"{self._title(1 - place)}: {r}." for r in ranks_by(self.found[1 - place], ranking)] if two else ()
+            self.columns[place].fill(library, ranking, title, notes)
+        if two:
+            self.links.value = cards.links(moved(*self.found), *(len(ranking.order) for ranking in self.found))
+        shown = (self.columns[0].widget, self.links, self.columns[1].widget) if two else (self.columns[0].widget,)
+        if self.answers.children != shown:
+            self.answers.children = shown
+            for column in self.columns:
+                column.widget.layout.width = "44%" if two else "98%"
+        self._say(f"{len(self.found[0].scores):,} {query.target} ranked by {' and by '.join(self._title(p) for p in range(1 + two))}.")
 
     def _sentence(self, query: Query) -> str:
         if query.kind == "caption":
@@ -228,6 +220,21 @@ class Explorer:
         library = self.libraries[self.state.methods[0]]
         return picture(library, library.position("images", query.item), 128) if query.kind == "image" else ""
 
-    def _why(self, label: str, at: int) -> None:
-        self.why.children = why_panel(self.libraries[label], self.state.query, at, self.state.settings_of(label), label)
-        self._say(f"why {label} found this answer: below.")
+    def _doubts(self, query: Query) -> str:
+        """How unsure each method is of what was asked, among items of its kind."""
+        side, parts = "images" if query.target == "captions" else "captions", []
+        for label in dict.fromkeys(self.state.methods):
+            library = self.libraries[label]
+            if (known := library.uncertainty(side)) is not None and (found := doubt(library, side, encode(library, query))) is not None:
+                parts.append(cards.doubt(label, found[0], known))
+        return f"<div>{''.join(parts)}</div>" if parts else ""
+
+    def _why(self, place: int, at: int) -> None:
+        label = self.state.methods[place]
+        self.why.children = why_panel(self.libraries[label], self.state.query, at, self.state.settings_of(place), self._title(place))
+        self._say(f"why {self._title(place)} found this answer: below.")
+
+
+def _turn(queries: Sequence[Query], n: int) -> Query:
+    """One after the other, again and again."""
+    return queries[n % len(queries)]

@@ -1,39 +1,74 @@
 """The panel under the answers: which words, which parts of the picture, which elements made the match."""
 
-import contextlib
 import io
+from collections.abc import Callable, Iterator
 
 import ipywidgets as w
 import matplotlib.pyplot as plt
-import numpy as np
 
 from xmr_core import plots
 from xmr_core.errors import XmrError
 from xmr_core.explore.library import Library
+from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.explore.query import Query, encode
 from xmr_core.explore.ranking import Settings, similarity_of
 from xmr_core.explore.why import meeting, without_each_cell, without_each_word
-from xmr_core.types import EmbeddingSet
+from xmr_core.types import EmbeddingSet, Representation
 from xmr_core.widgets import cards
+
+_ELEMENTS = 16  # of a set; more are words or cells
 
 
 def why_panel(library: Library, query: Query, at: int, settings: Settings, label: str) -> list[w.Widget]:
-    """Widgets that say why the answer at a position was found. What a method cannot say is left out."""
+    """Widgets that say why the answer at a position was found. What a method (or a corpus) cannot say is left out."""
     image_at, text, caption = _pair(library, query, at)
-    parts: list[w.Widget] = [w.HTML(f"<h4 style='margin:4px 0'>Why {label} found it</h4>")]
-    if image_at is not None:
-        with contextlib.suppress(XmrError):  # methods that read word pieces
-            worths = list(without_each_word(library, text, image_at, settings).itertuples(index=False, name=None))
-            parts.append(
-                w.HTML("<div style='font-size:85%'>what each word adds to the score (blue for, orange against)</div>" + cards.words(worths))
-            )
-        with contextlib.suppress(XmrError):  # methods that read pixels
-            parts.append(_picture_of_cells(library, image_at, without_each_cell(library, image_at, caption, settings)))
-    image = library.images[image_at] if image_at is not None else encode(library, query)
-    if isinstance(image, EmbeddingSet) and isinstance(caption, EmbeddingSet) and image.x.shape[1] <= 16:
-        met = meeting(image, caption, similarity_of(library, settings))
-        parts.append(_png(plots.meeting(met.products, met.image_parts, met.caption_parts)))
+    parts: list[w.Widget] = [w.HTML(cards.title(f"Why {label} found it"))]
+    explanations = [_meeting] if image_at is None else [_words, _weights, _cells, _looks, _word_looks, _meeting]
+    for explain in explanations:
+        try:
+            parts += list(explain(library, query, image_at, text, caption, settings))  # all of it or nothing
+        except XmrError:  # this method has no such thing
+            continue
     return parts
+
+
+def _words(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
+    worths = list(without_each_word(library, text, at, settings).itertuples(index=False, name=None))
+    yield _html("what each word adds to the score (blue for, orange against)", cards.words(worths))
+
+
+def _weights(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
+    for part, table in word_weights(library, text, at).items():
+        pairs = list(table.itertuples(index=False, name=None))
+        yield _html(f"how much {part} lets each word count", cards.words(pairs))
+
+
+def _cells(library, query, at: int, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
+    pixels = _needed(library.pixels)(at)
+    yield _png(plots.cells(pixels, without_each_cell(library, at, caption, settings)))
+
+
+def _looks(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
+    pixels = _needed(library.pixels)(at)
+    looks = element_looks(library, at)
+    yield _html("where each element of the picture looks", "")
+    yield _png(plots.word_attention(pixels, looks, [f"element {n + 1}" for n in range(len(looks))]))
+    if library.captions is not None:
+        yield _html("", cards.nearest(nearest_captions(library, at), list(library.judges)))
+
+
+def _word_looks(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
+    pixels = _needed(library.pixels)(at)
+    words, looks = word_looks(library, text, at)
+    yield _html("where each word looks in the picture", "")
+    yield _png(plots.word_attention(pixels, looks, words, columns=8))
+
+
+def _meeting(library, query, at: int | None, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
+    image = library.images[at] if at is not None else encode(library, query)
+    if isinstance(image, EmbeddingSet) and isinstance(caption, EmbeddingSet) and image.x.shape[1] <= _ELEMENTS:
+        met = meeting(image, caption, similarity_of(library, settings))
+        yield _png(plots.meeting(met.products, met.image_parts, met.caption_parts))
 
 
 def _pair(library: Library, query: Query, at: int):
@@ -46,11 +81,14 @@ def _pair(library: Library, query: Query, at: int):
     return image_at, str(library.texts[at]), library.captions[at]
 
 
-def _picture_of_cells(library: Library, at: int, worth: np.ndarray) -> w.Widget:
-    read = library.prepared.corpus.read_pixels
+def _needed(read: Callable | None) -> Callable:
     if read is None:
-        return w.HTML("")
-    return _png(plots.cells(read(library.side.image_rows[[at]])[0], worth))
+        raise XmrError("this corpus brings features and no pictures to be shown.")
+    return read
+
+
+def _html(heading: str, content: str) -> w.HTML:
+    return w.HTML((cards.heading(heading) if heading else "") + content)
 
 
 def _png(figure) -> w.Image:

@@ -1,0 +1,100 @@
+"""How long the explorer takes on 5,000 pictures × 25,000 captions that are encoded: a sentence, a slider, a picture, two methods.
+
+python benchmarks/explorer_speed.py [--method dive] [--width 1024]. The embeddings are random, the encoders real but untrained; times are what
+the kernel needs from a changed widget to the last message, medians of several. Memory is the peak of the process.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from xmr_core.explore import Library
+from xmr_core.method import Method
+from xmr_core.prepare import DataConfig, Prepared, prepare
+from xmr_core.recipes import build
+from xmr_core.relevance import Relevance
+from xmr_core.types import EmbeddingSet, GaussianEmbedding
+from xmr_core.widgets import Explorer
+
+IMAGES, CAPTIONS, WORDS, TIMES = 5_000, 25_000, 12, 7
+
+
+def like(one, n: int, generator: torch.Generator):
+    """Random items of the kind that an encoder makes."""
+    if isinstance(one, GaussianEmbedding):
+        mean, log_std = (
+            F.normalize(torch.randn(n, one.mean.shape[1], generator=generator), dim=-1),
+            torch.full((n, one.mean.shape[1]), -2.0),
+        )
+        noise = torch.randn(n, *one.samples.shape[1:], generator=generator)
+        return GaussianEmbedding(mean, log_std, F.normalize(mean[:, None] + noise * 0.1, dim=-1))
+    shape = (n, *one.x.shape[1:])
+    x = torch.randn(shape, generator=generator)
+    for block in x.split(1000):  # in place: a second copy would count as memory of the explorer
+        block /= block.norm(dim=-1, keepdim=True)
+    return EmbeddingSet(x, torch.ones(shape[:2], dtype=torch.bool))
+
+
+def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library:
+    """A method with random encodings of many items, and random pictures."""
+    generator, side = torch.Generator().manual_seed(seed), prepared.sides["test"]
+    with torch.inference_mode():
+        one = method.encode_images(side.images_at(np.array([0]))), method.encode_captions(side.captions_at(np.array([0])))
+    images, captions = like(one[0], IMAGES, generator), like(one[1], CAPTIONS, generator)
+    ids, caption_ids = np.array([f"i{n}" for n in range(IMAGES)]), np.array([f"c{n}" for n in range(CAPTIONS)])
+    own = Relevance.from_positions(np.arange(CAPTIONS), np.arange(CAPTIONS) // (CAPTIONS // IMAGES), caption_ids, ids)
+    texts = np.array([f"caption number {n}" for n in range(CAPTIONS)], dtype=object)
+    picture = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
+    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, side.images_at, picture)
+
+
+def timed(what: str, acts: list) -> None:
+    found = []
+    for act in acts:
+        start = time.perf_counter()
+        act()
+        found.append(time.perf_counter() - start)
+    print(f"| {what} | {1000 * statistics.median(found):.0f} | {1000 * max(found):.0f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--method", default="dive")
+    parser.add_argument("--width", type=int, default=1024)
+    asked = parser.parse_args()
+    prepared = prepare(DataConfig(size="tiny"))
+    torch.manual_seed(0)
+    method = build(asked.method, prepared.inputs, d=asked.width).eval()
+    mine = library(asked.method, method, prepared, 0)
+    explorer = Explorer(lambda label: mine, [asked.method])
+    words = prepared.vocabulary.words[4:]
+    sentences = [" ".join(words[(7 * n + m) % len(words)] for m in range(WORDS)) for n in range(TIMES + 1)]
+    print(
+        f"{asked.method}, width {asked.width}, {IMAGES:,} pictures × {CAPTIONS:,} captions, {os.cpu_count()} cores, torch on {torch.get_num_threads()} threads\n"
+    )
+    print("| what | median ms | longest ms |\n| --- | --- | --- |")
+    explorer.text.value = sentences[-1]
+    assert f"{IMAGES:,} images ranked" in explorer.status.value, explorer.status.value
+    timed("a typed sentence, 5,000 pictures", [lambda s=s: setattr(explorer.text, "value", s) for s in sentences[:TIMES]])
+    sliders = [x for row in explorer.controls.children for x in row.children if hasattr(x, "base")]
+    move = lambda: [lambda a=a: setattr(sliders[0], "value", float(2**a)) for a in np.linspace(0, 6, TIMES)]  # noqa: E731
+    if sliders:
+        timed("α moved, 5,000 pictures", move())
+    timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
+    timed("a picture, 25,000 captions", [explorer.buttons["Random picture"].click] * TIMES)
+    assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
+    if sliders:
+        timed("α moved, 25,000 captions", move())
+    explorer.second.value = asked.method
+    timed("a picture, the method beside itself", [explorer.buttons["Random picture"].click] * TIMES)
+    print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""The explorer in JupyterLab, in a real browser: what a person does in the first minute. Skipped where no browser is installed."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from PIL import Image
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra 'browser' is not installed (pip install -e '.[browser]')")
+BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 90_000  # milliseconds, for a machine that does other things too
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """JupyterLab on a copy of the notebook with two small methods; yields its address."""
+    folder = tmp_path_factory.mktemp("lab")
+    notebook = nbformat.read(ROOT / "notebooks" / "explore.ipynb", 4)
+    cell = next(c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))
+    cell.source = re.sub(r"methods: list\[str\] = \[.*?\]", 'methods: list[str] = ["DivE", "PCME"]', cell.source).replace(
+        "epochs: int = 0", "epochs: int = 1"
+    )
+    for code in (c for c in notebook.cells if c.cell_type == "code"):
+        code.outputs = []  # what is waited for must be new
+    nbformat.write(notebook, folder / "explore.ipynb")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    words = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.token=", "--ServerApp.password=", "--LabApp.news_url=None"]
+    environment = os.environ | {
+        "XMR_HOME": str(folder / "home"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", str(folder), *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(120):
+            try:
+                json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=2))
+                break
+            except OSError:
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}/lab/tree/explore.ipynb"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def page(lab):
+    with playwright.sync_playwright() as pw:
+        browser = pw.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1500, "height": 1300})
+        page.set_default_timeout(PATIENCE)
+        page.goto(lab)
+        # Run before the kernel is attached would ask for a kernel, and nothing would run
+        page.wait_for_function("document.querySelector('#jp-main-statusbar')?.innerText.includes('| Idle')")
+        page.locator(".lm-MenuBar-itemLabel", has_text="Run").first.click()
+        page.locator(".lm-Menu-itemLabel").filter(has_text="Run All Cells").first.click()
+        page.locator("text=finished; made").last.wait_for()
+        yield page
+        browser.close()
+
+
+def status(page) -> str:
+    return page.locator("[role=status]").last.inner_text()
+
+
+def wait_for(page, text: str) -> None:
+    page.wait_for_function("text => [...document.querySelectorAll('[role=status]')].some(e => e.innerText.includes(text))", arg=text)
+
+
+def cards(page) -> list[str]:
+    return page.locator("[role=listitem]").evaluate_all("all => all.map(e => e.innerText)")
+
+
+def upload(page, file: Path) -> None:
+    """Choose a file as a person does: by the button, because the input behind it is not part of the page."""
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Upload a picture").click()
+    chooser.value.set_files(str(file))
+
+
+def test_the_first_minute(page, tmp_path):
+    box = page.locator("input[placeholder^='a red circle']")
+    box.scroll_into_view_if_needed()
+    box.fill("a large red circle above a blue ring")
+    box.press("Enter")
+    wait_for(page, "images ranked by DivE")
+    assert len(cards(page)) == 10 and page.locator("[role=listitem] img").count() == 10
+    before = cards(page)
+
+    slider = page.locator(".jupyter-widgets input[type=range], .jupyter-widgets .noUi-handle").first
+    slider.focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.querySelectorAll('[role=listitem]').length === 4")  # six answers fewer
+    assert cards(page) == before[:4]
+
+    page.locator(".jupyter-widgets select").first.select_option("PCME")
+    wait_for(page, "images ranked by PCME")
+    page.locator(".jupyter-widgets select").nth(1).select_option("DivE")
+    wait_for(page, "ranked by PCME and by DivE")
+    assert len(cards(page)) == 8
+
+    page.get_by_role("button", name="why?").first.click()
+    wait_for(page, "why PCME found")
+    assert "what each word adds" in page.locator(".jp-Notebook").inner_text()
+
+    page.get_by_role("button", name="ask this").first.click()
+    wait_for(page, "captions ranked by")
+    picture = tmp_path / "mine.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 120, 3), np.uint8)).save(picture)
+    upload(page, picture)
+    page.locator("img[alt='the picture that was asked for']").wait_for()
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(picture.read_bytes()[:40])
+    upload(page, broken)
+    wait_for(page, "no picture that can be read")
+    for _ in range(2):
+        page.get_by_role("button", name="Back").click()
+    wait_for(page, "images ranked by")
+    assert "a large red circle above a blue ring" in page.locator(".jp-Notebook").inner_text()
+
+    box.fill("zeppelin")
+    box.press("Enter")
+    wait_for(page, "knows none of the words")
+    page.screenshot(path=tmp_path / "explorer.png")
