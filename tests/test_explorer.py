@@ -5,6 +5,7 @@ import io
 import ipywidgets as w
 import numpy as np
 import pytest
+from ipywidgets.widgets.widget import _instances
 from PIL import Image
 from tiny import tiny_config
 
@@ -204,3 +205,77 @@ def test_an_uploaded_photograph_is_turned_as_its_camera_says(explorer):
     picture.save(buffer, "JPEG", exif=exif)
     explorer.ask_upload(buffer.getvalue())
     assert explorer.state.query.pixels.shape == (80, 40, 3)
+
+
+def test_widgets_are_made_once_and_filled_again(explorer, libraries):
+    """Otherwise every move of a slider would send the page a hundred new widgets, and it would keep them all."""
+    explorer.text.value = libraries["dive"].texts[3]
+    explorer.second.value = "pcme"
+    before, cards_before, first = len(_instances), explorer.answers.children, shown(explorer.answers)[1].value
+    (slider,) = shown(explorer.controls, w.FloatLogSlider)
+    for value in (1.0, 2.0, 64.0):
+        slider.value = value
+    explorer.text.value = libraries["dive"].texts[9]
+    assert len(_instances) == before and explorer.answers.children is cards_before and shown(explorer.answers)[1].value != first
+
+
+def test_what_is_not_shown_any_more_is_closed(explorer, libraries):
+    explorer.text.value = libraries["dive"].texts[3]
+    explorer.second.value = "pcme"
+    buttons(explorer, "why?")[0].click()
+    old = [*shown(explorer.why, w.Widget)[1:], *shown(explorer.controls, w.Widget)[1:]]
+    assert len(old) > 8 and all(x.comm is not None for x in old)
+    explorer.first.value = "vse++"
+    assert all(x.comm is None for x in old) and all(x.comm is not None for x in shown(explorer.widget, w.Widget))
+
+
+def test_moved_answers_are_linked_and_each_tells_its_other_rank(explorer, libraries):
+    explorer.text.value = libraries["dive"].texts[3]
+    explorer.second.value = "dive"
+    assert "dive, left and by dive, right" in said(explorer) and explorer.links.value.count("<line") == 4
+    (left, right) = shown(explorer.controls, w.FloatLogSlider)
+    assert (left.description, right.description) == ("α of dive, left", "α of dive, right")
+    assert "dive, right: rank 3" in [h.value for h in shown(explorer.columns[0].widget)][3]
+    right.value = 1.0
+    first, second = explorer.found
+    assert not np.array_equal(first.scores, second.scores) and "(α = 1)" in explorer.columns[1].head.value
+    pairs = {(a, b) for a, p in enumerate(first.order) for b, q in enumerate(second.order) if p == q}
+    assert explorer.links.value.count("<line") == len(pairs) and f"in both: {len(pairs)}" in explorer.links.value
+    everywhere = np.argsort(-second.scores, kind="stable").tolist()
+    assert f"dive, right: rank {everywhere.index(first.order[0]) + 1}<" in [h.value for h in shown(explorer.columns[0].widget)][1]
+
+
+def test_how_unsure_each_method_is_stands_beside_the_query(explorer, libraries):
+    explorer.text.value = libraries["pcme"].texts[3]
+    explorer.second.value = "pcme"
+    assert explorer.query.value.count("<svg") == 2 and "pcme: uncertainty" in explorer.query.value
+    explorer.first.value = "vse++"
+    assert explorer.query.value.count("<svg") == 1, "a method of single vectors has no uncertainty"
+    explorer.buttons["Unsure"].click()
+    assert "does not say how sure it is" in said(explorer)
+
+
+def test_a_page_without_widgets_is_told_what_to_do(explorer):
+    bundle = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle and "run this cell" in bundle["text/html"]
+
+
+def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said(libraries, tmp_path):
+    from xmr_core.explore import Library
+
+    own = libraries["dive"]
+    bare = Library(
+        "dive", own.method, own.prepared, own.images, None, own.image_ids, own.caption_ids[:0], own.texts[:0], {}, own.inputs, own.pixels
+    )
+    explorer = Explorer(lambda label: bare, ["dive"], k=4)
+    explorer.text.value = own.texts[3]
+    assert "32 images ranked" in said(explorer)
+    before = explorer.state
+    for button, message in (
+        ("Random picture", "have no captions"), ("Random caption", "no captions here"), ("Hard", "nobody knows here"), ("Ambiguous", "as many known"),
+        ("Unsure", "how sure it is"),
+    ):  # fmt: skip
+        explorer.buttons[button].click()
+        assert message in said(explorer) and explorer.state is before
+    buttons(explorer, "why?")[0].click()
+    assert shown(explorer.why, w.Image) and "nearest caption" not in "".join(h.value for h in shown(explorer.why))

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra 'browser' is not installed (pip install -e '.[browser]')")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[test]')")
 BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")
 
 ROOT = Path(__file__).resolve().parents[1]
+CARD = "[aria-label^='answer ']"
 PATIENCE = 90_000  # milliseconds, for a machine that does other things too
 
 
@@ -72,7 +73,7 @@ def page(lab):
         page.wait_for_function("document.querySelector('#jp-main-statusbar')?.innerText.includes('| Idle')")
         page.locator(".lm-MenuBar-itemLabel", has_text="Run").first.click()
         page.locator(".lm-Menu-itemLabel").filter(has_text="Run All Cells").first.click()
-        page.locator("text=finished; made").last.wait_for()
+        page.locator("text=finished; made").last.wait_for(timeout=3 * PATIENCE)
         yield page
         browser.close()
 
@@ -86,7 +87,7 @@ def wait_for(page, text: str) -> None:
 
 
 def cards(page) -> list[str]:
-    return page.locator("[role=listitem]").evaluate_all("all => all.map(e => e.innerText)")
+    return page.locator(CARD).evaluate_all("all => all.map(e => e.innerText)")
 
 
 def upload(page, file: Path) -> None:
@@ -102,14 +103,14 @@ def test_the_first_minute(page, tmp_path):
     box.fill("a large red circle above a blue ring")
     box.press("Enter")
     wait_for(page, "images ranked by DivE")
-    assert len(cards(page)) == 10 and page.locator("[role=listitem] img").count() == 10
+    assert len(cards(page)) == 10 and page.locator(f"{CARD} img").count() == 10
     before = cards(page)
 
     slider = page.locator(".jupyter-widgets input[type=range], .jupyter-widgets .noUi-handle").first
     slider.focus()
     for _ in range(6):
         page.keyboard.press("ArrowLeft")
-    page.wait_for_function("document.querySelectorAll('[role=listitem]').length === 4")  # six answers fewer
+    page.wait_for_function("document.querySelectorAll(\"[aria-label^='answer ']\").length === 4")  # six answers fewer
     assert cards(page) == before[:4]
 
     page.locator(".jupyter-widgets select").first.select_option("PCME")
@@ -132,12 +133,53 @@ def test_the_first_minute(page, tmp_path):
     broken.write_bytes(picture.read_bytes()[:40])
     upload(page, broken)
     wait_for(page, "no picture that can be read")
-    for _ in range(2):
-        page.get_by_role("button", name="Back").click()
-    wait_for(page, "images ranked by")
+    # the way back with the keyboard alone: from the sentence by tabs to the buttons
+    box.focus()
+    reach(page, "Back")
+    for text in ("captions ranked by", "images ranked by"):
+        page.keyboard.press("Enter")
+        wait_for(page, text)
     assert "a large red circle above a blue ring" in page.locator(".jp-Notebook").inner_text()
 
     box.fill("zeppelin")
     box.press("Enter")
     wait_for(page, "knows none of the words")
     page.screenshot(path=tmp_path / "explorer.png")
+
+
+def reach(page, name: str, most: int = 20) -> None:
+    """Press the tabulator until the button of this name has the focus."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText") == name:
+            return
+    raise AssertionError(f"{name} cannot be reached with the keyboard")
+
+
+def test_quick_changes_one_after_another_all_arrive(page):
+    """What is changed while the last change is still being answered must not be lost: the last one counts."""
+    box = page.locator("input[placeholder^='a red circle']")
+    box.fill("a red circle")
+    box.press("Enter")
+    page.locator(".jupyter-widgets select").nth(1).select_option("–")
+    page.locator(".jupyter-widgets select").first.select_option("DivE")
+    box.fill("a blue ring")
+    box.press("Enter")
+    page.get_by_role("slider").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.wait_for_function("document.querySelectorAll(\"[aria-label^='answer ']\").length === 5")  # from four
+    wait_for(page, "images ranked by DivE.")
+    assert "“a blue ring”" in page.locator(".jp-Notebook").inner_text()
+
+
+def test_every_control_has_a_name(page):
+    """For those who hear the page: nothing that can be focused is without a name."""
+    nameless = page.locator(
+        ".jp-OutputArea button, .jp-OutputArea input, .jp-OutputArea select, .jp-OutputArea [role=slider]"
+    ).evaluate_all(
+        """all => all.filter(e => e.offsetParent !== null && !(
+            e.innerText?.trim() || e.title || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.labels?.length
+            || e.closest('.widget-inline-hbox')?.querySelector('label')?.innerText.trim())).map(e => e.outerHTML.slice(0, 200))"""
+    )
+    assert nameless == []

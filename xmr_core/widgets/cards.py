@@ -43,8 +43,9 @@ def answer(
     )
     words = f"<div style='line-height:1.25'>{html.escape(text)}</div>" if text else ""
     told = f"<div style='font-size:80%;color:#555'>{html.escape(note)}</div>" if note else ""
+    spoken = html.escape(", ".join([f"answer {rank}", *(sign for _, sign in known)]), quote=True)
     return (
-        f"<div role='listitem' style='border:2px solid {border};border-radius:4px;padding:4px'>{shown}{words}"
+        f"<div role='group' aria-label='{spoken}' style='border:2px solid {border};border-radius:4px;padding:4px'>{shown}{words}"
         f"<div style='font-size:85%'>{rank}. {signs} <span style='color:#555'>{score:.3f}</span></div>{told}"
         f"<div style='background:#e5e5e5;height:4px'><div style='background:#0173b2;height:4px;width:{width}%'></div></div></div>"
     )
@@ -75,7 +76,7 @@ def doubt(label: str, value: float, known: np.ndarray) -> str:
     )
     x = _BINS * _BAR * (value - edges[0]) / (edges[-1] - edges[0])
     share = 100 * float((known < value).mean())
-    told = f"uncertainty {value:.2f}, above {share:.0f} % of its kind"
+    told = f"uncertainty {value:.2f}, above {share:.0f} % of its kind".replace("-", "−")
     return (
         f"<div style='font-size:85%;display:inline-block;margin-right:16px'>{html.escape(label)}: {told}<br>"
         f"<svg role='img' aria-label='{told}' width='{_BINS * _BAR}' height='{_HIGH}'>{bars}"

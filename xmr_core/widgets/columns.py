@@ -17,7 +17,7 @@ class Card:
     """One answer with a button that asks it and one that says why. All cards share their layouts and styles."""
 
     _box = {True: w.Layout(width="138px", margin="2px", flex_flow="column"), False: w.Layout(width="99%", margin="2px", flex_flow="row", align_items="center")}  # fmt: skip
-    _html = {True: w.Layout(width="auto"), False: w.Layout(width="78%")}
+    _html = {True: w.Layout(width="auto"), False: w.Layout(flex="1 1 0%")}
 
     def __init__(self, rank: int, ask: Callable[[Query], None], why: Callable[[int], None], styles: dict):
         self.query, self.at = None, 0
@@ -42,7 +42,7 @@ class Column:
 
     def __init__(self, ask: Callable[[Query], None], why: Callable[[int], None]):
         self._ask, self._why, self._cards = ask, why, []
-        self._styles = {"fit": w.Layout(width="auto"), "html": w.HTML().style, "button": w.Button().style}
+        self._styles = {"fit": w.Layout(width="auto", flex="0 0 auto"), "html": w.HTML().style, "button": w.Button().style}
         self.head, self.grid = w.HTML(), w.Box(layout=self._grid[True])
         self.widget = w.VBox([self.head, self.grid])
 

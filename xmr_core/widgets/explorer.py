@@ -175,6 +175,7 @@ class Explorer:
         for place, label in enumerate(self.state.methods):
             changed = lambda place=place, **changes: self._do(lambda: self._go(self.state.set(place, **changes)))  # noqa: E731
             rows.append(settings_row(self.libraries[label], self._title(place), self.state.settings_of(place), changed))
+        _close(self.controls.children)
         self.controls.children, self._controls_of = [row for row in rows if row is not None], self.state.methods
 
     def _title(self, place: int) -> str:
@@ -185,6 +186,7 @@ class Explorer:
     # ------------------------------------------------------------------------------------------------------------------ what is seen
 
     def _show(self) -> None:
+        _close(self.why.children)
         self.why.children = []
         query, two = self.state.query, len(self.state.methods) > 1
         if query is None:
@@ -197,7 +199,7 @@ class Explorer:
             library = self.libraries[label]
             changed = in_words(library, self.state.settings_of(place))
             title = self._title(place) + (f" ({changed})" if changed else "")
-            notes = [f"{self._title(1 - place)}: {r}." for r in ranks_by(self.found[1 - place], ranking)] if two else ()
+            notes = [f"{self._title(1 - place)}: rank {r:,}" for r in ranks_by(self.found[1 - place], ranking)] if two else ()
             self.columns[place].fill(library, ranking, title, notes)
         if two:
             self.links.value = cards.links(moved(*self.found), *(len(ranking.order) for ranking in self.found))
@@ -231,6 +233,7 @@ class Explorer:
 
     def _why(self, place: int, at: int) -> None:
         label = self.state.methods[place]
+        _close(self.why.children)
         self.why.children = why_panel(self.libraries[label], self.state.query, at, self.state.settings_of(place), self._title(place))
         self._say(f"why {self._title(place)} found this answer: below.")
 
@@ -238,3 +241,10 @@ class Explorer:
 def _turn(queries: Sequence[Query], n: int) -> Query:
     """One after the other, again and again."""
     return queries[n % len(queries)]
+
+
+def _close(widgets: Sequence[w.Widget]) -> None:
+    """Widgets that will not be shown again, and what is in them: a page keeps every one until it is told."""
+    for widget in widgets:
+        _close(getattr(widget, "children", ()))
+        widget.close()
