@@ -146,6 +146,7 @@ def test_items_that_are_not_there(libraries, runs):
 def test_uncertainty_where_there_is_one(libraries):
     assert len(libraries["pcme"].uncertainty("captions")) == 160 and libraries["dive"].uncertainty("images").shape == (32,)
     assert libraries["pcme"].uncertainty("images") is libraries["pcme"].uncertainty("images")
+    assert libraries["scan"].uncertainty("captions") is None and libraries["vse++"].uncertainty("images") is None, "words differ: no doubt"
 
 
 # ------------------------------------------------------------------------------------------------------------------------------- why

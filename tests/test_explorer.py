@@ -279,3 +279,12 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
         assert message in said(explorer) and explorer.state is before
     buttons(explorer, "why?")[0].click()
     assert shown(explorer.why, w.Image) and "nearest caption" not in "".join(h.value for h in shown(explorer.why))
+
+
+def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
+    from xmr_core.explore import open_folder
+    from xmr_core.runs import fetch
+
+    explorer = Explorer(lambda label: open_folder(fetch(tiny_config("dive")), tmp_path / "gone"), ["dive"])
+    explorer.text.value = "a red circle"
+    assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.found

@@ -23,7 +23,7 @@ from xmr_core.encoders.cells import CellDescriptor
 from xmr_core.encoders.feature_cache import cached_features
 from xmr_core.encoders.glove import load_word_vectors
 from xmr_core.encoders.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.encoders.reduce import PrincipalComponents
+from xmr_core.encoders.reduce import PrincipalComponents, RootMean
 from xmr_core.encoders.reduced_features import reduced_features
 from xmr_core.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.prepare import DataConfig, prepare
@@ -382,6 +382,23 @@ def test_principal_components_keep_distances(corpus):
     assert identity == "id-pca8-root-mean"
     with pytest.raises(BadInput, match="reduced width must lie in"):
         PrincipalComponents(features, np.arange(64), 500)
+
+
+def test_what_a_reduction_learned_is_kept(corpus, monkeypatch):
+    """A picture that someone uploads must not wait until the components of 6,000 others are found again."""
+    features = np.array(cached_features(corpus, CellDescriptor(), progress=iter), np.float32)
+    reduction = reduced_features(corpus, features, "kept", 8)[3]
+    first = reduction(features[70:80])
+
+    def learns(self, *given):
+        raise AssertionError("learned again")
+
+    for kind in (PrincipalComponents, RootMean):
+        monkeypatch.setattr(kind, "__init__", learns)
+    again = reduced_features(corpus, features, "kept", 8)[3](features[70:80])
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    with pytest.raises(AssertionError, match="learned again"):
+        reduced_features(corpus, features, "of another network", 8)
 
 
 def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):

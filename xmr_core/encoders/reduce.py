@@ -35,6 +35,17 @@ class PrincipalComponents:
         self.explained = float(values.sum() / covariance.diagonal().sum())
         self.project = (vectors / values.mean().clamp(min=1e-12).sqrt()).float()
 
+    def numbers(self) -> Float[np.ndarray, "1+w e"]:
+        """What was learned: μ, then a row per component. `of` makes the same transform of them."""
+        return torch.cat([self.mean[None], self.project.T]).numpy()
+
+    @classmethod
+    def of(cls, numbers: Float[np.ndarray, "1+w e"]) -> "PrincipalComponents":
+        """From kept numbers; how much they explain is not among them."""
+        self, learned = cls.__new__(cls), torch.from_numpy(np.array(numbers, np.float32))
+        self.mean, self.project, self.explained = learned[0], learned[1:].T.contiguous(), float("nan")
+        return self
+
     def __call__(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n l w"]:
         with torch.inference_mode():
             return ((torch.from_numpy(features.astype(np.float32)) - self.mean) @ self.project).numpy()
@@ -54,6 +65,17 @@ class RootMean:
         pooled = np.concatenate([self._pool(features[part]) for part in np.array_split(rows, max(1, len(rows) // 100))])
         self.mean = pooled.mean(0)
         self.scale = max(float((pooled - self.mean).std()), 1e-12)
+
+    def numbers(self) -> Float[np.ndarray, "2 e"]:
+        """What was learned: μ, then s in every place."""
+        return np.stack([self.mean, np.full_like(self.mean, self.scale)])
+
+    @classmethod
+    def of(cls, numbers: Float[np.ndarray, "2 e"]) -> "RootMean":
+        """From kept numbers."""
+        self = cls.__new__(cls)
+        self.mean, self.scale = np.array(numbers[0]), float(numbers[1, 0])
+        return self
 
     @staticmethod
     def _pool(features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n e"]:

@@ -21,22 +21,27 @@ def reduced_features(
     """((local "n l width" by PrincipalComponents, whole pictures "n e" by RootMean), the same of each view, identity, reduction).
 
     Both learn on the training split of `features`, and are applied to the views as they are, and by `reduction` to features of any
-    other pictures. views: (array, identity) of other
-    looks at pictures. Raises: BadInput for a width outside 1…e.
+    other pictures. What they learned is kept like features, so that a new picture need not wait for it. views: (array, identity) of
+    other looks at pictures. Raises: BadInput for a width outside 1…e.
     """
-    train = corpus.rows("train")[0]
-    components = cache(lambda: PrincipalComponents(features, train, width))
-    root_mean = cache(lambda: RootMean(features, train))
+    train, e = corpus.rows("train")[0], features.shape[2]
+    of_corpus = [corpus.picture_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
+
+    def learned(what: str, kind: type, rows: int, dtype: type, *more: int):
+        work = lambda start: [(np.arange(rows), kind(features, train, *more).numbers())]  # noqa: E731
+        return kind.of(kept(f"reduction-{corpus.name}", [*of_corpus, what], (rows, e), dtype, work, about=f"{identity}-{what}"))
+
+    components = cache(lambda: learned(f"pca{width}", PrincipalComponents, 1 + width, np.float32, width))
+    root_mean = cache(lambda: learned("root-mean", RootMean, 2, np.float64))
 
     def both(array: np.ndarray, of: str) -> View:
-        def made(what: str, shape: tuple[int, int], learned: Callable) -> np.ndarray:
+        def made(what: str, shape: tuple[int, int], reduce: Callable) -> np.ndarray:
             def work(start: int):
                 for at in range(start, len(array), _AT_ONCE):
                     rows = np.arange(at, min(at + _AT_ONCE, len(array)))
-                    yield rows, learned()(array[rows])
+                    yield rows, reduce()(array[rows])
 
-            key = [corpus.picture_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity, of, what]
-            return kept(f"features-{corpus.name}", key, (len(array), *shape), np.float16, work, about=f"{of}-{what}")
+            return kept(f"features-{corpus.name}", [*of_corpus, of, what], (len(array), *shape), np.float16, work, about=f"{of}-{what}")
 
         local = made(f"pca{width}", (array.shape[1], width), components)
         return local, made("root-mean", (1, array.shape[2]), root_mean)[:, 0]

@@ -16,8 +16,9 @@ from xmr_core.method import Method
 from xmr_core.prepare import Prepared
 from xmr_core.relevance import Relevance
 from xmr_core.runs import Run
-from xmr_core.types import Features, Representation, Tokens
+from xmr_core.types import EmbeddingSet, Features, GaussianEmbedding, Representation, Tokens
 
+_SMALL = 16  # elements that a set may have to count as chosen; more are cells or words
 _TOGETHER = 1024  # items whose uncertainty is computed at a time: it takes copies of them
 
 
@@ -65,13 +66,16 @@ class Library:
         return self.captions
 
     def uncertainty(self, side: str) -> np.ndarray | None:
-        """One number per item of a side (analysis.uncertainty), ascending with doubt; None for a method that has none."""
+        """One number per item of a side (analysis.uncertainty), ascending with doubt; None for a method that has none: one vector per
+        item, or sets of words and cells, whose spread is that of what was said."""
 
         def find():
+            items = self.images if side == "images" else self.captions
+            if items is None or not (isinstance(items, GaussianEmbedding) or elements_of(items) > 1):
+                return None
             try:
-                items = self.items(side)
                 return np.concatenate([uncertainty(items[at : at + _TOGETHER]) for at in range(0, len(items), _TOGETHER)])
-            except BadInput:
+            except BadInput:  # means alone
                 return None
 
         return self._once(("uncertainty", side), find)
@@ -85,6 +89,11 @@ class Library:
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]
+
+
+def elements_of(items: Representation) -> int:
+    """Elements of each set, 1 for vectors, distributions and sets of words or cells, whose number differs or is no one's choice."""
+    return items.x.shape[1] if isinstance(items, EmbeddingSet) and bool(items.mask.all()) and items.x.shape[1] <= _SMALL else 1
 
 
 def open_library(run: Run, label: str = "", split: str = "test") -> Library:

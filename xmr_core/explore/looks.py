@@ -8,11 +8,8 @@ from jaxtyping import Float
 from xmr_core.analysis.attention import node_weights, slot_attention, word_attention
 from xmr_core.analysis.element_map import nearest_partner
 from xmr_core.errors import BadInput
-from xmr_core.explore.library import Library
+from xmr_core.explore.library import Library, elements_of
 from xmr_core.explore.query import words_of
-from xmr_core.types import EmbeddingSet
-
-_MOST = 16  # elements of a set; more are words or cells
 
 
 def element_looks(library: Library, at: int) -> Float[np.ndarray, "k l"]:
@@ -30,7 +27,7 @@ def nearest_captions(library: Library, at: int) -> pd.DataFrame:
     Raises: BadInput for a method without small sets, or a library without captions.
     """
     captions = library.items("captions")
-    if not isinstance(library.images, EmbeddingSet) or library.images.x.shape[1] > _MOST or library.images.x.shape[1] < 2:
+    if elements_of(library.images) < 2:
         raise BadInput(f"{library.label} makes no small sets, so there are no elements to have neighbours.")
     found = nearest_partner(library.images[at], captions)
     table = pd.DataFrame({"element": found["element"], "text": library.texts[found["caption"]], "cosine": found["cosine"]})

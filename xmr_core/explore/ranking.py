@@ -9,13 +9,13 @@ import pandas as pd
 
 from xmr_core.analysis.element_subsets import keep_elements
 from xmr_core.errors import BadInput, unknown
-from xmr_core.explore.library import Library
+from xmr_core.explore.library import Library, elements_of
 from xmr_core.explore.query import Query, encode, words_of
 from xmr_core.relevance import Relevance
 from xmr_core.retrieval import relevant_ranks, score_matrix
 from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
-from xmr_core.types import EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.types import GaussianEmbedding
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,6 @@ def check_settings(library: Library, settings: Settings) -> None:
 
 def has_alpha(library: Library) -> bool:
     return getattr(library.method.similarity, "func", None) is smooth_chamfer
-
-
-def elements_of(items: Representation) -> int:
-    """Elements of each set, 1 for vectors, distributions and sets of words or cells, whose number differs or is no one's choice."""
-    return items.x.shape[1] if isinstance(items, EmbeddingSet) and bool(items.mask.all()) and items.x.shape[1] <= 16 else 1
 
 
 def similarity_of(library: Library, settings: Settings) -> Callable:

@@ -11,7 +11,12 @@ from jaxtyping import UInt8
 from PIL import Image
 
 THUMB = 96  # pixels
-_MARKS = {"annotated": ("✓", "its own"), "exhaustive": ("●", "true"), "human": ("●", "right for people")}
+_MARKS = {
+    "annotated": ("✓", "its own"),
+    "exhaustive": ("●", "true"),
+    "human": ("●", "right for people"),
+    "crowd": ("○", "right for a crowd"),
+}
 _BINS, _BAR, _HIGH = 24, 5, 36  # of a histogram: how many bars, how wide and high in pixels
 _ROW = 18  # pixels of a rank between two columns
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import ipywidgets as w
 
-from xmr_core.explore.library import Library
-from xmr_core.explore.ranking import Settings, elements_of, has_alpha
+from xmr_core.explore.library import Library, elements_of
+from xmr_core.explore.ranking import Settings, has_alpha
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.types import GaussianEmbedding
 

@@ -8,15 +8,13 @@ import matplotlib.pyplot as plt
 
 from xmr_core import plots
 from xmr_core.errors import XmrError
-from xmr_core.explore.library import Library
+from xmr_core.explore.library import Library, elements_of
 from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.explore.query import Query, encode
 from xmr_core.explore.ranking import Settings, similarity_of
 from xmr_core.explore.why import meeting, without_each_cell, without_each_word
 from xmr_core.types import EmbeddingSet, Representation
 from xmr_core.widgets import cards
-
-_ELEMENTS = 16  # of a set; more are words or cells
 
 
 def why_panel(library: Library, query: Query, at: int, settings: Settings, label: str) -> list[w.Widget]:
@@ -66,7 +64,7 @@ def _word_looks(library, query, at: int, text: str, caption, settings) -> Iterat
 
 def _meeting(library, query, at: int | None, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
     image = library.images[at] if at is not None else encode(library, query)
-    if isinstance(image, EmbeddingSet) and isinstance(caption, EmbeddingSet) and image.x.shape[1] <= _ELEMENTS:
+    if elements_of(image) > 1 and isinstance(caption, EmbeddingSet):
         met = meeting(image, caption, similarity_of(library, settings))
         yield _png(plots.meeting(met.products, met.image_parts, met.caption_parts))
 
