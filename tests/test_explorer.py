@@ -1,6 +1,7 @@
 """The explorer's widgets, driven without a browser: values are set, buttons clicked, and what is shown is read."""
 
 import io
+from dataclasses import replace
 
 import ipywidgets as w
 import numpy as np
@@ -288,3 +289,15 @@ def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
     explorer = Explorer(lambda label: open_folder(fetch(tiny_config("dive")), tmp_path / "gone"), ["dive"])
     explorer.text.value = "a red circle"
     assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.found
+
+
+def test_a_corpus_of_features_shows_names_in_place_of_pictures(libraries):
+    unseen = replace(libraries["scan"], pixels=None)
+    explorer = Explorer(lambda label: unseen, ["scan"], k=4)
+    explorer.text.value = unseen.texts[3]
+    first = explorer.found[0].table["item"].iloc[0]
+    assert first in shown(explorer.answers)[1].value and "<img" not in shown(explorer.answers)[1].value
+    buttons(explorer, "why?")[0].click()
+    assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and not shown(explorer.why, w.Image)
+    buttons(explorer, "ask this")[0].click()
+    assert f"“{first}”" in explorer.query.value and "captions ranked" in said(explorer)

@@ -60,7 +60,7 @@ class Column:
                 (row["score"] - low) / (high - low) if high > low else 1.0,
                 marks=[k for k in kinds if row[k]],
                 note=notes[n] if notes else "",
-                **({"picture": picture(library, at), "name": f"picture {row['item']}"} if pictures else {"text": row["text"]}),
+                **_shown(library, at, row, pictures),
             )
             self._cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), at, pictures)
         self.head.value = cards.title(title) + cards.ranks(ranking.relevant, kinds)
@@ -69,6 +69,13 @@ class Column:
             self.grid.children = shown
         if self.grid.layout is not self._grid[pictures]:
             self.grid.layout = self._grid[pictures]
+
+
+def _shown(library: Library, at: int, row: dict, pictures: bool) -> dict[str, str]:
+    """A picture, or its name where a corpus brings features alone; or a sentence."""
+    if pictures and library.pixels is not None:
+        return {"picture": picture(library, at), "name": f"picture {row['item']}"}
+    return {"text": str(row["item"] if pictures else row["text"])}
 
 
 @lru_cache(maxsize=_THUMBS)

@@ -214,7 +214,7 @@ class Explorer:
         if query.kind == "caption":
             library = self.libraries[self.state.methods[0]]
             return str(library.texts[library.position("captions", query.item)])
-        return query.text
+        return query.item if query.kind == "image" else query.text
 
     def _asked_picture(self, query: Query) -> str:
         if query.kind == "picture":
