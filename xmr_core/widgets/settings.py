@@ -27,7 +27,7 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
     if (n := elements_of(library.images)) > 1:
         boxes = [
             w.Checkbox(
-                value=not now.elements or e in now.elements, description=f"{e + 1}", tooltip=f"element {e + 1} of the query counts",
+                value=not now.elements or e in now.elements, description=f"element {e + 1}", tooltip=f"element {e + 1} of the query counts",
                 indent=False, layout=_FIT,
             )
             for e in range(n)
@@ -39,7 +39,7 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
 
         for box in boxes:
             box.observe(elements, "value")
-        row.append(w.HBox([w.Label(f"elements of the query ({title})"), *boxes]))
+        row.append(w.HBox([w.Label(f"of the query ({title})"), *boxes]))
     if isinstance(library.images, GaussianEmbedding):
         options = [("match probability (trained)", ""), *((name, name) for name in DISTANCES)]
         menu = w.Dropdown(options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"})
