@@ -31,8 +31,8 @@ def ablation(ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, l
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
-            ax.set_xticks(sorted(set(ours[x]) | set(published[x])))
-            ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        ax.set_xticks(sorted(set(ours[x]) | set(published[x])))  # only values that were tried
+        ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
         ax.legend(frameon=False)
     return fig
 
