@@ -22,7 +22,7 @@ PARTS: dict[str, tuple[str, dict]] = {  # part → (notebook, parameters)
     "slots": ("ablation_slot_attention", STUDY),
     "uncertainty": ("uncertainty_vs_recall", {**STUDY, "n_seeds": 5}),
     "corruption": ("corruption_vs_uncertainty", {**STUDY, "n_seeds": 5}),
-    "distances": ("gaussian_distances", {**STUDY, "n_seeds": 5, "others": ["PCME, one σ", "PCME, μ only"]}),
+    "distances": ("gaussian_distances", {**STUDY, "n_seeds": 5, "others": ["PCME, one σ", "PCME, μ only"], "samples": [7], "draws": 1}),
     "comparison": ("compare_methods", {"n_seeds": 5, "methods": LIGHT, "ensembles": []}),
     "pairs": ("compare_methods", {"n_seeds": 3, "methods": ["SCAN t-i", "SCAN i-t", "SAF", "SGR", "SGRAF, joint"], "ensembles": ["SCAN t-i + SCAN i-t", "SAF + SGR"]}),
     "proxies": ("ambiguity_benchmarks", {"n_seeds": 3}),
