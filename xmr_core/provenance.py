@@ -14,7 +14,8 @@ PACKAGES = ("torch", "numpy", "pandas", "transformers")
 
 @cache
 def commit() -> tuple[str, bool]:
-    """(git commit of the checkout, whether tracked files differ from it); ('', False) when this is no checkout."""
+    """(git commit of the checkout, whether tracked files differ from it, reports/ left out, which a study fills while it runs);
+    ('', False) when this is no checkout."""
     here = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -22,7 +23,9 @@ def commit() -> tuple[str, bool]:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        return git("rev-parse", "--short=12", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
+        return git("rev-parse", "--short=12", "HEAD"), bool(
+            git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)reports")
+        )
     except (OSError, subprocess.TimeoutExpired):
         return "", False
 
