@@ -49,6 +49,8 @@ table.dataframe { border: 0; border-collapse: collapse; margin: 0.5rem 0; }
 table.dataframe th, table.dataframe td { border: 0; border-bottom: 1px solid var(--color-table-border); padding: 0.25rem 0.6rem; text-align: right; }
 div.cell_output { overflow-x: auto; }
 @media print { .sidebar-drawer, .toc-drawer, .related-pages, .mobile-header, .skip-to-content { display: none !important; } .content { width: 100% !important; } }
+@media print { div.cell_output table.dataframe, article table { font-size: 0.52rem; } article table th, article table td { padding: 0.12rem 0.25rem !important; } }
+@media print { div.cell_output, .table-wrapper { overflow: visible !important; } } /* paper does not scroll */
 @page { size: A4; margin: 14mm; }
 """
 
