@@ -260,6 +260,8 @@ def test_one_can_step_back_and_sliders_are_no_steps(libraries):
     assert len(state.past) == 1 and state.ask(second) is state
     before = state.back()
     assert before.query == first and before.settings_of(0).alpha == 4.0 and before.back() is before
+    turned = state.set(0, alpha=2.0).show(3).back()
+    assert turned.query == first and turned.settings_of(0) == Settings(k=3, alpha=2.0), "sliders stay where they are"
     assert start.back() is start and answers(start, libraries) == []
     long = start
     for n in range(MOST_STEPS + 20):

@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import ipywidgets as w
 import numpy as np
@@ -23,6 +24,9 @@ def libraries(tmp_path_factory):
         yield {name: open_library(fetch(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
             name: open_library(fetch(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
         }
+
+
+NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -159,6 +163,15 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
     assert "no picture" in said(explorer)
     buttons(explorer, "why?")[0].click()
     assert explorer.why.children
+
+
+def test_the_same_file_can_be_uploaded_again(explorer):
+    content = picture_file()
+    for _ in range(2):
+        explorer.upload.value = ({"name": "a.png", "type": "image/png", "size": len(content), "content": content, "last_modified": NOW},)
+        assert explorer.state.query.kind == "picture" and explorer.upload.value == ()
+        explorer.buttons["Random caption"].click()
+    assert sum(state.query is not None and state.query.kind == "picture" for state in explorer.state.past) == 2
 
 
 def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):

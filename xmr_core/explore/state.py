@@ -37,8 +37,10 @@ class State:
         return replace(self, query=query, past=self._remembered())
 
     def back(self) -> "State":
-        """The state before; itself where there is none."""
-        return replace(self.past[-1], past=self.past[:-1]) if self.past else self
+        """The query and methods before, with the settings of now, which sliders show; itself where there is none."""
+        if not self.past:
+            return self
+        return replace(self.past[-1], past=self.past[:-1], settings=self.settings, usual=self.usual)
 
     def set(self, place: int, **changes) -> "State":
         """Other settings of the first (0) or second (1) method. Sliders move often, so this is no step of the history.

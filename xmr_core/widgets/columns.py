@@ -86,3 +86,10 @@ def _thumb(read: Callable, at: int, side: int) -> str:
 def picture(library: Library, at: int, side: int = cards.THUMB) -> str:
     """Data URI of the picture at a position; '' for a corpus of features."""
     return _thumb(library.pixels, at, side) if library.pixels is not None else ""
+
+
+def close(widgets: Sequence[w.Widget]) -> None:
+    """Widgets that will not be shown again, and what is in them: a page keeps every one until it is told."""
+    for widget in widgets:
+        close(getattr(widget, "children", ()))
+        widget.close()

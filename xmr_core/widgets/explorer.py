@@ -13,7 +13,7 @@ from xmr_core.explore.query import Query, encode
 from xmr_core.explore.state import State, ambiguous_queries, answers, hard_query, moved, random_query, ranks_by, unsure_queries
 from xmr_core.explore.why import doubt
 from xmr_core.widgets import cards
-from xmr_core.widgets.columns import Column, picture
+from xmr_core.widgets.columns import Column, close, picture
 from xmr_core.widgets.settings import in_words, settings_row
 from xmr_core.widgets.why import why_panel
 
@@ -71,14 +71,14 @@ class Explorer:
         self.status, self.query, self.links = w.HTML(), w.HTML(), w.HTML()
         self.columns = [Column(self.ask, lambda at, place=place: self._do(lambda: self._why(place, at))) for place in (0, 1)]
         self.controls, self.answers, self.why = w.VBox(layout=wide), w.HBox(layout=wide), w.VBox(layout=wide)
-        chosen = [self.buttons[name] for name in acts if name != "Ask"]
+        chosen = [button for name, button in self.buttons.items() if name != "Ask"]
         self.widget = w.VBox([
             w.HBox([self.text, self.buttons["Ask"]]), w.HBox([*chosen, self.upload], layout=w.Layout(**_WRAP)),
             w.HBox([self.first, self.second, self.k], layout=w.Layout(**_WRAP)),
             self.controls, self.status, self.query, self.answers, self.why,
         ])  # fmt: skip
         self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
-        self.upload.observe(lambda change: change["new"] and self.ask_upload(change["new"][0]["content"]), "value")
+        self.upload.observe(self._uploaded, "value")
         for choice in (self.first, self.second):
             choice.observe(lambda _: self.choose(), "value")
         self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
@@ -115,6 +115,11 @@ class Explorer:
         if not self._quiet:
             labels = [self.first.value, *([self.second.value] if self.second.value != _NONE else [])]
             self._do(lambda: self._go(self.state.compare(*labels)))
+
+    def _uploaded(self, change: dict) -> None:
+        if change["new"]:
+            self.ask_upload(change["new"][0]["content"])
+            self.upload.value = ()  # so that the same file can be chosen again
 
     def _draw(self, find: Callable[[Library, int], Query]) -> None:
         def act():
@@ -154,8 +159,8 @@ class Explorer:
         """Show a state; only when it can be answered does it become the present one."""
         for label in state.methods:
             self._library(label)
-        found = answers(state, self.libraries)
-        self.state, self.found = state, found
+        self.found = answers(state, self.libraries)
+        self.state = state
         self._settings_of_methods()
         self._show()
 
@@ -175,7 +180,7 @@ class Explorer:
         for place, label in enumerate(self.state.methods):
             changed = lambda place=place, **changes: self._do(lambda: self._go(self.state.set(place, **changes)))  # noqa: E731
             rows.append(settings_row(self.libraries[label], self._title(place), self.state.settings_of(place), changed))
-        _close(self.controls.children)
+        close(self.controls.children)
         self.controls.children, self._controls_of = [row for row in rows if row is not None], self.state.methods
 
     def _title(self, place: int) -> str:
@@ -186,7 +191,7 @@ class Explorer:
     # ------------------------------------------------------------------------------------------------------------------ what is seen
 
     def _show(self) -> None:
-        _close(self.why.children)
+        close(self.why.children)
         self.why.children = []
         query, two = self.state.query, len(self.state.methods) > 1
         if query is None:
@@ -233,7 +238,7 @@ class Explorer:
 
     def _why(self, place: int, at: int) -> None:
         label = self.state.methods[place]
-        _close(self.why.children)
+        close(self.why.children)
         self.why.children = why_panel(self.libraries[label], self.state.query, at, self.state.settings_of(place), self._title(place))
         self._say(f"why {self._title(place)} found this answer: below.")
 
@@ -241,10 +246,3 @@ class Explorer:
 def _turn(queries: Sequence[Query], n: int) -> Query:
     """One after the other, again and again."""
     return queries[n % len(queries)]
-
-
-def _close(widgets: Sequence[w.Widget]) -> None:
-    """Widgets that will not be shown again, and what is in them: a page keeps every one until it is told."""
-    for widget in widgets:
-        _close(getattr(widget, "children", ()))
-        widget.close()
