@@ -71,7 +71,9 @@ def _pairs(prepared, reasoner, **options):
     method, side = method_of(prepared, "sgraf", m=8, reasoner=reasoner, **options), prepared.sides["test"]
     images, captions = side.images_at(np.arange(3)), side.captions_at(np.array([0, 6]))
     assert not captions.mask.all(), "padding takes part in this test"
-    with torch.inference_mode():
+    with torch.no_grad():
+        for weight in method.similarity.parameters():
+            weight.mul_(4)  # a new model reasons so faintly that every step looks alike
         x, y = method.encode_images(images), method.encode_captions(captions)
         return method, node_weights(method, images, captions), method.similarity.nodes(x, y)[0], method.similarity(x, y), captions.mask
 

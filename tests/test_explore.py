@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from tiny import tiny_config
 
+from xmr_core.analysis.attention import node_weights, word_attention
 from xmr_core.errors import BadInput
 from xmr_core.explore import Query, Settings, open_folder, open_library, rank
 from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
@@ -233,8 +234,9 @@ def test_where_each_word_looks(libraries, name):
     library = libraries[name]
     words, looks = word_looks(library, library.texts[2] + " zeppelin", 5)
     assert words == library.texts[2].split() and looks.shape == (len(words), 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
-    other = word_looks(library, " ".join([*words[:-1], words[0]]), 5)[1]
-    assert not np.allclose(looks[-1], other[-1]), "the last row is the last word's, not that of <end>"
+    tokens = library.prepared.new_captions([library.texts[2]])
+    whole = word_attention(library.method, library.inputs(np.array([5])), tokens)[0, 0].numpy()
+    assert len(whole) == len(words) + 2 and np.allclose(looks, whole[1:-1], atol=1e-6), "<start> and <end> are no words"
     with pytest.raises(BadInput, match="no attention of words"):
         word_looks(libraries["dive"], library.texts[2], 5)
 
@@ -243,7 +245,9 @@ def test_how_much_each_word_counts(libraries):
     library = libraries["sgraf"]
     (table,) = word_weights(library, library.texts[2], 5).values()
     assert table["word"].tolist() == ["(whole)", *library.texts[2].split()]
-    assert (table["weight"] > 0).all() and 0.3 < table["weight"].sum() < 1
+    inputs = library.inputs(np.array([5])), library.prepared.new_captions([library.texts[2]])
+    whole = node_weights(library.method, *inputs)["SAF"][0, 0].numpy()  # the wholes, <start>, words, <end>
+    assert np.allclose(table["weight"], [whole[0], *whole[2:-1]]) and len(set(np.round(whole, 7))) == len(whole)
     with pytest.raises(BadInput, match="no nodes of words"):
         word_weights(libraries["scan"], library.texts[2], 5)
     with pytest.raises(BadInput, match="knows none"):
@@ -277,6 +281,8 @@ def test_two_methods_answer_the_same_query(libraries):
     for a, b in moved(first, second):
         assert first.order[a] == second.order[b]
     assert moved(first, first) == [(n, n) for n in range(10)] and len(moved(first, second)) == len(set(first.order) & set(second.order))
+    equal = replace(second, scores=np.zeros(32, np.float32))
+    assert ranks_by(equal, first) == [p + 1 for p in first.order], "equal scores are ranked in file order"
     everywhere = np.argsort(-second.scores, kind="stable").tolist()
     assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(range(1, 11))
     for call, message in (

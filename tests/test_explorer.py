@@ -247,6 +247,7 @@ def test_moved_answers_are_linked_and_each_tells_its_other_rank(explorer, librar
     explorer.text.value = libraries["dive"].texts[3]
     explorer.second.value = "dive"
     assert "dive, left and by dive, right" in said(explorer) and explorer.links.value.count("<line") == 4
+    assert explorer.links.value.count("#777777") == 4, "what did not move is grey"
     (left, right) = shown(explorer.controls, w.FloatLogSlider)
     assert (left.description, right.description) == ("α of dive, left", "α of dive, right")
     assert "dive, right: rank 3" in [h.value for h in shown(explorer.columns[0].widget)][3]
