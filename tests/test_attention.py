@@ -95,6 +95,14 @@ def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
     whole = torch.cat([torch.ones(2, 1, dtype=torch.bool), mask], 1)[None]
     with torch.inference_mode():
         before = reasoning.after_steps(nodes, whole)[-2] if steps > 1 else nodes
+        last = reasoning.steps[-1]
+        for i in range(3):  # softmax over nodes of (𝒩₀ W_q + b_q) · (𝒩 W_k + b_k)
+            for t in range(2):
+                real = before[i, t][whole[0, t]].double()
+                query = last["query"].weight.double() @ real[0] + last["query"].bias.double()
+                products = [float(query @ (last["key"].weight.double() @ node + last["key"].bias.double())) for node in real]
+                expected = np.exp(products) / np.exp(products).sum()
+                assert np.allclose(looks[i, t][whole[0, t]], expected, rtol=1e-4, atol=1e-7)
         read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()
         assert torch.allclose(method.similarity.score(read)[..., 0].sigmoid(), scores, atol=1e-5)
 
