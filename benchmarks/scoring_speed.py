@@ -2,9 +2,9 @@
 
     python benchmarks/scoring_speed.py [--case scan …] [--images 1000 --captions 5000] [--times 3]
 
-Each case is scored block by block as an evaluation does (retrieval.score_matrix), in turn with its floor on the same numbers and blocks:
-for sets and SCAN the bare product of all elements, for SGRAF that and the products of attention with regions and of W with squared
-differences. The ratio is of the medians; every time a case runs, its floor runs too. Every case has a process of its own, whose peak
+Each case is scored block by block as an evaluation does (retrieval.score_matrix), in turn with its floor on the same numbers:
+for sets and SCAN the bare product of all elements, for SGRAF that and products of the shapes of attention with regions and of W with
+squared differences. The ratio is of the medians; every time a case runs, its floor runs too. Every case has a process of its own, whose peak
 memory above what stood there before (inputs and, for a matrix, the scores) is given.
 """
 

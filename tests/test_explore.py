@@ -314,7 +314,7 @@ def test_queries_that_are_chosen_for_one(libraries):
     counts = dict(zip(dive.caption_ids, dive.judges["exhaustive"].counts, strict=True))
     assert counts[many[0].item] == max(counts.values()) and len(many) == 5
     assert unsure_queries(pcme, "image", 1)[0].item == pcme.image_ids[pcme.uncertainty("images").argmax()]
-    assert {random_query(dive, "captions", n).kind for n in range(3)} == {"caption"}
+    assert {random_query(dive, "caption", n).kind for n in range(3)} == {"caption"}
     assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
     alike = replace(dive, judges={"annotated": dive.judges["annotated"]})
     for call, message in (
@@ -365,7 +365,7 @@ def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, 
     with pytest.raises(BadInput, match="'nobody' is not among the 0 captions here."):
         library.position("captions", "nobody")
     with pytest.raises(BadInput, match="no captions here to choose from"):
-        random_query(library, "captions")
+        random_query(library, "caption")
     assert library.uncertainty("captions") is None
 
 

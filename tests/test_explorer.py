@@ -12,7 +12,7 @@ from PIL import Image
 from tiny import tiny_config
 
 from xmr_core.errors import BadInput
-from xmr_core.explore import Settings, open_library
+from xmr_core.explore import Library, Settings, open_folder, open_library
 from xmr_core.runs import fetch
 from xmr_core.widgets import Explorer, cards
 
@@ -276,8 +276,6 @@ def test_a_page_without_widgets_is_told_what_to_do(explorer):
 
 
 def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said(libraries, tmp_path):
-    from xmr_core.explore import Library
-
     own = libraries["dive"]
     bare = Library(
         "dive", own.method, own.prepared, own.images, None, own.image_ids, own.caption_ids[:0], own.texts[:0], {}, own.inputs, own.pixels
@@ -297,9 +295,6 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
 
 
 def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
-    from xmr_core.explore import open_folder
-    from xmr_core.runs import fetch
-
     explorer = Explorer(lambda label: open_folder(fetch(tiny_config("dive")), tmp_path / "gone"), ["dive"])
     explorer.text.value = "a red circle"
     assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.found

@@ -52,7 +52,7 @@ def node_weights(method: Method, images: Features | Pixels, captions: Tokens | F
     node in the last step). Node 0 is the two wholes, node 1 + q word q of what the caption encoder read; rows sum to 1, padding is 0.
 
     Raises: BadInput for a method without such nodes, or whose nodes are not words with a whole before them.
-    Source: SGRAF, eq. 8 and 10, and the words of its Figure 4.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 7–11.
     """
     similarity = method.similarity
     nodes = getattr(similarity, "nodes", None)

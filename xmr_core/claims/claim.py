@@ -130,11 +130,11 @@ def _verdict(comparisons: list[dict]) -> dict:
 
 def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str, pd.Series]]]:
     """(corpus, variant → values by seed), corpora in order of appearance, called 'scenes (study)' and the like."""
-    rows = latest(rows)
     mine = rows[
         (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction) & (rows["metric"] == measure.metric)
         & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
     ]  # fmt: skip
+    mine = latest(mine)
     corpus = mine["dataset"] + mine["size"].fillna("").map(lambda size: f" ({size})" if size else "")
     out = []
     for name in corpus.unique():

@@ -7,6 +7,12 @@ from jaxtyping import Float
 from xmr_core.errors import BadInput
 
 
+def check_width(width: int, e: int) -> None:
+    """Raise BadInput for a reduced width outside 1…e."""
+    if not 1 <= width <= e:
+        raise BadInput(f"reduced width must lie in 1…{e}, got {width}.")
+
+
 class PrincipalComponents:
     """z = (x − μ) P / s: the first `width` principal components, all divided by one number s, so that their mean square is 1.
 
@@ -18,8 +24,7 @@ class PrincipalComponents:
 
     def __init__(self, features: Float[np.ndarray, "n l e"], rows: np.ndarray, width: int):
         e = features.shape[-1]
-        if not 1 <= width <= e:
-            raise BadInput(f"reduced width must lie in 1…{e}, got {width}.")
+        check_width(width, e)
         total, square, count = torch.zeros(e, dtype=torch.float64), torch.zeros(e, e, dtype=torch.float64), 0
         for part in np.array_split(rows, max(1, len(rows) // 100)):
             x = torch.from_numpy(features[part].astype(np.float32)).flatten(0, 1)

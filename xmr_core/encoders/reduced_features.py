@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from xmr_core.encoders.feature_cache import kept
-from xmr_core.encoders.reduce import PrincipalComponents, RootMean
+from xmr_core.encoders.reduce import PrincipalComponents, RootMean, check_width
 from xmr_core.types import Corpus
 
 _AT_ONCE = 250  # pictures
@@ -25,6 +25,7 @@ def reduced_features(
     other looks at pictures. Raises: BadInput for a width outside 1…e.
     """
     train, e = corpus.rows("train")[0], features.shape[2]
+    check_width(width, e)  # before a file is begun
     of_corpus = [corpus.picture_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
 
     def learned(what: str, kind: type, rows: int, dtype: type, *more: int):

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from xmr_core.analysis.attention import node_weights, slot_attention, word_attention
 from xmr_core.analysis.element_map import nearest_partner
 from xmr_core.errors import BadInput
 from xmr_core.explore.library import Library, elements_of
-from xmr_core.explore.query import words_of
+from xmr_core.explore.query import known_words
 
 
 def element_looks(library: Library, at: int) -> Float[np.ndarray, "k l"]:
@@ -56,12 +55,6 @@ def word_weights(library: Library, text: str, at: int) -> dict[str, pd.DataFrame
 
 
 def _pair(library: Library, text: str, at: int):
-    if library.prepared.vocabulary is None:
-        raise BadInput("word by word only for methods with a vocabulary of words; this one reads word pieces.")
-    words = words_of(library, text)[0]
-    if not words:
-        raise BadInput("the method knows none of these words.")
-    device = library.method.device
+    words, device = known_words(library, text), library.method.device
     tokens = library.prepared.new_captions([" ".join(words)])
-    with torch.inference_mode():
-        return words, (library.inputs(np.array([at])).to(device), tokens.to(device))
+    return words, (library.inputs(np.array([at])).to(device), tokens.to(device))

@@ -63,10 +63,19 @@ def _from_outside(library: Library, query: Query) -> Representation:
         if query.kind == "picture":
             pictures = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.side)
             return library.method.encode_images(library.prepared.new_images(pictures).to(device)).to("cpu")
-        known, strange = words_of(library, query.text)
-        if not known:
-            raise BadInput(f"the method knows none of the words {', '.join(map(repr, strange))}; use words of its training captions.")
+        if library.prepared.vocabulary is not None:
+            known_words(library, query.text)  # refuses a sentence of strange words alone
         return library.method.encode_captions(library.prepared.new_captions([query.text]).to(device)).to("cpu")
+
+
+def known_words(library: Library, text: str) -> list[str]:
+    """The words of a sentence that the method knows. Raises: BadInput for a method that reads word pieces, or where it knows none."""
+    if library.prepared.vocabulary is None:
+        raise BadInput("word by word only for methods with a vocabulary of words; this one reads word pieces.")
+    words, strange = words_of(library, text)
+    if not words:
+        raise BadInput(f"the method knows none of the words {', '.join(map(repr, strange))}; use words of its training captions.")
+    return words
 
 
 def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:

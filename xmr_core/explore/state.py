@@ -87,12 +87,12 @@ def ranks_by(other: Ranking, shown: Ranking) -> list[int]:
     return [1 + int((scores > scores[p]).sum() + (scores[:p] == scores[p]).sum()) for p in at.tolist()]
 
 
-def random_query(library: Library, side: str = "images", seed: int = 0) -> Query:
-    """A random item of the library: of 'images' (captions answer) or 'captions'. Raises: BadInput where there is none."""
-    ids = library.ids(side)
+def random_query(library: Library, kind: str = "image", seed: int = 0) -> Query:
+    """A random item of the library: an 'image' (captions answer) or a 'caption'. Raises: BadInput where there is none."""
+    ids = library.ids(f"{kind}s")
     if not len(ids):
-        raise BadInput(f"there are no {side} here to choose from.")
-    return Query(side[:-1], item=ids[np.random.default_rng(seed).integers(len(ids))])
+        raise BadInput(f"there are no {kind}s here to choose from.")
+    return Query(kind, item=ids[np.random.default_rng(seed).integers(len(ids))])
 
 
 def hard_query(library: Library, kind: str = "caption", seed: int = 0, judge: str = "annotated", tries: int = 200) -> Query:

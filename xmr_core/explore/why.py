@@ -10,7 +10,7 @@ from jaxtyping import Float
 from xmr_core.analysis.uncertainty import uncertainty
 from xmr_core.errors import BadInput
 from xmr_core.explore.library import Library
-from xmr_core.explore.query import words_of
+from xmr_core.explore.query import known_words
 from xmr_core.explore.ranking import Settings, similarity_of
 from xmr_core.retrieval import score_matrix
 from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
@@ -61,11 +61,7 @@ def without_each_word(library: Library, text: str, at: int, settings: Settings =
     Columns word, worth (positive: the word speaks for the picture). The same question for every method, whatever it attends to. A sentence
     of one word has no rows. Raises: BadInput where captions are not word numbers of our own (text models), or no word is known.
     """
-    if library.prepared.vocabulary is None:
-        raise BadInput("word by word only for methods with a vocabulary of words; this one reads word pieces.")
-    words = words_of(library, text)[0]
-    if not words:
-        raise BadInput("the method knows none of these words.")
+    words = known_words(library, text)
     rest = [" ".join(w for m, w in enumerate(words) if m != n) for n in range(len(words))] if len(words) > 1 else []
     tokens = library.prepared.new_captions([" ".join(words), *rest])
     with torch.inference_mode():

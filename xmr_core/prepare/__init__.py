@@ -52,8 +52,7 @@ class Prepared:
         Raises: BadInput for a corpus of region features, pictures of another side, or none.
         """
         side = self.inputs.side
-        if self.describe is None:
-            raise BadInput(f"{self.config.dataset} brings features of regions; pictures of your own need the detector that made them.")
+        self._needs_pictures(self.describe)
         if not len(pictures) or pictures.shape[1:] != (side, side, 3) or pictures.dtype != np.uint8:
             raise BadInput(f"pictures must be uint8 of n×{side}×{side}×3, got {pictures.dtype} of {'×'.join(map(str, pictures.shape))}.")
         return self.describe(pictures)
@@ -64,13 +63,14 @@ class Prepared:
         Frozen features are extracted once and kept on disk, keyed by the pictures' content. progress: wraps the list of batches (tqdm).
         Raises: BadInput where this corpus, or the other, brings features of regions instead of pictures.
         """
-        if self.of is None or corpus.read_pixels is None:
-            raise BadInput(
-                f"{self.config.dataset} brings features of regions; pictures of your own need the detector that made them."
-                if self.of is None
-                else f"{corpus.name} brings features and no pictures to be read."
-            )
+        self._needs_pictures(self.of)
+        if corpus.read_pixels is None:
+            raise BadInput(f"{corpus.name} brings features and no pictures to be read.")
         return self.of(corpus, progress)
+
+    def _needs_pictures(self, reader: Callable | None) -> None:
+        if reader is None:
+            raise BadInput(f"{self.config.dataset} brings features of regions; pictures of your own need the detector that made them.")
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences as the corpus's captions are given to a method. Raises: BadInput for no sentence, or one without a word."""

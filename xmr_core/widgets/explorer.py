@@ -54,8 +54,8 @@ class Explorer:
         draw = lambda find: lambda: self._draw(find)  # noqa: E731
         acts = {
             "Ask": ("rank the pictures for this sentence", self.ask_text),
-            "Random picture": ("captions for a picture of the corpus", draw(lambda lib, n: random_query(lib, "images", n))),
-            "Random caption": ("pictures for a caption of the corpus", draw(lambda lib, n: random_query(lib, "captions", n))),
+            "Random picture": ("captions for a picture of the corpus", draw(lambda lib, n: random_query(lib, "image", n))),
+            "Random caption": ("pictures for a caption of the corpus", draw(lambda lib, n: random_query(lib, "caption", n))),
             "Hard": ("a caption whose first answer is wrong", draw(lambda lib, n: hard_query(lib, seed=n))),
             "Ambiguous": ("a caption that many pictures fit", draw(lambda lib, n: _turn(ambiguous_queries(lib, n=_CHOICES), n))),
             "Unsure": ("a caption of which the first method is least sure", draw(lambda lib, n: _turn(unsure_queries(lib, n=_CHOICES), n))),
