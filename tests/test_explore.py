@@ -12,6 +12,7 @@ from tiny import tiny_config
 from xmr_core.analysis.attention import node_weights, word_attention
 from xmr_core.errors import BadInput
 from xmr_core.explore import Query, Settings, open_folder, open_library, rank
+from xmr_core.explore.library import _kept
 from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.explore.query import encode, words_of
 from xmr_core.explore.state import (
@@ -32,6 +33,7 @@ from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
+from xmr_core.types import Features
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
@@ -390,3 +392,14 @@ def test_each_right_answer_has_its_own_rank(libraries):
     assert len(right) == 5
     for row in right.itertuples():
         assert row.rank == sum(s >= scores[row.item] for s in scores.values())
+
+
+def test_captions_of_a_text_model_are_kept_word_by_word():
+    """Frozen states come padded; a folder's captions are held as a corpus's are, one after the other."""
+    lengths, states = [3, 1, 2], torch.arange(36.0).view(3, 3, 4)
+    given = Features(states, torch.arange(3)[None] < torch.tensor(lengths)[:, None])
+    found = _kept(given)
+    assert found.lengths.tolist() == lengths
+    for row, length in enumerate(lengths):
+        again = found.at(np.array([row]))
+        assert again.local_feats.shape == (1, length, 4) and torch.equal(again.local_feats[0], states[row, :length])
