@@ -35,10 +35,7 @@ def attend(
     Raises: BadInput for an unknown normalisation or a sharpness that is not positive and finite.
     Source: Lee et al., ECCV 2018 (SCAN), §3.1; Diao et al., AAAI 2021 (SGRAF), §3.1.
     """
-    if normalise not in NORMALISATIONS:
-        raise unknown("normalisation of the attention", normalise, NORMALISATIONS)
-    if not 0 < sharpness < float("inf"):
-        raise BadInput(f"the sharpness of the attention must be a positive, finite number, got {sharpness}. SCAN uses 9 (t2i) and 4 (i2t).")
+    check_attention(sharpness, normalise)
     products = element_products(real_rows(contexts), real_rows(queries))  # b c a q, 0 where either is padding
     u = F.leaky_relu(products, leak) if normalise.startswith("clipped") else products
     if normalise.endswith("l2norm"):
@@ -46,3 +43,11 @@ def attend(
     elif normalise == "softmax":
         u = masked_softmax(u, queries.mask, dim=3)
     return products, masked_softmax(sharpness * u, contexts.mask[:, :, None, None], dim=1)
+
+
+def check_attention(sharpness: float, normalise: str) -> None:
+    """Raise BadInput as `attend` does."""
+    if normalise not in NORMALISATIONS:
+        raise unknown("normalisation of the attention", normalise, NORMALISATIONS)
+    if not 0 < sharpness < float("inf"):
+        raise BadInput(f"the sharpness of the attention must be a positive, finite number, got {sharpness}. SCAN uses 9 (t2i) and 4 (i2t).")

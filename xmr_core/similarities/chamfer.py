@@ -1,7 +1,9 @@
 """Chamfer and smooth-Chamfer similarity of two embedding sets."""
 
 import math
+from functools import reduce
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,9 +15,11 @@ from xmr_core.similarities.pairs import (
     mean_over_images_elements,
     real_rows,
 )
+from xmr_core.similarities.planes import planes
 from xmr_core.types import EmbeddingSet
 
 _PLAIN = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for the sums and for their gradients
+_PLAIN_PRODUCT = 80.0  # e^±80 is still a float32: products of sums, of which one logarithm is taken instead of one each
 
 
 def smooth_chamfer(images: EmbeddingSet, captions: EmbeddingSet, alpha: float = 16.0) -> Float[Tensor, "i t"]:
@@ -35,8 +39,11 @@ def smooth_chamfer(images: EmbeddingSet, captions: EmbeddingSet, alpha: float = 
     if not 0 < alpha < math.inf:
         raise BadInput(f"alpha must be a positive, finite number, got {alpha}. DivE uses 16; 1 to 64 is the usual range.")
     x, y = real_rows(images), real_rows(captions)
+    bound = alpha * _longest(x) * _longest(y)
+    if bound <= _PLAIN and (p := planes(images, captions, alpha)) is not None:
+        return _scored(p, bound).div_(2 * alpha)
     logits = element_products(x, y).mul_(alpha)  # i k t l
-    if alpha * _longest(x) * _longest(y) <= _PLAIN:
+    if bound <= _PLAIN:
         near = fill_padding(logits.exp_(), images, captions, 0.0)
         in_caption, in_image = near.sum(3).log(), near.sum(1).log()  # i k t, i t l
     else:
@@ -53,10 +60,28 @@ def chamfer(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"
 
     Shapes as smooth_chamfer. Source: DivE, Table 3 ("Chamfer").
     """
+    if (p := planes(images, captions)) is not None:
+        k, l = len(p), len(p[0])
+        rows = sum((reduce(torch.maximum, row) for row in p), 0.0) / (2 * k)
+        return rows.add_(sum(reduce(torch.maximum, column) for column in zip(*p, strict=True)), alpha=1 / (2 * l))
     products = element_products(real_rows(images), real_rows(captions))
     products = fill_padding(products, images, captions, -math.inf)
     in_caption, in_image = products.amax(3), products.amax(1)  # i k t, i t l
     return (mean_over_images_elements(in_caption, images) + mean_over_captions_elements(in_image, captions)) / 2
+
+
+def _scored(logits: list[list[Tensor]], bound: float) -> Float[Tensor, "i t"]:
+    """Mean over x of log Σ_y e^logit plus mean over y of log Σ_x e^logit; overwrites the logits. bound: of |logit|."""
+    near = [[m.exp_() for m in row] for row in logits]
+    both = 0.0
+    for groups in (near, list(zip(*near, strict=True))):
+        sums = (reduce(torch.add, group) for group in groups)
+        if len(groups) * (bound + math.log(len(groups[0]))) <= _PLAIN_PRODUCT:
+            logs = reduce(torch.mul, sums).log()
+        else:
+            logs = sum(s.log() for s in sums)
+        both = logs.div_(len(groups)).add_(both)
+    return both
 
 
 def _longest(x: Float[Tensor, "n k d"]) -> float:

@@ -1,11 +1,14 @@
 """Match probability of sets (MP): every pair of elements votes through a sigmoid."""
 
+from functools import reduce
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
+from xmr_core.similarities.planes import planes
 from xmr_core.types import EmbeddingSet
 
 
@@ -28,6 +31,9 @@ class MatchProbability(nn.Module):
         self.reduction = reduction
 
     def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+        if (p := planes(images, captions)) is not None:
+            total = reduce(Tensor.add_, (m.mul_(self.a).add_(self.b).sigmoid_() for row in p for m in row))
+            return total if self.reduction == "sum" else total.div_(len(p) * len(p[0]))
         votes = (self.a * element_products(real_rows(images), real_rows(captions)) + self.b).sigmoid()
         total = fill_padding(votes, images, captions, 0.0).sum((1, 3))
         pairs = images.mask.sum(1)[:, None] * captions.mask.sum(1)[None, :]

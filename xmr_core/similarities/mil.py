@@ -1,11 +1,14 @@
 """Multiple-instance similarity: the best pair of elements decides."""
 
 import math
+from functools import reduce
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
+from xmr_core.similarities.planes import planes
 from xmr_core.types import EmbeddingSet
 
 
@@ -14,5 +17,7 @@ def max_pairwise(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, 
 
     Source: Song & Soleymani, CVPR 2019 (PVSE), "MIL"; DivE, Table 3.
     """
+    if (p := planes(images, captions)) is not None:
+        return reduce(torch.maximum, (m for row in p for m in row))
     products = element_products(real_rows(images), real_rows(captions))  # i k t l
     return fill_padding(products, images, captions, -math.inf).amax((1, 3))

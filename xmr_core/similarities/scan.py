@@ -3,12 +3,13 @@
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.errors import BadInput, unknown
 from xmr_core.masked import masked_logsumexp, masked_max, masked_mean
-from xmr_core.similarities.attend import EPS, attend
+from xmr_core.similarities.attend import EPS, attend, check_attention
+from xmr_core.similarities.looks import looks
 from xmr_core.similarities.pairs import by_length, element_products, fill_padding, real_rows
 from xmr_core.types import EmbeddingSet
 
@@ -46,9 +47,14 @@ def scan(
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         contexts, queries = _roles(images, captions, direction)
-        found = _aggregate(_relevance(contexts, queries, sharpness, normalise, leak), queries, aggregate, lse_scale)
+        if not torch.is_grad_enabled():
+            found = _scored(contexts, queries, sharpness, aggregate, lse_scale, normalise, leak)
+            return found if direction == "t2i" else found.T
+        relevance = _relevance(contexts, queries, sharpness, normalise, leak)
+        found = _aggregate(relevance, queries.mask, aggregate, lse_scale)
         return found if direction == "t2i" else found.T
 
+    check_attention(sharpness, normalise)
     return by_length(score, images, captions)
 
 
@@ -96,11 +102,24 @@ def _relevance(contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, 
     return (attention * products).sum(1) / norms.clamp(min=EPS)
 
 
-def _aggregate(relevance: Float[Tensor, "b a q"], queries: EmbeddingSet, how: str, lse_scale: float) -> Float[Tensor, "b a"]:
+def _scored(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, aggregate: str, lse_scale: float, normalise: str, leak: float
+) -> Float[Tensor, "b a"]:
+    """The same without gradients, block by block. Attention is not divided by its sum, which a cosine does not see."""
+    norms = real_rows(queries).norm(dim=-1)  # a q
+    out = norms.new_empty(len(contexts), len(queries))
+    for part in looks(contexts, queries, sharpness, normalise, leak):
+        relevance = part.weights.mul_(part.products).sum(1)  # b q a
+        relevance /= torch.maximum(part.lengths * norms[part.queries].T, EPS * part.totals)
+        out[part.contexts, part.queries] = _aggregate(relevance.transpose(1, 2), queries.mask[part.queries], aggregate, lse_scale)
+    return out
+
+
+def _aggregate(relevance: Float[Tensor, "b a q"], mask: Bool[Tensor, "a q"], how: str, lse_scale: float) -> Float[Tensor, "b a"]:
     if how == "mean":
-        return masked_mean(relevance, queries.mask, dim=2)
+        return masked_mean(relevance, mask, dim=2)
     if how == "max":
-        return masked_max(relevance, queries.mask, dim=2)
+        return masked_max(relevance, mask, dim=2)
     if how == "sum":
-        return torch.where(queries.mask, relevance, 0.0).sum(2)
-    return masked_logsumexp(lse_scale * relevance, queries.mask, dim=2) / lse_scale
+        return torch.where(mask, relevance, 0.0).sum(2)
+    return masked_logsumexp(lse_scale * relevance, mask, dim=2) / lse_scale

@@ -1,5 +1,8 @@
 """Similarity graph reasoning and similarity attention filtration: a pair is a small graph of similarity vectors."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -10,6 +13,7 @@ from xmr_core.masked import masked_mean, masked_softmax
 from xmr_core.similarities.attend import attend, unit
 from xmr_core.similarities.filtration import Average, Filtration, linear
 from xmr_core.similarities.found_difference import found_difference
+from xmr_core.similarities.node_blocks import node_blocks, whole_nodes
 from xmr_core.similarities.pairs import by_length, real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
@@ -60,13 +64,31 @@ class SimilarityNodes(nn.Module):
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         return torch.cat(nodes, 2), mask[None] if self.direction == "t2i" else mask[:, None]
 
+    def blocks(self, images: EmbeddingSet, captions: EmbeddingSet) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+        """(images, captions, their nodes, mask) for scoring: the same nodes, without gradients, few pairs at a time."""
+        if self.local is None:
+            yield slice(0, len(images)), slice(0, len(captions)), *self(images, captions)
+            return
+        x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        for looked, asking, nodes in node_blocks(contexts, queries, self.sharpness, self.local):
+            i, t = self._roles(looked, asking)
+            nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+            mask = self._roles(images.mask[i][:, None], captions.mask[t][None])[1]
+            if self.whole is None:
+                yield i, t, nodes, mask[..., 1:]
+            else:
+                yield i, t, torch.cat([whole_nodes(x[i, 0], y[t, 0], self.whole)[:, :, None], nodes], 2), mask
+
     def attention(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q c"]:
         """Which regions a word (t2i), or words a region (i2t), attended to; for pictures."""
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         return weights.permute(0, 2, 3, 1) if self.direction == "t2i" else weights.permute(2, 0, 3, 1)
 
-    def _roles(self, images: EmbeddingSet, captions: EmbeddingSet) -> tuple[EmbeddingSet, EmbeddingSet]:
+    def _roles(self, images, captions) -> tuple:
+        """(contexts, queries), or back."""
         return (images, captions) if self.direction == "t2i" else (captions, images)
 
     def _local_nodes(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q m"]:
@@ -175,13 +197,24 @@ class Sgraf(nn.Module):
 
     def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
         with torch.autocast(images.x.device.type, enabled=False):
-            return by_length(self._score, images, captions)
+            return by_length(partial(scored, self.nodes, self._score), images, captions)
 
-    def _score(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
-        nodes, mask = self.nodes(images, captions)
+    def _score(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t"]:
         if isinstance(self.reasoner, Average):
             return self.reasoner(self.score(nodes).sigmoid(), mask).squeeze(-1)
         return self.score(self.reasoner(nodes, mask)).squeeze(-1).sigmoid()
+
+
+def scored(nodes: SimilarityNodes, score: Callable, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "... i t"]:
+    """score(nodes, mask) "… i t" of all pairs; without gradients block by block. In training the statistics of a batch are needed whole."""
+    if torch.is_grad_enabled() or nodes.training:
+        return score(*nodes(images, captions))
+    out = None
+    for i, t, some, mask in nodes.blocks(images, captions):
+        found = score(some, mask)
+        out = found.new_empty(*found.shape[:-2], len(images), len(captions)) if out is None else out
+        out[..., i, t] = found
+    return out
 
 
 def _tokens(s: EmbeddingSet) -> EmbeddingSet:

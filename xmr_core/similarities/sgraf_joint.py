@@ -1,12 +1,14 @@
 """SGRAF trained jointly: graph reasoning and filtration read the same nodes, and each answers for itself."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.similarities.filtration import Filtration, linear
 from xmr_core.similarities.pairs import by_length
-from xmr_core.similarities.sgraf import GraphReasoning, SimilarityNodes
+from xmr_core.similarities.sgraf import GraphReasoning, SimilarityNodes, scored
 from xmr_core.types import EmbeddingSet
 
 
@@ -29,9 +31,8 @@ class JointSgraf(nn.Module):
     def scorings(self, images: EmbeddingSet, captions: EmbeddingSet) -> list[Float[Tensor, "i t"]]:
         """[s_SGR, s_SAF], each in (0, 1)."""
         with torch.autocast(images.x.device.type, enabled=False):
-            return list(by_length(self._both, images, captions))
+            return list(by_length(partial(scored, self.nodes, self._both), images, captions))
 
-    def _both(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "2 i t"]:
-        nodes, mask = self.nodes(images, captions)
+    def _both(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "2 i t"]:
         read = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
         return torch.stack([score(reasoner(nodes, mask)).squeeze(-1).sigmoid() for score, reasoner in read])

@@ -1,0 +1,107 @@
+"""Stacked cross attention for scoring: no gradient, few passes, over arrays that stay in a processor's cache."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from xmr_core.masked import masked_softmax
+from xmr_core.similarities.attend import EPS
+from xmr_core.similarities.pairs import real_rows, same_width
+from xmr_core.types import EmbeddingSet
+
+_COLUMNS, _ROWS = 1536, 1152  # query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
+_PLAIN = 40.0  # e^40 is far from the largest float32
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What the queries of some items look at in some context items. Queries lie position by position (q before a), so that what is
+    summed over the words of a caption is whole rows.
+
+    products: x_c · y_q. weights: attention before its division by `totals` = Σ_c weights. lengths: ‖Σ_c weights x_c‖. contexts, queries:
+    which items (rows and columns of the result). y: the queries, "(q a) d". The tensors are overwritten by the next Looks.
+    """
+
+    products: Float[Tensor, "b c q a"]
+    weights: Float[Tensor, "b c q a"]
+    totals: Float[Tensor, "b q a"]
+    lengths: Float[Tensor, "b q a"]
+    y: Float[Tensor, "qa d"]
+    contexts: slice
+    queries: slice
+
+
+def looks(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str, leak: float, columns: int = _COLUMNS, rows: int = _ROWS
+) -> Iterator[Looks]:
+    """The attention of `attend` (which says what the arguments mean) in small blocks, every pair of items once.
+
+    ‖Σ w_c x_c‖² = wᵀ (X Xᵀ) w: no attended vector is formed. Shapes: contexts "b c d", queries "a q d", ragged by mask.
+    """
+    x, y = real_rows(contexts), real_rows(queries)
+    same_width(x, y)
+    gram = x @ x.transpose(1, 2)
+    blind = None if contexts.mask.all() else contexts.mask
+    (b, c, d), (a, q, _) = x.shape, y.shape
+    # |û| ≤ 1 after a division by the norm over the queries, and after a softmax; else as large as a product
+    bound = 1.0 if normalise.endswith("l2norm") or normalise == "softmax" else float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
+    shifted = sharpness * bound > _PLAIN
+    b_parts, a_parts = _parts(b, max(1, rows // c)), _parts(a, max(1, columns // q))
+    most = max(p.stop - p.start for p in b_parts) * c * max(p.stop - p.start for p in a_parts) * q
+    buffers = [x.new_empty(most) for _ in range(3)]
+    for asking in a_parts:
+        asked = y[asking].transpose(0, 1)
+        flat = asked.reshape(-1, d)  # (q a) d
+        for looked in b_parts:
+            n, m = looked.stop - looked.start, asking.stop - asking.start
+            size = n * c * q * m
+            products, weights, third = (each[:size].view(n, c, q, m) for each in buffers)
+            torch.mm(x[looked].reshape(n * c, d), flat.T, out=products.view(n * c, q * m))
+            _weigh(products, weights, third, sharpness, normalise, leak, queries.mask[asking], blind, looked, shifted)
+            spread = weights.view(n, c, q * m)
+            lengths = torch.bmm(gram[looked], spread, out=third.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
+            yield Looks(products, weights, weights.sum(1), lengths.view(n, q, m), flat, looked, asking)
+
+
+def _weigh(
+    products: Tensor,
+    weights: Tensor,
+    third: Tensor,
+    sharpness: float,
+    normalise: str,
+    leak: float,
+    asked: Bool[Tensor, "a q"],
+    blind: Tensor | None,
+    looked: slice,
+    shifted: bool,
+) -> None:
+    """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it finite."""
+    if normalise.startswith("clipped"):
+        torch._C._nn.leaky_relu(products, leak, out=weights)
+    else:
+        weights.copy_(products)
+    if normalise.endswith("l2norm"):
+        norms = torch.mul(weights, weights, out=third).sum(2, keepdim=True).sqrt_()
+        weights.mul_(norms.add_(EPS).reciprocal_().mul_(sharpness))
+    elif normalise == "softmax":
+        weights.copy_(masked_softmax(weights, asked.T[None, None], dim=2).mul_(sharpness))
+    else:
+        weights.mul_(sharpness)
+    if shifted:
+        seen = weights if blind is None else torch.where(blind[looked][:, :, None, None], weights, -math.inf)
+        weights.sub_(seen.amax(1, keepdim=True))
+    weights.exp_()
+    if blind is not None:
+        weights.masked_fill_(~blind[looked][:, :, None, None], 0.0)
+
+
+def _parts(n: int, most: int) -> list[slice]:
+    """n items in parts of nearly equal size, none larger than `most`."""
+    count = -(-n // most)
+    edges = [n * part // count for part in range(count + 1)]
+    return [slice(*pair) for pair in pairwise(edges)]

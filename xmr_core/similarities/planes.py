@@ -1,0 +1,28 @@
+"""Dot products of small sets, one matrix for each pair of elements: the form in which scoring reads them."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.similarities.pairs import same_width
+from xmr_core.types import EmbeddingSet
+
+_MOST = 64  # pairs of elements; of more, one large product is better than many small ones
+
+
+def planes(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> list[list[Float[Tensor, "i t"]]] | None:
+    """p[x][y] = scale · image element x · caption element y, for all pairs of items; the caller may overwrite them.
+
+    None where this form does not pay or does not hold: sets with padding, many elements, half precision, or gradients asked for (then
+    pairs.element_products). One product of everything leaves the elements of an item side by side, and to add up four neighbours is
+    several times slower than to add two matrices: with K = 4 and D = 1024 the reductions cost 5 to 15 % of the products in this form.
+    Raises: BadInput for two widths.
+    """
+    k, l = images.x.shape[1], captions.x.shape[1]
+    small = 0 < k * l <= _MOST and images.x.dtype in (torch.float32, torch.float64)
+    if torch.is_grad_enabled() or not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
+        return None
+    same_width(images.x, captions.x)
+    x = images.x if scale == 1.0 else images.x * scale
+    with torch.autocast(x.device.type, enabled=False):
+        return [[x[:, m] @ captions.x[:, n].T for n in range(l)] for m in range(k)]
