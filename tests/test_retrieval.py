@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from xmr_core import metrics
 from xmr_core.analysis.agreement import judgment_agreement
 from xmr_core.errors import BadInput
-from xmr_core.evaluate import ensemble, evaluate, evaluate_scores
+from xmr_core.evaluate import evaluate, evaluate_scores
 from xmr_core.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
 from xmr_core.relevance import Relevance
-from xmr_core.retrieval import relevant_ranks, score_blocks, score_matrix
+from xmr_core.retrieval import MatrixScores, MeanScores, relevant_ranks, score_blocks, score_matrix
 from xmr_core.similarities import smooth_chamfer
 from xmr_core.types import EmbeddingSet
 
@@ -170,7 +170,7 @@ def test_golden_five_folds():
 
 def test_golden_ensemble():
     case = Case("evaluation/ensemble_mean")
-    both = ensemble([case["in.sims_a"].numpy(), case["in.sims_b"].numpy()])
+    both = MeanScores([MatrixScores(case[f"in.sims_{n}"].numpy()) for n in "ab"])
     summary = evaluate_scores(both, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
     for direction in ("i2t", "t2i"):
         assert np.allclose([100 * summary[direction, "recall", k] for k in (1, 5, 10)], case[f"out.{direction}"].numpy()[:3], rtol=1e-5)
@@ -300,7 +300,7 @@ def test_infinite_scores_are_ranked_not_refused():
         (lambda: relevant_ranks(SCORES, Relevance.from_positions([0], [0], np.arange(3), np.arange(6))), "query 1 .* has no relevant item"),
         (lambda: metrics.recall_at_k(relevant_ranks(SCORES, OWN.transpose()), 0), "k must be at least 1"),
         (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "exactly one image for each caption"),
-        (lambda: ensemble([SCORES, SCORES[:2]]), "one shape"),
+        (lambda: MeanScores([MatrixScores(SCORES), MatrixScores(SCORES[:2])]), "one shape"),
         (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")), *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2), "score of image 0 and caption 0 is not a number"),
         (lambda: evaluate_scores(np.where(SCORES[1, 3] == SCORES, np.nan, SCORES), {"annotated": OWN}), "score of query 1 and item 3 is not a number"),
     ],

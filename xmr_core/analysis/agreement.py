@@ -8,11 +8,12 @@ from jaxtyping import Float
 from scipy.stats import kendalltau
 
 from xmr_core.relevance import Relevance
+from xmr_core.retrieval import MatrixScores, Scores
 
 COLUMNS = ["relevance", "direction", "metric", "k", "value", "n_queries"]
 
 
-def judgment_agreement(scores: Float[np.ndarray, "i t"], own: Relevance, grades: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def judgment_agreement(scores: Float[np.ndarray, "i t"] | Scores, own: Relevance, grades: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Kendall's τ_c between scores and human grades over all judged pairs, a row for each kind of grade.
 
         τ_c = 2 (P − Q) / (n² (m − 1) / m)
@@ -24,6 +25,7 @@ def judgment_agreement(scores: Float[np.ndarray, "i t"], own: Relevance, grades:
         an id that is not there (other splits) are left out, and a kind with fewer than two grades left has no row.
     Source: τ_c on Flickr8k's judgments is how caption metrics are compared (Hodosh et al., JAIR 2013; Anderson et al., ECCV 2016).
     """
+    scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
     image_at, caption_at = ({b: n for n, b in enumerate(ids.tolist())} for ids in (own.gallery_ids, own.query_ids))
     rows = []
     for kind, table in grades.items():
@@ -32,6 +34,6 @@ def judgment_agreement(scores: Float[np.ndarray, "i t"], own: Relevance, grades:
         here = (i >= 0) & (t >= 0)
         grade = table["grade"].to_numpy()[here]
         if len(np.unique(grade)) > 1:
-            value = kendalltau(scores[i[here], t[here]], grade, variant="c").statistic
+            value = kendalltau(scores.pairs(i[here], t[here]), grade, variant="c").statistic
             rows.append((kind, "both", "kendall_tau_c", 0, float(value), int(here.sum())))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -8,20 +8,24 @@ import pandas as pd
 from xmr_core import paths
 from xmr_core.analysis.representations import encode_split
 from xmr_core.errors import BadInput
-from xmr_core.evaluate import ensemble
-from xmr_core.retrieval import score_matrix
+from xmr_core.retrieval import MeanScores, Scoring, as_matrix
 from xmr_core.runs.fetch import Run
 from xmr_core.runs.judging import judged
 
 
+def scoring_of(run: Run, split: str = "test") -> Scoring:
+    """The scores of a finished run on a split, to be had block by block."""
+    method = run.method()
+    return Scoring(method.similarity, *encode_split(method, run.prepared().sides[split]))
+
+
 def scores_of(run: Run, split: str = "test") -> np.ndarray:
     """The score matrix "i t" of a finished run on a split."""
-    method = run.method()
-    return score_matrix(method.similarity, *encode_split(method, run.prepared().sides[split]))
+    return as_matrix(scoring_of(run, split))
 
 
 def ensemble_of(runs: Sequence[Run]) -> Run:
-    """The runs as one: the plain mean of their score matrices, evaluated as a single run is.
+    """The runs as one: the plain mean of their scores, block by block, evaluated as a single run is.
 
     Scores are not brought to one scale first, as in the field (METHODS §1.6): that is right for runs of one method or of one
     similarity's range, and lets the larger scale speak louder otherwise. The result has the configuration of the first run,
@@ -34,8 +38,7 @@ def ensemble_of(runs: Sequence[Run]) -> Run:
     if len(set(names)) > 1:
         raise BadInput(f"the runs of an ensemble must share one corpus, got {len(set(names))} different ones.")
     corpus = runs[0].prepared().corpus
-    scores = ensemble([scores_of(run) for run in runs])
-    evaluation, metrics = judged(scores, corpus)
+    evaluation, metrics = judged(MeanScores([scoring_of(run) for run in runs]), corpus)
     record = {key: sum(run.record[key] for run in runs) for key in ("train_seconds", "parameters")}
     return Run(
         id="ensemble-" + paths.content_hash([run.id for run in runs]),

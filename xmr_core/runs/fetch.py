@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from tqdm import tqdm
 
 from xmr_core import paths
 from xmr_core.analysis.representations import encode_split, set_spread
@@ -24,7 +25,7 @@ from xmr_core.method import Method
 from xmr_core.prepare import Prepared, prepare
 from xmr_core.provenance import environment
 from xmr_core.recipes import build, check_options
-from xmr_core.retrieval import score_matrix
+from xmr_core.retrieval import Scoring
 from xmr_core.runs.config import RunConfig
 from xmr_core.runs.judging import judged
 from xmr_core.train import History, train
@@ -128,11 +129,15 @@ def _judge(method: Method, prepared: Prepared, folder: Path, record: dict) -> No
     """Rank the test split for every judge of the corpus, and write the record."""
     clock = time.monotonic()
     images, captions = encode_split(method, prepared.sides["test"])
-    evaluation, metrics = judged(score_matrix(method.similarity, images, captions), prepared.corpus)
+    pairs = len(images) * len(captions)
+    with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
+        scores = Scoring(method.similarity, images, captions, device=method.device)
+        evaluation, metrics = judged(scores, prepared.corpus, progress=bar.update)
     _write_table(folder / "per_query.csv", evaluation.per_query)
     _write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
     files = {p: paths.file_hash(folder / p) for p in ("model.sealed", "per_query.csv", "metrics.csv", "history.csv")}
-    spent = {"evaluate_seconds": time.monotonic() - clock, "judges": sorted(prepared.corpus.judges)}
+    changed = {" ".join(key): share for key, share in evaluation.changed.items()}
+    spent = {"evaluate_seconds": time.monotonic() - clock, "ranks_changed_by_float32": changed, "judges": sorted(prepared.corpus.judges)}
     paths.write_json(folder / "record.json", {**record, **spent, "files": files})  # last: its presence says that all else is complete
 
 
@@ -152,7 +157,7 @@ def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, side)
-        summary = evaluate(method.similarity, images, captions, {"annotated": side.relevance}).summary()
+        summary = evaluate(method.similarity, images, captions, {"annotated": side.relevance}, device=method.device).summary()
         spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
         return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0]), **spread}
 
