@@ -1,0 +1,160 @@
+"""Scoring without gradients takes other paths than training: both must give what the equations give."""
+
+import math
+from functools import partial
+
+import pytest
+import reference
+import torch
+from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example, ragged, rows_of
+from torch.testing import assert_close
+
+from xmr_core.errors import BadInput
+from xmr_core.similarities import JointSgraf, MatchProbability, Sgraf, scan, smooth_chamfer
+from xmr_core.similarities import looks as looks_file
+from xmr_core.similarities import node_blocks as node_blocks_file
+from xmr_core.similarities.attend import NORMALISATIONS, attend
+from xmr_core.similarities.looks import looks
+from xmr_core.similarities.planes import planes
+from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
+from xmr_core.types import EmbeddingSet
+
+exact = partial(assert_close, rtol=1e-10, atol=1e-10)
+
+
+def full(n, k, seed, dtype=torch.float64):
+    """Sets without padding."""
+    x = ragged(n, k, seed=seed, dtype=dtype).x
+    return EmbeddingSet(x, torch.ones(n, k, dtype=torch.bool))
+
+
+@pytest.fixture(params=["as it is", "tiny blocks"])
+def block_sizes(request, monkeypatch):
+    if request.param == "tiny blocks":
+        for file in (looks_file, node_blocks_file):
+            monkeypatch.setattr(file, "_COLUMNS", 7)
+            monkeypatch.setattr(file, "_ROWS", 5)
+        monkeypatch.setattr(looks_file.looks, "__defaults__", (7, 5))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("sizes", [(3, 4), (1, 4), (4, 1), (1, 1)])
+def test_every_similarity_of_whole_and_of_ragged_sets_equals_the_loop(name, sizes):
+    if name in ("cosine", "order"):
+        sizes = (1, 1)
+    for make in (full, ragged):
+        images, captions = make(5, sizes[0], seed=1), make(7, sizes[1], seed=2)
+        given = (
+            [example(name, len(s), s.x.shape[1], seed) for s, seed in ((images, 1), (captions, 2))]
+            if sizes == (1, 1)
+            else [images, captions]
+        )
+        wanted = reference.scores(*map(rows_of, given), LOOPS[name])
+        with torch.inference_mode():
+            exact(ALL_SIMILARITIES[name](*given).clone(), torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 16.0, 39.0, 64.0, 300.0])
+@pytest.mark.parametrize("k, l", [(4, 4), (1, 3), (8, 2)])
+def test_smooth_chamfer_at_every_alpha_and_in_float32(alpha, k, l):
+    """Products of sums, sums of logarithms and shifted sums take turns as alpha and the sets grow."""
+    images, captions = full(5, k, 1), full(6, l, 2)
+    wanted = torch.tensor(reference.scores(rows_of(images), rows_of(captions), partial(reference.smooth_chamfer, alpha=alpha)))
+    with torch.inference_mode():
+        exact(smooth_chamfer(images, captions, alpha).clone(), wanted)
+        single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
+        assert_close(smooth_chamfer(*single, alpha).double().clone(), wanted, rtol=0, atol=2e-6 / min(alpha, 1))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_match_probability_with_scale_and_shift(reduction):
+    images, captions = full(3, 2, 1), full(4, 3, 2)
+    similarity = MatchProbability(3.0, -1.0, reduction=reduction).double()
+    wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.mp, a=3.0, b=-1.0, reduction=reduction))
+    with torch.inference_mode():
+        exact(similarity(images, captions).clone(), torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("sharpness", [3.0, 90.0])
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize("aggregate", AGGREGATIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_every_form_of_scan_equals_the_loop(direction, aggregate, normalise, sharpness, block_sizes):
+    form = {"direction": direction, "aggregate": aggregate, "normalise": normalise, "sharpness": sharpness, "lse_scale": 20.0}
+    for make in (full, ragged):
+        images, captions = make(4, 5, seed=1), make(5, 6, seed=2)
+        wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.scan, **form))
+        with torch.inference_mode():
+            exact(scan(images, captions, **form).clone(), torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("junk", [1e30, math.nan, math.inf])
+@pytest.mark.parametrize("name", SETWISE)
+def test_padding_has_no_say(name, junk):
+    images, captions = example(name, 4, 4, 7), example(name, 5, 5, 8)
+    spoilt = [EmbeddingSet(torch.where(s.mask[..., None], s.x, junk), s.mask) for s in (images, captions)]
+    with torch.inference_mode():
+        exact(SETWISE[name](*spoilt).clone(), SETWISE[name](images, captions).clone())
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_are_those_of_training_in_eval_mode(name, block_sizes):
+    images, captions = example(name, 5, 4, 1), example(name, 40, 6, 2)
+    trained = GRAPHS[name](images, captions)
+    with torch.inference_mode():
+        exact(GRAPHS[name](images, captions).clone(), trained)
+
+
+@pytest.mark.parametrize("make", [lambda: Sgraf(6, "saf", 5), lambda: JointSgraf(6, 5)])
+def test_statistics_of_a_batch_are_taken_without_gradients_too(make):
+    """A module in train mode reads the batch as a whole, whether or not anyone asks for gradients."""
+    images, captions = (EmbeddingSet(s.x.float(), s.mask) for s in (example("sgraf saf t2i", 4, 4, 1), example("sgraf saf t2i", 5, 5, 2)))
+    torch.manual_seed(0)
+    with_gradient = make().train()
+    wanted = with_gradient(images, captions)
+    torch.manual_seed(0)
+    without = make().train()
+    with torch.no_grad():
+        found = without(images, captions)
+    assert_close(found, wanted.detach())
+    for a, b in zip(with_gradient.buffers(), without.buffers(), strict=True):
+        assert_close(a, b)
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+def test_looks_are_attention_before_its_division(normalise, block_sizes):
+    contexts, queries = ragged(4, 5, seed=3), ragged(6, 4, seed=4)
+    products, attention = attend(contexts, queries, 4.0, normalise)
+    seen = torch.zeros(4, 6)
+    with torch.inference_mode():
+        for part in looks(contexts, queries, 4.0, normalise, 0.1):
+            seen[part.contexts, part.queries] += 1
+            mine, real = attention[part.contexts][:, :, part.queries], queries.mask[part.queries]
+            exact((part.weights / part.totals[:, None]).transpose(2, 3)[..., real].clone(), mine[..., real])
+            exact(part.products.transpose(2, 3).clone(), products[part.contexts][:, :, part.queries])
+            x = torch.where(contexts.mask[..., None], contexts.x, 0.0)[part.contexts]
+            found = torch.einsum("bcaq,bcd->baqd", mine, x).norm(dim=-1)
+            exact((part.lengths / part.totals).transpose(1, 2)[:, real].clone(), found[:, real])
+    assert (seen == 1).all()
+
+
+def test_planes_are_for_small_sets_without_padding_or_gradients():
+    images, captions = full(3, 2, 1), full(4, 3, 2)
+    assert planes(images, captions) is None, "gradients may be asked for"
+    with torch.inference_mode():
+        p = planes(images, captions, 2.0)
+        for x in range(2):
+            for y in range(3):
+                exact(p[x][y].clone(), 2 * images.x[:, x] @ captions.x[:, y].T)
+        assert planes(images, ragged(4, 3, seed=2)) is None
+        assert planes(full(3, 9, 1), full(3, 9, 1)) is None
+        assert planes(full(3, 2, 1, torch.float16), full(3, 2, 1, torch.float16)) is None
+        with pytest.raises(BadInput, match="width"):
+            planes(images, EmbeddingSet(captions.x[..., :4], captions.mask))
+
+
+def test_an_unknown_normalisation_is_refused_without_gradients_too():
+    with torch.inference_mode(), pytest.raises(BadInput, match="unknown normalisation of the attention"):
+        scan(full(2, 2, 1), full(2, 2, 2), normalise="l3norm")
+    with torch.inference_mode(), pytest.raises(BadInput, match="sharpness"):
+        scan(full(2, 2, 1), full(2, 2, 2), sharpness=-1.0)
