@@ -10,14 +10,14 @@ from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example,
 from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
-from xmr_core.similarities import JointSgraf, MatchProbability, Sgraf, scan, smooth_chamfer
+from xmr_core.similarities import DISTANCES, JointSgraf, MatchLogit, MatchProbability, Sgraf, scan, smooth_chamfer
 from xmr_core.similarities import looks as looks_file
 from xmr_core.similarities import node_blocks as node_blocks_file
 from xmr_core.similarities.attend import NORMALISATIONS, attend
 from xmr_core.similarities.looks import looks
 from xmr_core.similarities.planes import planes
 from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
-from xmr_core.types import EmbeddingSet
+from xmr_core.types import EmbeddingSet, GaussianEmbedding
 
 exact = partial(assert_close, rtol=1e-10, atol=1e-10)
 
@@ -158,3 +158,43 @@ def test_an_unknown_normalisation_is_refused_without_gradients_too():
         scan(full(2, 2, 1), full(2, 2, 2), normalise="l3norm")
     with torch.inference_mode(), pytest.raises(BadInput, match="sharpness"):
         scan(full(2, 2, 1), full(2, 2, 2), sharpness=-1.0)
+
+
+def distributions(n, seed, d=6, samples=4, isotropic=False):
+    g = torch.Generator().manual_seed(seed)
+    mean, log_std = (torch.randn(n, d, generator=g, dtype=torch.float64) for _ in range(2))
+    log_std = log_std[:, :1].expand(-1, d).clone() if isotropic else log_std
+    draws = mean[:, None] + log_std.exp()[:, None] * torch.randn(n, samples, d, generator=g, dtype=torch.float64)
+    return GaussianEmbedding(mean, log_std, draws)
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+@pytest.mark.parametrize("isotropic", [True, False])
+def test_every_distance_equals_its_sum_over_dimensions(name, isotropic):
+    """With one σ per item some are matrix products; σ moved in one dimension by nothing that shows takes the general way."""
+    images, captions = (distributions(n, seed, isotropic=isotropic) for n, seed in ((4, 1), (5, 2)))
+    moved = GaussianEmbedding(images.mean, images.log_std + torch.eye(1, 6, dtype=torch.float64) * 1e-13, images.samples)
+    with torch.inference_mode():
+        exact(DISTANCES[name](images, captions).clone(), DISTANCES[name](moved, captions).clone())
+        m1, s1, m2, s2 = images.mean[:, None], images.log_std.exp()[:, None], captions.mean[None], captions.log_std.exp()[None]
+        by_dimension = {
+            "mean only": lambda: -((m1 - m2) ** 2).sum(-1),
+            "2-Wasserstein": lambda: -((m1 - m2) ** 2 + (s1 - s2) ** 2).sum(-1),
+            "ELK": lambda: -((m1 - m2) ** 2 / (s1**2 + s2**2) + (s1**2 + s2**2).log()).sum(-1) / 2,
+            "KL": lambda: -(2 * (s2 / s1).log() + (s1**2 + (m1 - m2) ** 2) / s2**2 - 1).sum(-1) / 2,
+            "KL (official)": lambda: -((m1 - m2) ** 2 / s2**2 + 2 * (s1 / s2).log() + s1**2 / s2**2).sum(-1),
+            "Bhattacharyya": lambda: -((m1 - m2) ** 2 / (s1**2 + s2**2) + 2 * (s1 / s2 + s2 / s1).log() - 2 * math.log(2)).sum(-1) / 4,
+        }
+        if name in by_dimension:
+            exact(DISTANCES[name](images, captions).clone(), by_dimension[name]())
+
+
+@pytest.mark.parametrize("a, b", [(1.0, 2.0), (15.0, 15.0), (300.0, 5.0)])
+def test_match_logit_is_the_same_for_scoring(a, b):
+    images, captions = (distributions(n, seed) for n, seed in ((4, 1), (5, 2)))
+    images, captions = (GaussianEmbedding(s.mean, s.log_std, s.samples / 8) for s in (images, captions))
+    similarity = MatchLogit(a, b).double()
+    wanted = similarity(images, captions).detach()
+    with torch.inference_mode():
+        assert_close(similarity(images, captions).clone(), wanted, rtol=1e-9, atol=1e-9)
+        assert (similarity._scored(images, captions) is None) == (a == 300.0), "sums that would vanish are taken the long way"

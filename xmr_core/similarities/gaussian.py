@@ -6,6 +6,7 @@ query: `kl` is right for images as queries, `reverse_kl` for captions.
 Source: Chun et al., CVPR 2021 (PCME), App. B; METHODS §4 sets paper and code side by side (X-16 … X-19).
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -21,7 +22,7 @@ _BLOCK = 1 << 24  # elements of one i × t × d block
 
 def mean_only(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−Σ Δ²; orders as the cosine of the means, which are unit vectors."""
-    return _pairwise(lambda m1, _, m2, __: (m1 - m2).square().sum(-1), images, captions)
+    return -_squares(images.mean, captions.mean)
 
 
 def nearest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -35,7 +36,9 @@ def farthest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -
 
 
 def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant."""
+    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant. With one σ per item, matrix products."""
+    if (v := _one_variance(images, captions)) is not None:
+        return -(_squares(images.mean, captions.mean) / v + images.mean.shape[1] * v.log()) / 2
 
     def distance(m1, s1, m2, s2):
         variance = (2 * s1).exp() + (2 * s2).exp()
@@ -47,10 +50,8 @@ def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) 
 def kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−KL(p₁‖p₂) = −½ Σ [2(log σ₂ − log σ₁) + (σ₁² + Δ²)/σ₂² − 1]: the true divergence."""
 
-    def divergence(m1, s1, m2, s2):
-        return (2 * (s2 - s1) + ((2 * s1).exp() + (m1 - m2).square()) / (2 * s2).exp() - 1).sum(-1) / 2
-
-    return _pairwise(divergence, images, captions)
+    logarithms = captions.log_std.sum(1)[None] - images.log_std.sum(1)[:, None]
+    return -logarithms - (_scaled_squares(images, captions) - images.mean.shape[1]) / 2
 
 
 def reverse_kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -61,10 +62,8 @@ def reverse_kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[
 def kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other sign (X-16)."""
 
-    def distance(m1, s1, m2, s2):
-        return (((m1 - m2).square() + (2 * s1).exp()) / (2 * s2).exp() + 2 * (s1 - s2)).sum(-1)
-
-    return _pairwise(distance, images, captions)
+    logarithms = images.log_std.sum(1)[:, None] - captions.log_std.sum(1)[None]
+    return -_scaled_squares(images, captions) - 2 * logarithms
 
 
 def reverse_kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -83,7 +82,11 @@ def jeffreys_official(images: GaussianEmbedding, captions: GaussianEmbedding) ->
 
 
 def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions."""
+    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions. With one σ per item, matrix products."""
+    if (v := _one_variance(images, captions)) is not None:
+        s1, s2 = images.log_std[:, :1], captions.log_std[None, :, 0]
+        quotient = torch.logaddexp(s1 - s2, s2 - s1) - math.log(2)
+        return -(_squares(images.mean, captions.mean) / v + 2 * images.mean.shape[1] * quotient) / 4
 
     def distance(m1, s1, m2, s2):
         quotient = torch.logaddexp(s1 - s2, s2 - s1) - torch.log(torch.tensor(2.0, dtype=s1.dtype))
@@ -94,7 +97,7 @@ def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
 
 def wasserstein(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−W₂² = −Σ [Δ² + (σ₁ − σ₂)²] (X-18)."""
-    return _pairwise(lambda m1, s1, m2, s2: ((m1 - m2).square() + (s1.exp() - s2.exp()).square()).sum(-1), images, captions)
+    return -_squares(images.mean, captions.mean) - _squares(images.log_std.exp(), captions.log_std.exp())
 
 
 def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -124,6 +127,30 @@ DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] =
     "average L2": average_l2,
     "matmul": sample_products,
 }
+
+
+def _squares(x: Float[Tensor, "i d"], y: Float[Tensor, "t d"]) -> Float[Tensor, "i t"]:
+    """Σ (x − y)² of all pairs, by one matrix product."""
+    same_width(x, y)
+    with torch.autocast(x.device.type, enabled=False):
+        return (x.square().sum(1)[:, None] + y.square().sum(1)[None] - 2 * x @ y.T).clamp(min=0)
+
+
+def _scaled_squares(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+    """Σ (σ₁² + Δ²)/σ₂² of all pairs = (σ₁² + μ₁²) · σ₂⁻² − 2 μ₁ · (μ₂ σ₂⁻²) + Σ μ₂² σ₂⁻²."""
+    same_width(images.mean, captions.mean)
+    inverse = (-2 * captions.log_std).exp()
+    with torch.autocast(inverse.device.type, enabled=False):
+        squares = ((2 * images.log_std).exp() + images.mean.square()) @ inverse.T
+        return squares - 2 * images.mean @ (captions.mean * inverse).T + (captions.mean.square() * inverse).sum(1)[None]
+
+
+def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"] | None:
+    """σ₁² + σ₂² where every item has the same σ in all dimensions, else None."""
+    same_width(images.mean, captions.mean)
+    if not all(bool((s.log_std == s.log_std[:, :1]).all()) for s in (images, captions)):
+        return None
+    return (2 * images.log_std[:, :1]).exp() + (2 * captions.log_std[None, :, 0]).exp()
 
 
 def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from xmr_core.errors import BadInput
 from xmr_core.similarities.pairs import element_products
-from xmr_core.types import GaussianEmbedding
+from xmr_core.similarities.planes import planes
+from xmr_core.types import EmbeddingSet, GaussianEmbedding
 
+_PLAIN = 80.0  # e^−80 is a float32 still
 DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
 
 
@@ -32,9 +34,31 @@ class MatchLogit(nn.Module):
         self.a, self.b, self.factor = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b))), factor
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        if (found := self._scored(images, captions)) is not None:
+            return found
         logits = self.factor * (self.b - self.a * sample_distances(images, captions))
         # log p and log(1 − p), each up to the same −log J²
         return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
+
+    def _scored(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"] | None:
+        """The same pair of samples by pair of samples, for scoring; None where that does not hold (planes), or where a probability is too
+        small for a plain sum."""
+        x, y = (EmbeddingSet(s.samples, s.samples.new_ones(s.samples.shape[:2], dtype=torch.bool)) for s in (images, captions))
+        if (p := planes(x, y, -2.0)) is None:
+            return None
+        lengths = [torch.linalg.vector_norm(s.x, dim=-1).square() for s in (x, y)]
+        farthest = sum(float(n.max()) ** 0.5 for n in lengths)
+        a, b = self.factor * float(self.a), self.factor * float(self.b)
+        if max(abs(b), abs(b - a * farthest)) > _PLAIN:  # logits lie between
+            return None
+        yes = no = 0.0
+        for m, row in enumerate(p):
+            for n, plane in enumerate(row):
+                squares = plane.add_(lengths[0][:, m, None]).add_(lengths[1][None, :, n]).clamp_(min=0)
+                logits = squares.add_(DISTANCE_EPS).sqrt_().mul_(-a).add_(b)
+                no = no + (-logits).sigmoid_()
+                yes = yes + logits.sigmoid_()
+        return yes.log_() - no.log_()
 
 
 def sample_distances(images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS) -> Float[Tensor, "i j t j"]:
