@@ -59,7 +59,10 @@ def main(args: argparse.Namespace) -> None:
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
         share = 100 * statistics.median((b - a) / a for a, b in zip(*times.values(), strict=True))
         changed = max(found.changed.values())
-        print(f"| {name} | {scored:.2f} | {whole:.2f} | {share:.1f} | {grown:.2f} | {100 * summary['rsum']:.1f} | {scores.error:.1e} | {changed:.2%} |", flush=True)
+        print(
+            f"| {name} | {scored:.2f} | {whole:.2f} | {share:.1f} | {grown:.2f} | {100 * summary['rsum']:.1f} | {scores.error:.1e} | {changed:.2%} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

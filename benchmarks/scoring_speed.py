@@ -2,20 +2,31 @@
 
     python benchmarks/scoring_speed.py [--case scan …] [--images 1000 --captions 5000] [--times 3]
 
-Each case is scored block by block as an evaluation does (retrieval.score_matrix), in turn with its floor on the same numbers:
-for sets and SCAN the bare product of all elements, for SGRAF that and products of the shapes of attention with regions and of W with
-squared differences. The ratio is of the medians; every time a case runs, its floor runs too. Every case has a process of its own, whose peak
-memory above what stood there before (inputs and, for a matrix, the scores) is given.
+Each case is scored block by block as an evaluation does, in turn with its floor on the same numbers: for sets and SCAN the bare product of
+all real elements, for SGRAF that, attention × regions, and W × squared differences (stand-ins of the same shapes); "with reasoning" adds
+the products of SGR's steps. Floors are cut into blocks too, because products whose result leaves the cache are slower. The
+ratio is of the medians. Every case has a process of its own; extra memory is its peak above what stood there before. The error is the
+largest difference to float64 on 32 × 64 pairs.
 """
 
 import argparse
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from functools import partial
+from pathlib import Path
 
-CASES = ("scan", "scan i2t", "saf", "sgr", "smooth-chamfer", "chamfer", "mil", "mp")
+CASES = ("scan", "scan i2t", "saf", "sgr", "sgr with reasoning", "smooth-chamfer", "chamfer", "mil", "mp")
+_BLOCK = 1 << 21  # elements of a floor's results at a time: 8 MB
+
+
+def peak(reset: bool = False) -> float:
+    """GiB of resident memory at most since the last reset (Linux)."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
 
 def run(name: str, args: argparse.Namespace) -> None:
@@ -23,15 +34,15 @@ def run(name: str, args: argparse.Namespace) -> None:
     import torch
     import torch.nn.functional as F
 
-    from xmr_core.retrieval import MAX_ELEMENTS, score_blocks
+    from xmr_core.retrieval import Scoring
     from xmr_core.similarities import MatchProbability, Sgraf, chamfer, max_pairwise, scan, smooth_chamfer
     from xmr_core.types import EmbeddingSet
 
     torch.manual_seed(0)
-    i, t, d = args.images, args.captions, args.d
-    pairs = name.split()[0] in ("scan", "saf", "sgr")
-    whole = int(name in ("saf", "sgr"))
-    if pairs:
+    i, t, d, m = args.images, args.captions, args.d, args.m
+    kind, *more = name.split()
+    whole = int(kind in ("saf", "sgr"))
+    if kind in ("scan", "saf", "sgr"):
         lengths = torch.randint(8, 17, (t,))
         k, l = 36 + whole, 16 + whole
         masks = torch.ones(i, k, dtype=torch.bool), torch.arange(l)[None] < lengths[:, None] + whole
@@ -39,43 +50,55 @@ def run(name: str, args: argparse.Namespace) -> None:
         k = l = 4
         masks = torch.ones(i, k, dtype=torch.bool), torch.ones(t, l, dtype=torch.bool)
     images, captions = (
-        EmbeddingSet(F.normalize(torch.randn(n, m, d), dim=-1), mask) for n, m, mask in ((i, k, masks[0]), (t, l, masks[1]))
+        EmbeddingSet(F.normalize(torch.randn(n, e, d), dim=-1), mask) for n, e, mask in ((i, k, masks[0]), (t, l, masks[1]))
     )
     similarity = {
-        "scan": lambda a, b: scan(a, b, "t2i", 9.0, "lse", 6.0), "scan i2t": lambda a, b: scan(a, b, "i2t", 4.0, "lse", 5.0),
-        "smooth-chamfer": smooth_chamfer, "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability(),
-    }.get(name) or Sgraf(d, name, args.m).eval()  # fmt: skip
-    real = captions.x[captions.mask]  # a floor need not multiply padding
-    rows = images.x.flatten(0, 1)
-    step = max(1, MAX_ELEMENTS // len(real))
+        "scan": partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
+        "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="lse", lse_scale=5.0),
+        "smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability(),
+    }.get(name) or Sgraf(d, kind, m).eval()  # fmt: skip
+    real = captions.x[:, whole:][captions.mask[:, whole:]]  # a floor need not multiply padding
+    regions = images.x[:, whole:]
+    w, look, a, r = torch.randn(d, m), torch.rand(512, regions.shape[1]), torch.randn(m, m), torch.randn(m, m)
+    n = 13  # nodes of a pair: the whole and 12 words, the mean
 
     def floor() -> None:
-        for at in range(0, len(rows), step):
-            _ = rows[at : at + step] @ real.T
-        if whole:  # attention @ regions, and W (a − t)², for every pair of a picture and a word
-            w, a = torch.randn(d, args.m), torch.rand(len(real), 36)
-            for n in range(i):
-                _ = (a @ images.x[n, 1:]) @ w
+        rows = regions.flatten(0, 1)
+        columns = 2048
+        step = max(1, _BLOCK // columns)
+        for part in real.split(columns):
+            for at in range(0, len(rows), step):
+                _ = rows[at : at + step] @ part.T
+        if whole:
+            for x in regions:
+                for at in range(0, len(real), 512):
+                    found = (look[: len(real) - at] @ x) @ w  # attention @ regions, and W (a − t)²
+                    if more:  # two steps over all nodes: N A, (N A) Nᵀ, E N, (E N) W
+                        nodes = found[: len(found) // n * n].view(-1, n, m)
+                        for _ in range(2):
+                            _ = ((nodes @ a) @ nodes.transpose(1, 2)) @ nodes @ r
 
     def score() -> None:
-        for rows_of, columns, block in score_blocks(similarity, images, captions):
-            out[rows_of, columns] = block.numpy()
+        scores = Scoring(similarity, images, captions)
+        for rows_of, columns in scores.plan():
+            out[np.ix_(np.arange(i)[rows_of], np.arange(t)[columns])] = scores.block(rows_of, columns).numpy()
 
     out = np.zeros((i, t), np.float32)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     times = {"score": [], "floor": []}
     with torch.inference_mode():
-        start = time.perf_counter()
-        score()
-        times["score"].append(time.perf_counter() - start)
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
-        for n in range(args.times):
-            for what, act in (("floor", floor), ("score", score)) if n else (("floor", floor),):
+        stood = peak(reset=True)
+        for turn in range(args.times):
+            for what, act in (("score", score), ("floor", floor)):
                 start = time.perf_counter()
                 act()
                 times[what].append(time.perf_counter() - start)
-    scored, bare = (statistics.median(times[w]) for w in ("score", "floor"))
-    print(f"| {name} | {scored:.2f} | {bare:.2f} | {scored / bare:.2f} | {grown:.2f} |", flush=True)
+                if turn == 0 and what == "score":
+                    grown = peak() - stood
+    sample = Scoring(similarity, images, captions)
+    some = np.linspace(0, i - 1, 32).astype(int), np.linspace(0, t - 1, 64).astype(int)
+    off = float((sample.exact(*some).detach() - torch.from_numpy(out[np.ix_(*some)])).abs().max())
+    scored, bare = (statistics.median(times[what]) for what in ("score", "floor"))
+    print(f"| {name} | {scored:.2f} | {bare:.2f} | {scored / bare:.2f} | {grown:.2f} | {off:.1e} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -91,7 +114,7 @@ if __name__ == "__main__":
     if args.only:
         run(args.only, args)
     else:
-        print("| similarity | seconds | floor | ratio | extra GiB |\n| --- | --- | --- | --- | --- |", flush=True)
+        print("| similarity | seconds | floor | ratio | extra GiB | error |\n| --- | --- | --- | --- | --- | --- |", flush=True)
         passed = [word for name in ("images", "captions", "d", "m", "times") for word in (f"--{name}", str(getattr(args, name)))]
         for name in args.case or CASES:
             subprocess.run([sys.executable, __file__, "--only", name, *passed], check=True)

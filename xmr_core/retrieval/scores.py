@@ -16,6 +16,7 @@ from xmr_core.retrieval.precision import matrix_precision
 from xmr_core.types import Representation
 
 Similarity = Callable[[Representation, Representation], Tensor]
+_LARGER = 8  # blocks for similarities that say `own_blocks`: they cut them small themselves, and gain when that seldom leaves a rest
 _AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
 _SAMPLE = 32, 64  # images and captions on which the error is measured
 _TIE = 1e-12  # of the largest score: what float64 itself may get wrong
@@ -79,7 +80,8 @@ class MatrixScores(Scores):
 class Scoring(Scores):
     """Scores of a similarity.
 
-    Args: images, captions: what it compares. max_elements: of the largest intermediate of a block. precision: of float32 products (see
+    Args: images, captions: what it compares. max_elements: of the largest intermediate of a block; a similarity with the attribute
+        `own_blocks` keeps its intermediates small itself, and is given larger blocks. precision: of float32 products (see
         precision.PRECISIONS). device: where blocks are computed; None for where the representations are.
     Raises: BadInput naming the first pair whose score is not a number.
     """
@@ -106,7 +108,8 @@ class Scoring(Scores):
         return set_size(self.images) * set_size(self.captions)
 
     def plan(self) -> Iterator[tuple[Items, Items]]:
-        return blocks(self.images, self.captions, self.max_elements)
+        own = getattr(getattr(self.similarity, "func", self.similarity), "own_blocks", False)
+        return blocks(self.images, self.captions, self.max_elements * (_LARGER if own else 1))
 
     def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         with torch.inference_mode(), matrix_precision(self.precision):

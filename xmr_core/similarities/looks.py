@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +14,7 @@ from xmr_core.similarities.pairs import real_rows, same_width
 from xmr_core.types import EmbeddingSet
 
 _COLUMNS, _ROWS = 1536, 1152  # query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
+_ALIGNED = 16  # floats in 64 bytes: products whose rows start there are much faster
 _PLAIN = 40.0  # e^40 is far from the largest float32
 
 
@@ -23,17 +23,19 @@ class Looks:
     """What the queries of some items look at in some context items. Queries lie position by position (q before a), so that what is
     summed over the words of a caption is whole rows.
 
-    products: x_c · y_q. weights: attention before its division by `totals` = Σ_c weights. lengths: ‖Σ_c weights x_c‖. contexts, queries:
-    which items (rows and columns of the result). y: the queries, "(q a) d". The tensors are overwritten by the next Looks.
+    products: x_c · y_q. weights: attention before its division by its sum over c, `totals()`, at most `largest`. lengths: ‖Σ_c weights x_c‖.
+    contexts, queries: which items (rows and columns of the result). The tensors are overwritten by the next Looks.
     """
 
     products: Float[Tensor, "b c q a"]
     weights: Float[Tensor, "b c q a"]
-    totals: Float[Tensor, "b q a"]
     lengths: Float[Tensor, "b q a"]
-    y: Float[Tensor, "qa d"]
     contexts: slice
     queries: slice
+    largest: float
+
+    def totals(self) -> Float[Tensor, "b q a"]:
+        return self.weights.sum(1)
 
 
 def looks(
@@ -51,7 +53,8 @@ def looks(
     # |û| ≤ 1 after a division by the norm over the queries, and after a softmax; else as large as a product
     bound = 1.0 if normalise.endswith("l2norm") or normalise == "softmax" else float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
     shifted = sharpness * bound > _PLAIN
-    b_parts, a_parts = _parts(b, max(1, rows // c)), _parts(a, max(1, columns // q))
+    largest = 1.0 * c if shifted else c * math.exp(sharpness * bound)
+    b_parts, a_parts = _parts(b, max(1, rows // c)), _parts(a, max(1, columns // q), _ALIGNED)
     most = max(p.stop - p.start for p in b_parts) * c * max(p.stop - p.start for p in a_parts) * q
     buffers = [x.new_empty(most) for _ in range(3)]
     for asking in a_parts:
@@ -65,7 +68,7 @@ def looks(
             _weigh(products, weights, third, sharpness, normalise, leak, queries.mask[asking], blind, looked, shifted)
             spread = weights.view(n, c, q * m)
             lengths = torch.bmm(gram[looked], spread, out=third.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
-            yield Looks(products, weights, weights.sum(1), lengths.view(n, q, m), flat, looked, asking)
+            yield Looks(products, weights, lengths.view(n, q, m), looked, asking, largest)
 
 
 def _weigh(
@@ -100,8 +103,8 @@ def _weigh(
         weights.masked_fill_(~blind[looked][:, :, None, None], 0.0)
 
 
-def _parts(n: int, most: int) -> list[slice]:
-    """n items in parts of nearly equal size, none larger than `most`."""
-    count = -(-n // most)
-    edges = [n * part // count for part in range(count + 1)]
-    return [slice(*pair) for pair in pairwise(edges)]
+def _parts(n: int, most: int, multiple: int = 1) -> list[slice]:
+    """n items in parts of nearly equal size, none larger than `most`; sizes are multiples of a number that fits, but for the last."""
+    size = -(-n // -(-n // most))
+    size = min(most, -(-size // multiple) * multiple) if most >= multiple else size
+    return [slice(at, min(at + size, n)) for at in range(0, n, size)]

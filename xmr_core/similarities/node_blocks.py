@@ -25,7 +25,7 @@ def node_blocks(contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float,
     found = x.new_empty(0)
     for part in looks(contexts, queries, sharpness, "clipped_l2norm", 0.1, _COLUMNS, _ROWS):
         n, c, q, a = part.weights.shape
-        weights = part.weights.div_((part.lengths + EPS * part.totals)[:, None]).permute(0, 3, 2, 1).reshape(n, a * q, c)
+        weights = part.weights.div_((part.lengths + EPS * part.totals())[:, None]).permute(0, 3, 2, 1).reshape(n, a * q, c)
         asked = y[part.queries].reshape(a * q, -1)
         found = asked.new_empty(asked.shape) if found.shape != asked.shape else found
         nodes = x.new_empty(n, a * q, layer.out_features)

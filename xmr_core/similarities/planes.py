@@ -23,6 +23,7 @@ def planes(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> 
     if torch.is_grad_enabled() or not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
         return None
     same_width(images.x, captions.x)
-    x = images.x if scale == 1.0 else images.x * scale
+    x, y = (s.x.transpose(0, 1).flatten(0, 1) for s in (images, captions))  # first elements of all items, then second ones, …
     with torch.autocast(x.device.type, enabled=False):
-        return [[x[:, m] @ captions.x[:, n].T for n in range(l)] for m in range(k)]
+        products = (x * scale if scale != 1.0 else x) @ y.T
+    return [list(row.split(len(captions), dim=1)) for row in products.split(len(images))]

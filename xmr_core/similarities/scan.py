@@ -15,6 +15,7 @@ from xmr_core.types import EmbeddingSet
 
 DIRECTIONS = ("t2i", "i2t")
 AGGREGATIONS = ("lse", "mean", "sum", "max")
+_PLAIN = 40.0  # e^±40 is far from the ends of float32
 
 
 def scan(
@@ -51,7 +52,7 @@ def scan(
             found = _scored(contexts, queries, sharpness, aggregate, lse_scale, normalise, leak)
             return found if direction == "t2i" else found.T
         relevance = _relevance(contexts, queries, sharpness, normalise, leak)
-        found = _aggregate(relevance, queries.mask, aggregate, lse_scale)
+        found = _aggregate(relevance, queries.mask[None], aggregate, lse_scale, 2)
         return found if direction == "t2i" else found.T
 
     check_attention(sharpness, normalise)
@@ -109,17 +110,28 @@ def _scored(
     norms = real_rows(queries).norm(dim=-1)  # a q
     out = norms.new_empty(len(contexts), len(queries))
     for part in looks(contexts, queries, sharpness, normalise, leak):
-        relevance = part.weights.mul_(part.products).sum(1)  # b q a
-        relevance /= torch.maximum(part.lengths * norms[part.queries].T, EPS * part.totals)
-        out[part.contexts, part.queries] = _aggregate(relevance.transpose(1, 2), queries.mask[part.queries], aggregate, lse_scale)
+        found = part.lengths * norms[part.queries].T
+        if bool((found < EPS * part.largest).any()):  # no division by what is nothing
+            found = torch.maximum(found, EPS * part.totals())
+        relevance = part.weights.mul_(part.products).sum(1).div_(found)  # b q a
+        mask = queries.mask[part.queries].T[None]
+        if aggregate == "lse" and lse_scale <= _PLAIN:  # cosines: e^scale is no large number
+            found = relevance.mul_(lse_scale).exp_().mul_(mask).sum(1).log_().div_(lse_scale)
+        else:
+            found = _aggregate(relevance, mask, aggregate, lse_scale, 1)
+        out[part.contexts, part.queries] = found
     return out
 
 
-def _aggregate(relevance: Float[Tensor, "b a q"], mask: Bool[Tensor, "a q"], how: str, lse_scale: float) -> Float[Tensor, "b a"]:
+def _aggregate(relevance: Float[Tensor, "..."], mask: Bool[Tensor, "..."], how: str, lse_scale: float, dim: int) -> Float[Tensor, "b a"]:
+    """Over the queries of each item, which stand along `dim`."""
     if how == "mean":
-        return masked_mean(relevance, mask, dim=2)
+        return masked_mean(relevance, mask, dim=dim)
     if how == "max":
-        return masked_max(relevance, mask, dim=2)
+        return masked_max(relevance, mask, dim=dim)
     if how == "sum":
-        return torch.where(mask, relevance, 0.0).sum(2)
-    return masked_logsumexp(lse_scale * relevance, mask, dim=2) / lse_scale
+        return torch.where(mask, relevance, 0.0).sum(dim)
+    return masked_logsumexp(lse_scale * relevance, mask, dim=dim) / lse_scale
+
+
+scan.own_blocks = True  # see retrieval.scores

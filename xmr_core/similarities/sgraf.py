@@ -174,6 +174,8 @@ class Sgraf(nn.Module):
     Source: Diao et al., AAAI 2021 (SGRAF). Captions go through in one batch; the authors take them one at a time.
     """
 
+    own_blocks = True  # see retrieval.scores
+
     def __init__(
         self,
         d: int,

@@ -19,6 +19,8 @@ class JointSgraf(nn.Module):
     what the paper recommends, and calls SGRAF, is the mean of two models trained apart.
     """
 
+    own_blocks = True  # see retrieval.scores
+
     def __init__(self, d: int, m: int = 256, steps: int = 3, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0):
         super().__init__()
         self.nodes = SimilarityNodes(d, m, direction, parts, sharpness)
