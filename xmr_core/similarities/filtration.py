@@ -33,8 +33,10 @@ class Filtration(nn.Module):
         self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
-        found = (self.weights(nodes, mask)[..., None] * nodes).sum(-2)
-        return unit(found)
+        weights = self.weights(nodes, mask)
+        if torch.is_grad_enabled():
+            return unit((weights[..., None] * nodes).sum(-2))
+        return unit((weights[..., None, :] @ nodes).squeeze(-2))  # one pass over the nodes, but a slow gradient
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
         """β: what each word (node 0: the whole) contributes to a pair, for pictures; 0 on padding."""

@@ -15,14 +15,17 @@ _COLUMNS = 512  # queries at a time: what they find, 2 MB in float32 at D = 1024
 _ROWS = 576
 
 
-def node_blocks(contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, layer: nn.Linear) -> Iterator[tuple[slice, slice, Tensor]]:
-    """(which contexts, which queries, l2(W (f − y)² + b) "b a q m") with f = what query y finds there, normalised.
+def node_blocks(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, layer: nn.Linear, room: int = 0
+) -> Iterator[tuple[slice, slice, Tensor]]:
+    """(which contexts, which queries, l2(W (f − y)² + b) "b a room+q m") with f = what query y finds there, normalised. The first `room`
+    nodes of each pair are left for the caller to fill.
 
     The attention is divided by the length of what it finds (known from the Gram matrix), so that found vectors leave the product
     normalised; then one pass subtracts and squares. Shapes: contexts "b c d", queries "a q d". Source: SGRAF, eq. 2–6.
     """
     x, y = real_rows(contexts), real_rows(queries)
-    found = x.new_empty(0)
+    found, w = x.new_empty(0), layer.weight.T.contiguous()
     for part in looks(contexts, queries, sharpness, "clipped_l2norm", 0.1, _COLUMNS, _ROWS):
         n, c, q, a = part.weights.shape
         weights = part.weights.div_((part.lengths + EPS * part.totals())[:, None]).permute(0, 3, 2, 1).reshape(n, a * q, c)
@@ -32,15 +35,18 @@ def node_blocks(contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float,
         for image in range(n):
             torch.mm(weights[image], x[part.contexts][image], out=found)
             torch.ops.aten.mse_loss.out(found, asked, 0, out=found)  # (f − y)², element by element
-            torch.addmm(layer.bias, found, layer.weight.T, out=nodes[image])
-        yield part.contexts, part.queries, unit_(nodes).view(n, a, q, -1)
+            torch.addmm(layer.bias, found, w, out=nodes[image])
+        whole = x.new_empty(n, a, room + q, layer.out_features)
+        torch.mul(nodes.view(n, a, q, -1), _inverse_length(nodes).view(n, a, q, 1), out=whole[:, :, room:])
+        yield part.contexts, part.queries, whole
 
 
 def whole_nodes(x: Float[Tensor, "i d"], y: Float[Tensor, "t d"], layer: nn.Linear) -> Float[Tensor, "i t m"]:
     """l2(W (x − y)² + b) of all pairs."""
-    return unit_(layer(nn.functional.mse_loss(x[:, None].expand(-1, len(y), -1), y.expand(len(x), -1, -1), reduction="none")))
+    nodes = layer(nn.functional.mse_loss(x[:, None].expand(-1, len(y), -1), y.expand(len(x), -1, -1), reduction="none"))
+    return nodes.mul_(_inverse_length(nodes))
 
 
-def unit_(x: Tensor) -> Tensor:
-    """attend.unit, in place."""
-    return x.mul_((torch.linalg.vector_norm(x, dim=-1, keepdim=True) + EPS).reciprocal_())
+def _inverse_length(x: Float[Tensor, "... m"]) -> Float[Tensor, "... 1"]:
+    """What attend.unit multiplies with."""
+    return (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + EPS).reciprocal_()

@@ -72,14 +72,15 @@ class SimilarityNodes(nn.Module):
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
-        for looked, asking, nodes in node_blocks(contexts, queries, self.sharpness, self.local):
+        for looked, asking, nodes in node_blocks(contexts, queries, self.sharpness, self.local, int(self.whole is not None)):
             i, t = self._roles(looked, asking)
             nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
             mask = self._roles(images.mask[i][:, None], captions.mask[t][None])[1]
             if self.whole is None:
                 yield i, t, nodes, mask[..., 1:]
             else:
-                yield i, t, torch.cat([whole_nodes(x[i, 0], y[t, 0], self.whole)[:, :, None], nodes], 2), mask
+                nodes[:, :, 0] = whole_nodes(x[i, 0], y[t, 0], self.whole)
+                yield i, t, nodes, mask
 
     def attention(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q c"]:
         """Which regions a word (t2i), or words a region (i2t), attended to; for pictures."""
@@ -153,8 +154,12 @@ class GraphReasoning(nn.Module):
         """The nodes that ask, after they have looked at all nodes."""
         query, key = step["query"], step["key"]
         looks = nn.functional.linear(asking, key.weight.T @ query.weight, query.bias @ key.weight)
-        edges = masked_softmax(looks @ nodes.transpose(-1, -2), mask[..., None, :])
-        return step["graph"](edges @ nodes).relu()
+        looks = looks @ nodes.transpose(-1, -2)
+        if torch.is_grad_enabled():
+            return step["graph"](masked_softmax(looks, mask[..., None, :]) @ nodes).relu()
+        if not mask.all():
+            looks = looks.masked_fill(~mask[..., None, :], torch.finfo(looks.dtype).min)
+        return step["graph"](looks.softmax(-1) @ nodes).relu_()
 
     def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
         """The nodes after each step, for pictures."""
