@@ -42,7 +42,7 @@ def search(arguments: argparse.Namespace) -> int:
 
     table = find(open_index(arguments.index), arguments.text, arguments.picture, arguments.k, arguments.explain)
     if strange := table.attrs.get("unknown_words"):
-        print(f"not known, and so not asked for: {', '.join(strange)}", file=sys.stderr)
+        print(f"words that the method does not know: {', '.join(strange)}", file=sys.stderr)
     print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
     return 0
 

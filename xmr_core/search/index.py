@@ -102,7 +102,7 @@ def _write(
         start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE, METHOD))
         for name, (chunks, n) in sides.items():
             write_gallery(folder / name, chunks, n, dtype)
-        paths.write_json(folder / ITEMS, told)
+        paths.write_json(folder / ITEMS, {**told, "judges": list(judges)})
         # judgments are pairs of positions, caption × image
         pairs = {f"{kind}/{name}": getattr(r, name) for kind, r in judges.items() for name in ("indptr", "indices")}
         paths.write_atomic(folder / RELEVANCE, save_arrays({name: np.ascontiguousarray(a) for name, a in pairs.items()}))

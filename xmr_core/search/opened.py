@@ -63,8 +63,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
     told = paths.read_json(folder / ITEMS)
     ids, caption_ids, texts = (_objects(told[name]) for name in ("image_ids", "caption_ids", "texts"))
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
-    kinds = dict.fromkeys(name.rpartition("/")[0] for name in arrays)
-    judges = {kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids) for kind in kinds}
+    judges = {kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids) for kind in told["judges"]}
     pictures = _Pictures(run, Source(**about["source"]))
     return Index(
         told["label"], method, StoredInputs(run, words), sides[IMAGES], sides.get(CAPTIONS), ids, caption_ids, texts, judges,
