@@ -20,10 +20,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-SETTINGS = (100, 32)  # per_element, probes: the defaults of two_stage
+SETTINGS = (100, 64)  # per_element, probes: the defaults of two_stage
 CASES = ("topics", "faint", "unstructured")
 FAINT = 2.0
-SWEEP = ((20, 4), (20, 16), (100, 4), (100, 8), (100, 16), (100, 64), (400, 64), (400, 256), (1000, 1024))
+SWEEP = ((20, 4), (20, 16), (100, 4), (100, 8), (100, 16), (100, 32), (400, 64), (400, 256), (1000, 1024))
 CHUNK = 20_000
 
 

@@ -156,7 +156,7 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
         (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 cannot be asked of elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, probes=0), "must be at least 1"),
-        (lambda: two_stage(index, sets(2), smooth_chamfer, asking="texts"), "got 10, 100, 32, 'texts'"),
+        (lambda: two_stage(index, sets(2), smooth_chamfer, asking="texts"), "got 10, 100, 64, 'texts'"),
         (lambda: open_elements(folder, gallery, "0" * 16), "those of another gallery"),
         (lambda: open_elements(folder, gallery[:5], digest), "those of another gallery"),
         (lambda: open_elements(tmp_path / "x", gallery, digest), "is no folder. Build it"),

@@ -11,7 +11,7 @@ from xmr_core.types import Embedding, EmbeddingSet
 
 
 def two_stage(
-    index: Elements, queries: Embedding | EmbeddingSet, similarity: Similarity, k: int = 10, per_element: int = 100, probes: int = 32,
+    index: Elements, queries: Embedding | EmbeddingSet, similarity: Similarity, k: int = 10, per_element: int = 100, probes: int = 64,
     asking: str = "captions",
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:  # fmt: skip
     """(scores, positions of items), best first, equal scores in file order; −∞ and −1 where fewer than k items were proposed.
