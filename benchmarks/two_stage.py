@@ -5,7 +5,7 @@
 Three galleries, written in chunks and memory-mapped. 'topics': items gather around topic centres and their elements around the item, as those
 of trained models do. 'faint': the same, but items deviate from their topic by twice its norm. 'unstructured': every element is a random unit
 vector on its own, which no inverted list can follow; the unfavourable case: of the ten best, nine are chance. A query is a noisy view of one item: its elements plus noise, renormalised. Each gallery has a process of its own. Exact search
-is retrieval's, one query at a time, after a warm-up; both kinds of search are asked the same queries in turn.
+is top_k, one query at a time against the memory-mapped gallery, after a warm-up; then two-stage search is asked the same queries, after one of its own.
 Memory: 'peak' is the largest resident set, pages of mapped files included, which the system takes back when it needs them; 'own' is what the
 process has of its own (RssAnon) when all is open. --sweep shows recall against speed for other settings.
 """

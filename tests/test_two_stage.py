@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tiny import tiny_config
 
 from xmr_core import paths
+from xmr_core.cli import main
 from xmr_core.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.search import build_elements, open_elements, open_gallery, recall, two_stage, write_gallery
+from xmr_core.runs import fetch
+from xmr_core.search import build_elements, open_elements, open_gallery, open_index, recall, search, two_stage, write_gallery
 from xmr_core.search import elements as building
 from xmr_core.search.top import top_k
 from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
@@ -142,6 +145,27 @@ def test_recall_is_the_share_of_exact_answers():
     for found in (exact[:1], exact[0], exact[:, :0]):
         with pytest.raises(BadInput, match="the same queries"):
             recall(found, exact if found.size else found)
+
+
+@pytest.mark.parametrize("name", ["dive", "vse++"])
+def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
+    """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    run, out = fetch(tiny_config(name)), tmp_path / "index"
+    assert main(["index", run.id, str(out), "--elements"]) == 0
+    index = open_index(out)
+    elements = open_elements(out, index.images, index.digest("images"))
+    text = index.texts[0] + " zeppelin"
+    exact, found = search(index, text), search(index, text, elements=elements)
+    assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
+    assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",)}
+    monkeypatch.setattr("xmr_core.search.find.rank", lambda *_: pytest.fail("everything was compared"))
+    capsys.readouterr()
+    assert main(["search", str(out), text, "--fast", "-k", "4"]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == exact["item"].tolist()[:4]
+    (out / "elements.json").unlink()
+    assert main(["search", str(out), text, "--fast"]) == 2
+    assert "has no elements.json" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------------------------- what is refused

@@ -19,7 +19,7 @@ from xmr_core.types import Embedding, EmbeddingSet, Representation
 FORMAT = 1
 MANIFEST, LISTS = "elements.json", "elements.faiss"
 CODES = {"float32": "Flat", "uint8": "SQ8"}  # a number takes 4 bytes, or 1
-_AGAIN = "xmr_core.search.build_elements(gallery, folder, digest)"
+_AGAIN = "xmr_core.search.build_elements(gallery, folder, digest), or the command `index` with --elements"
 _CHUNK = 1 << 16  # elements added at a time
 _PER_LIST = 39  # training elements for each list that k-means asks for at least
 _MOST_PER_LIST = 64  # more make no better lists
