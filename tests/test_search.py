@@ -19,7 +19,7 @@ from xmr_core.cli import main
 from xmr_core.errors import BadInput, DamagedFile
 from xmr_core.explore import Query, Settings, open_folder, open_library, rank
 from xmr_core.explore.library import elements_of
-from xmr_core.explore.looks import element_looks
+from xmr_core.explore.looks import element_looks, nearest_captions
 from xmr_core.explore.query import encode
 from xmr_core.explore.why import doubt, meeting
 from xmr_core.prepare import _recent
@@ -132,6 +132,7 @@ def test_half_precision_index(runs, libraries, tmp_path):
     query = Query("caption", item=libraries["dive"].caption_ids[7])
     assert stored.about["dtype"] == "float16" and stored.images.x.dtype == torch.float16
     assert np.allclose(rank(stored, query).scores, rank(libraries["dive"], query).scores, atol=2e-3)
+    assert np.allclose(nearest_captions(stored, 3)["cosine"], nearest_captions(libraries["dive"], 3)["cosine"], atol=2e-3)
 
 
 @pytest.mark.parametrize("name", ["dive", "pcme"])
@@ -224,6 +225,9 @@ def test_a_spoilt_file_is_named(built, name, how):
         path.write_bytes({"cut": raw[:-3], "longer": raw + b"x", "altered": raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:]}[how])
     with pytest.raises(DamagedFile, match=rf"{name} .*build it again: python -m xmr_core index"):
         open_index(built, verify=True)
+    if how in ("cut", "longer"):
+        with pytest.raises(DamagedFile, match=rf"{name} has [0-9,]+ bytes and was written with {len(raw):,}"):
+            open_index(built)
     if how == "altered" and name.startswith(("images", "captions")):
         open_index(built)  # galleries of many gigabytes are read on request only
 

@@ -176,6 +176,10 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
     gaussian = GaussianEmbedding(torch.ones(3, 4), torch.ones(3, 4), torch.ones(3, 2, 4))
     for call, message in (
         (lambda: build_elements(gaussian, tmp_path / "x", "0"), "not GaussianEmbedding"),
+        (
+            lambda: build_elements(EmbeddingSet(gallery.x, gallery.mask & (torch.arange(600) != 7)[:, None]), tmp_path / "x", "0"),
+            "set 7 has no valid",
+        ),
         (lambda: build_elements(gallery, tmp_path / "x", "0", codes="uint9"), "unknown codes 'uint9'. Did you mean 'uint8'?"),
         (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 cannot be asked of elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
@@ -203,7 +207,7 @@ def test_a_spoilt_file_of_lists_is_not_opened(made, how):
         open_elements(folder, gallery, digest)
 
 
-def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch):
+def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch, capsys):
     _, gallery, folder, digest = made(sets())
     real = builtins.__import__
 
@@ -216,6 +220,7 @@ def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch
     for call in (lambda: build_elements(gallery, tmp_path, digest), lambda: open_elements(folder, gallery, digest)):
         with pytest.raises(BadInput, match=r"pip install 'xmr-study\[ann\]'"):
             call()
+    assert main(["index", "any", str(tmp_path / "x"), "--elements"]) == 2 and "xmr-study[ann]" in capsys.readouterr().err
     monkeypatch.undo()
     open_elements(folder, gallery, digest)  # what was there is left alone
 

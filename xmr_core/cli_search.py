@@ -10,7 +10,7 @@ def add_to(commands) -> None:
     index.add_argument("run", metavar="RUN_ID", help="a finished run: the name of a folder in runs/")
     index.add_argument("output", metavar="OUT", help="the folder to make; an index that is there is replaced")
     index.add_argument("--folder", metavar="PICTURES", help="pictures of your own, with sub-folders (default: the run's own test pictures)")
-    index.add_argument("--half", action="store_true", help="half precision: half the disk, scores differ in the fourth digit")
+    index.add_argument("--half", action="store_true", help="half precision: half the disk, cosines differ by less than 0.001")
     index.add_argument("--elements", action="store_true", help="also index the sets' elements, for --fast (needs the extra `ann`)")
     search = commands.add_parser("search", help="ask an index by a sentence, or by a picture")
     search.add_argument("index", metavar="OUT", help="a folder made by `index`")
@@ -27,8 +27,10 @@ def add_to(commands) -> None:
 
 def index(arguments: argparse.Namespace) -> int:
     from xmr_core.runs import stored_run
-    from xmr_core.search import build_elements, index_folder, index_split, open_index
+    from xmr_core.search import build_elements, faiss_library, index_folder, index_split, open_index
 
+    if arguments.elements:
+        faiss_library()  # says what is missing now, not after the work
     run, dtype = stored_run(arguments.run), "float16" if arguments.half else "float32"
     if arguments.folder is None:
         out = index_split(run, arguments.output, dtype=dtype)

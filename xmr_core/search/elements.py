@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import filelock
 import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -13,6 +14,7 @@ from torch import from_numpy
 
 from xmr_core import paths
 from xmr_core.errors import BadInput, CannotWrite, unknown
+from xmr_core.masked import require_element
 from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
 from xmr_core.types import Embedding, EmbeddingSet, Representation
 
@@ -36,9 +38,7 @@ class Elements:
 
     def propose(self, elements: Float[np.ndarray, "e d"], per_element: int, probes: int) -> Int[np.ndarray, "e p"]:
         """For each unit vector the items of the `per_element` elements found nearest to it, looking into `probes` lists; −1 where fewer."""
-        import faiss
-
-        at = faiss.SearchParametersIVF(nprobe=min(probes, self.lists.nlist))
+        at = faiss_library().SearchParametersIVF(nprobe=min(probes, self.lists.nlist))
         return self.lists.search(np.ascontiguousarray(elements, np.float32), min(per_element, self.lists.ntotal), params=at)[1]
 
 
@@ -55,36 +55,39 @@ def build_elements(
     Args: digest: of the gallery's file (paths.file_hash, or Index.digest), by which open_elements knows that they belong together. lists: how many;
         0 takes 2√elements, a power of two. codes: 'uint8' or 'float32', how exactly elements are kept for proposing items; scores are
         always computed from the gallery. progress: wraps the range of chunks (tqdm).
-    Raises: BadInput without faiss, or for distributions; CannotWrite where the folder refuses.
+    Raises: BadInput without faiss, for distributions, or a set that is all padding; CannotWrite where the folder refuses.
     """
-    faiss = _faiss()
+    faiss = faiss_library()
     if codes not in CODES:
         raise unknown("codes", codes, CODES)
     if not isinstance(gallery, Embedding | EmbeddingSet):
         raise BadInput(f"sets or single vectors have elements to be indexed, not {type(gallery).__name__}.")
+    if isinstance(gallery, EmbeddingSet):
+        require_element(gallery.mask, "set")
     folder, n = Path(folder), len(gallery)
-    start_anew(folder / MANIFEST, (LISTS,))
-    k, d = (1 if isinstance(gallery, Embedding) else gallery.x.shape[1]), gallery.x.shape[-1]
-    total = n if isinstance(gallery, Embedding) else int(gallery.mask.sum())
-    lists = lists or 1 << max(0, round(np.log2(2 * total**0.5)))
-    sample = np.random.default_rng(seed).permutation(n)[: -(-_MOST_PER_LIST * lists * n // total)]
-    training, _ = unit_elements(gallery[from_numpy(np.sort(sample))])
-    lists = max(1, min(lists, len(training) // _PER_LIST))
-    index = faiss.index_factory(d, f"IVF{lists},{CODES[codes]}", faiss.METRIC_INNER_PRODUCT)
-    index.cp.seed = seed
-    index.train(training)
-    step = max(1, _CHUNK // k)
-    for at in progress(range(0, n, step)):
-        vectors, items = unit_elements(gallery[at : at + step])
-        index.add_with_ids(vectors, items + at)
-    _write_lists(faiss, index, folder / LISTS)
-    write_manifest(
-        folder / MANIFEST,
-        {
-            "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": d, "number": "the position of its item",
-            "lists": lists, "codes": codes, "seed": seed, "faiss": faiss.__version__, "files": {LISTS: described(folder / LISTS)},
-        },
-    )  # fmt: skip
+    with filelock.FileLock(paths.make_folder(folder) / "lock"):  # two builds at once would mix their files
+        start_anew(folder / MANIFEST, (LISTS,))
+        k, d = (1 if isinstance(gallery, Embedding) else gallery.x.shape[1]), gallery.x.shape[-1]
+        total = n if isinstance(gallery, Embedding) else int(gallery.mask.sum())
+        lists = lists or 1 << max(0, round(np.log2(2 * total**0.5)))
+        sample = np.random.default_rng(seed).permutation(n)[: -(-_MOST_PER_LIST * lists * n // total)]
+        training, _ = unit_elements(gallery[from_numpy(np.sort(sample))])
+        lists = max(1, min(lists, len(training) // _PER_LIST))
+        index = faiss.index_factory(d, f"IVF{lists},{CODES[codes]}", faiss.METRIC_INNER_PRODUCT)
+        index.cp.seed = seed
+        index.train(training)
+        step = max(1, _CHUNK // k)
+        for at in progress(range(0, n, step)):
+            vectors, items = unit_elements(gallery[at : at + step])
+            index.add_with_ids(vectors, items + at)
+        _write_lists(faiss, index, folder / LISTS)
+        write_manifest(
+            folder / MANIFEST,
+            {
+                "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": d, "number": "the position of its item",
+                "lists": lists, "codes": codes, "seed": seed, "faiss": faiss.__version__, "files": {LISTS: described(folder / LISTS)},
+            },
+        )  # fmt: skip
     return folder
 
 
@@ -95,7 +98,7 @@ def open_elements(folder: Path | str, gallery: Embedding | EmbeddingSet, digest:
     Raises: BadInput without faiss, for a folder without finished elements, or elements of another gallery; DamagedFile for a file that
         is missing, cut or altered.
     """
-    faiss = _faiss()
+    faiss = faiss_library()
     folder = Path(folder)
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
     check_files(folder, about["files"], () if verify else (LISTS,), _AGAIN)
@@ -134,7 +137,8 @@ def _write_lists(faiss, index, path: Path) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _faiss():
+def faiss_library():
+    """The module faiss. Raises: BadInput where it is not installed."""
     try:
         import faiss
     except ImportError:

@@ -40,7 +40,8 @@ class Index(Library):
 
 
 def open_index(folder: Path | str, verify: bool = False) -> Index:
-    """An index as a library: explore.rank, meeting and search take it. Takes milliseconds whatever its size; items are memory-mapped.
+    """An index as a library: explore.rank, meeting and search take it. Items are memory-mapped, so a
+    million pictures open in about a second, most of which is their names.
 
     A sentence needs only what lies in the folder. A picture as a query, and looking at indexed pictures, prepare the run's corpus when
     first asked for (its lists are read and its features opened, or extracted anew where the cache is gone).
