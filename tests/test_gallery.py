@@ -151,3 +151,8 @@ def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity
     for k, word in ((0, asking), (3, "pictures")):
         with pytest.raises(BadInput, match="asking must be"):
             top_k(similarity, queries, gallery, k, word)
+
+
+def test_of_equal_scores_the_first_in_the_file_count():
+    same = sets(1)[torch.zeros(3000, dtype=torch.long)]
+    assert top_k(smooth_chamfer, sets(2, seed=4), same, 5, "captions")[1].tolist() == [[0, 1, 2, 3, 4]] * 2
