@@ -106,6 +106,8 @@ def test_fewer_proposals_than_answers_are_filled_up(made):
     scores, positions = two_stage(index, sets(2, 1, seed=4), smooth_chamfer, 10, per_element=3, probes=1)
     assert positions.shape == scores.shape == (2, 10) and ((positions >= 0).sum(1) <= 3).all() and (positions[:, 0] >= 0).all()
     assert np.isneginf(scores[positions < 0]).all() and np.isfinite(scores[positions >= 0]).all()
+    scores, positions = two_stage(index, sets(9, 1, seed=4), smooth_chamfer, 200, per_element=200, probes=1)  # one list holds fewer
+    assert (positions < 0).any(1).all() and np.isneginf(scores[positions < 0]).all() and np.isfinite(scores[positions >= 0]).all()
 
 
 def test_equal_scores_stand_in_file_order(made):
