@@ -19,8 +19,10 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"runs"},
     {"presets", "results", "published"},
     {"study", "proxies", "explore", "claims"},
+    {"search"},
     {"plots", "notebook"},
     {"widgets"},
+    {"cli_search"},
     {"cli"},
     {"__main__"},
 )

@@ -1,4 +1,4 @@
-"""The command line: run a notebook safely, and say what is here."""
+"""The command line: run a notebook safely, and say what is here; cli_search adds its commands."""
 
 import argparse
 import ast
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from xmr_core import paths
+from xmr_core import cli_search, paths
 from xmr_core.errors import BadInput, XmrError, unknown
 from xmr_core.notebook import RECORD_VARIABLE, Parameter, checked_value, declared_parameters
 
@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
     asked, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     try:
-        return {"info": _info, "check": _check, "run": _run}[arguments.command](arguments)
+        return {"info": _info, "check": _check, "run": _run, **cli_search.COMMANDS}[arguments.command](arguments)
     except XmrError as e:
         if os.environ.get("XMR_DEBUG") == "1":
             raise
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every picture")
+    cli_search.add_to(commands)
     commands.add_parser("info", help="versions, and what is kept where")
     return parser
 

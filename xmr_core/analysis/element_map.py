@@ -60,7 +60,7 @@ def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFram
 
     Source: DivE, Figure 4 ("the nearest caption of each element").
     """
-    x, y = (s.x / s.x.norm(dim=-1, keepdim=True).clamp(min=1e-12) for s in (images, captions))
+    x, y = (s.x.float() / s.x.float().norm(dim=-1, keepdim=True).clamp(min=1e-12) for s in (images, captions))
     rows = []
     for i in range(len(images)):
         cosines = (y @ x[i].T).masked_fill(~captions.mask[..., None], -2.0).amax(1)  # caption × element of the image

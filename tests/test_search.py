@@ -1,0 +1,434 @@
+"""Indexes on disk: the same bits, the same answers, nothing read before it is needed, nothing half-built taken for whole."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tiny import tiny_config
+
+from xmr_core import paths
+from xmr_core.cli import main
+from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.explore import Query, Settings, open_folder, open_library, rank
+from xmr_core.explore.library import elements_of
+from xmr_core.explore.looks import element_looks, nearest_captions
+from xmr_core.explore.query import encode
+from xmr_core.explore.why import doubt, meeting
+from xmr_core.prepare import _recent
+from xmr_core.retrieval import score_matrix
+from xmr_core.runs import fetch, stored_ids, stored_run
+from xmr_core.search import Source, index_folder, index_split, open_index, save_index, search
+from xmr_core.search import index as building
+from xmr_core.search.files import write_manifest
+
+FLAT = ("rank", "item", "score")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def runs(home):
+    return {name: fetch(tiny_config(name)) for name in ("dive", "pcme", "scan", "vse++")}
+
+
+@pytest.fixture(scope="module")
+def libraries(runs):
+    return {name: open_library(run) for name, run in runs.items()}
+
+
+@pytest.fixture(scope="module")
+def indexes(runs, tmp_path_factory):
+    base = tmp_path_factory.mktemp("indexes")
+    return {name: index_split(run, base / name) for name, run in runs.items()}
+
+
+@pytest.fixture
+def folder(tmp_path, libraries):
+    """Six pictures of the tiny corpus as files."""
+    place = tmp_path / "pictures"
+    (place / "more").mkdir(parents=True)
+    for n in range(6):
+        Image.fromarray(libraries["dive"].pixels(n)).save(place / ("more" if n % 2 else "") / f"{n}.png")
+    return place
+
+
+@pytest.fixture
+def built(indexes, tmp_path):
+    """A copy of dive's index, to be spoilt."""
+    import shutil
+
+    return Path(shutil.copytree(indexes["dive"], tmp_path / "index"))
+
+
+def tensors(r) -> dict[str, torch.Tensor]:
+    return {name: getattr(r, name) for name in ("x", "mask", "mean", "log_std", "samples") if hasattr(r, name)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------------- index
+
+
+@pytest.mark.parametrize("name", ["dive", "pcme", "scan", "vse++"])
+def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name):
+    live, stored = libraries[name], open_index(indexes[name], verify=True)
+    for side in ("images", "captions"):
+        for field, tensor in tensors(live.items(side)).items():
+            assert torch.equal(tensors(stored.items(side))[field], tensor)
+    assert stored.texts.tolist() == live.texts.tolist() and list(stored.judges) == list(live.judges)
+    for query in (
+        Query("text", live.texts[0] + " zeppelin"), Query("caption", item=live.caption_ids[7]), Query("image", item=live.image_ids[3]),
+        Query("picture", pixels=live.pixels(5)),
+    ):  # fmt: skip
+        a, b = (rank(library, query, Settings(k=6)) for library in (live, stored))
+        assert np.array_equal(a.scores, b.scores) and a.table.equals(b.table) and a.relevant.equals(b.relevant)
+        assert a.unknown_words == b.unknown_words
+    assert search(stored, live.texts[4], k=3).equals(rank(live, Query("text", live.texts[4]), Settings(k=3)).table)
+    assert np.array_equal(stored.pixels(4), live.pixels(4)) and np.array_equal(
+        stored.inputs(np.arange(2)).mask, live.inputs(np.arange(2)).mask
+    )
+    if live.uncertainty("images") is not None:
+        assert doubt(stored, "images", at=3) == doubt(live, "images", at=3)
+
+
+def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
+    stored, live = open_index(indexes["dive"]), libraries["dive"]
+    met = meeting(stored.images[3], stored.captions[9], stored.method.similarity)
+    assert np.array_equal(met.products, meeting(live.images[3], live.captions[9], live.method.similarity).products)
+    assert np.allclose(element_looks(stored, 3), element_looks(live, 3)) and elements_of(stored.images) == 4
+
+
+def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkeypatch):
+    expected = search(libraries["dive"], libraries["dive"].texts[0])
+    monkeypatch.setattr(sys.modules["xmr_core.runs.fetch"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
+    stored = open_index(indexes["dive"])
+    assert search(stored, libraries["dive"].texts[0]).equals(expected)
+    with pytest.raises(pytest.fail.Exception):
+        search(stored, picture=libraries["dive"].pixels(0))
+
+
+def test_opening_reads_no_gallery(indexes, monkeypatch):
+    read = []
+    monkeypatch.setattr(paths, "file_hash", lambda path, real=paths.file_hash: read.append(Path(path).name) or real(path))
+    open_index(indexes["dive"])
+    assert not {"images.safetensors", "captions.safetensors"} & set(read) and "items.json" in read
+    open_index(indexes["dive"], verify=True)
+    assert {"images.safetensors", "captions.safetensors"} <= set(read)
+
+
+def test_half_precision_index(runs, libraries, tmp_path):
+    stored = open_index(index_split(runs["dive"], tmp_path / "i", dtype="float16"))
+    query = Query("caption", item=libraries["dive"].caption_ids[7])
+    assert stored.about["dtype"] == "float16" and stored.images.x.dtype == torch.float16
+    assert np.allclose(rank(stored, query).scores, rank(libraries["dive"], query).scores, atol=2e-3)
+    assert np.allclose(nearest_captions(stored, 3)["cosine"], nearest_captions(libraries["dive"], 3)["cosine"], atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["dive", "pcme"])
+def test_a_folder_of_pictures_is_indexed_in_pieces(runs, folder, tmp_path, monkeypatch, name):
+    live = open_folder(runs[name], folder, progress=iter)
+    monkeypatch.setattr(building, "_CHUNK", 4)
+    stored = open_index(index_folder(runs[name], folder, tmp_path / "i", progress=iter))
+    assert stored.captions is None and stored.image_ids.tolist() == live.image_ids.tolist()
+    assert all(torch.allclose(tensors(stored.images)[f], t, atol=1e-6) for f, t in tensors(live.images).items())
+    a, b = (search(library, "a red circle", k=9) for library in (live, stored))
+    assert a["item"].tolist() == b["item"].tolist() and np.allclose(a["score"], b["score"], atol=1e-5) and len(a) == 6
+    assert np.array_equal(stored.pixels(3), live.pixels(3))
+
+
+def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_path):
+    texts = libraries["dive"].texts
+    (folder / "captions.csv").write_text(f"image,caption\n0.png,{texts[0]}\n1.png,{texts[5]}\n")
+    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
+    assert stored.texts.tolist() == [texts[0], texts[5]]
+    found = search(stored, picture=folder / "0.png")
+    assert list(found) == ["rank", "item", "text", "score"] and set(found["text"]) == set(stored.texts)
+    assert rank(stored, Query("image", item="0.png")).table.set_index("text")["annotated"].to_dict() == {texts[0]: True, texts[5]: False}
+
+
+def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_path):
+    for name in ("dive", "pcme", "vse++"):
+        stored = open_index(index_folder(runs[name], folder, tmp_path / name, progress=iter))
+        found = search(stored, picture=folder / "more" / "3.png", k=4)
+        assert tuple(found) == FLAT and len(found) == 4 and found["score"].is_monotonic_decreasing
+        asked = encode(stored, Query("picture", pixels=np.asarray(Image.open(folder / "more" / "3.png"))))
+        whole = score_matrix(stored.method.similarity, stored.images, asked)[:, 0]
+        assert found["item"].tolist() == stored.image_ids[np.argsort(-whole, kind="stable")[:4]].tolist()
+        if name == "vse++":  # a vector is most like itself
+            assert found["item"].iloc[0] == "more/3.png"
+    stored = open_index(index_folder(runs["scan"], folder, tmp_path / "scan", progress=iter))
+    with pytest.raises(BadInput, match="compares pictures with captions only"):
+        search(stored, picture=folder / "0.png")
+
+
+@pytest.mark.parametrize("ask", ["text", "picture"])
+def test_an_explanation_names_the_nearest_element_and_what_it_adds(indexes, libraries, ask):
+    live, stored = libraries["dive"], open_index(indexes["dive"])
+    query = {"text": live.texts[0]} if ask == "text" else {"picture": live.pixels(5)}
+    plain, told = search(stored, **query, k=3), search(stored, **query, k=3, explain=True)
+    assert len(told) == 12 and told.groupby("rank")["item"].first().tolist() == plain["item"].tolist()
+    asked = encode(live, Query("text", live.texts[0]) if ask == "text" else Query("picture", pixels=live.pixels(5)))
+    for answer, part in told.groupby("rank"):
+        item = plain["item"][answer - 1]
+        other = live.images[live.position("images", item)] if ask == "text" else live.captions[live.position("captions", item)]
+        cosines = (asked.x[0] @ other.x[0].T).numpy()
+        assert part["best"].tolist() == cosines.argmax(1).tolist() and np.allclose(part["cosine"], cosines.max(1), atol=1e-5)
+        near = np.log(np.exp(16 * cosines).sum(1)) / (2 * 16 * 4)
+        assert np.allclose(part["adds"], near, atol=1e-5)
+
+
+def test_an_explanation_of_words_shows_no_padding(indexes, libraries):
+    stored = open_index(indexes["scan"])
+    text = min(libraries["scan"].texts, key=len)
+    told = search(stored, text, k=1, explain=True)
+    assert len(told) == len(text.split()) + 2 and told["adds"].isna().all() and told["best"].between(0, 63).all()
+    for name in ("pcme", "vse++"):
+        with pytest.raises(BadInput, match="no elements to explain"):
+            search(open_index(indexes[name]), text, explain=True)
+
+
+def test_what_cannot_be_asked(indexes, libraries, tmp_path):
+    stored = open_index(indexes["dive"])
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    for query, kind, message in (
+        ({}, BadInput, "give one of them, and not both"), ({"text": "a circle", "picture": tmp_path}, BadInput, "not both"),
+        ({"text": "zeppelin"}, BadInput, "knows none of the words"), ({"text": "a circle", "k": 0}, BadInput, "k must be at least 1"),
+        ({"picture": tmp_path / "absent.png"}, BadInput, "picture not found"), ({"picture": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=message):
+            search(stored, **query)
+
+
+# --------------------------------------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    "name", ["images.safetensors", "captions.safetensors", "items.json", "relevance.safetensors", "method.safetensors"]
+)
+@pytest.mark.parametrize("how", ["missing", "cut", "longer", "altered"])
+def test_a_spoilt_file_is_named(built, name, how):
+    path, raw = built / name, (built / name).read_bytes()
+    if how == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": raw[:-3], "longer": raw + b"x", "altered": raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:]}[how])
+    with pytest.raises(DamagedFile, match=rf"{name} .*build it again: python -m xmr_core index"):
+        open_index(built, verify=True)
+    if how in ("cut", "longer"):
+        with pytest.raises(DamagedFile, match=rf"{name} has [0-9,]+ bytes and was written with {len(raw):,}"):
+            open_index(built)
+    if how == "altered" and name.startswith(("images", "captions")):
+        open_index(built)  # galleries of many gigabytes are read on request only
+
+
+def test_a_gallery_of_another_shape_is_noticed_without_reading_it(built):
+    path = built / "images.safetensors"
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b"[32,4,16]", b"[32,16,4]"))
+    with pytest.raises(DamagedFile, match="holds other tensors"):
+        open_index(built)
+
+
+def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
+    path = built / "index.json"
+    told = json.loads(path.read_text())
+    told["items"]["images"] = 31
+    path.write_text(json.dumps(told))
+    with pytest.raises(DamagedFile, match="do not match the seal"):
+        open_index(built)
+    told.pop("seal")
+    write_manifest(path, {**told, "format": 99})
+    with pytest.raises(BadInput, match="format 99, this version reads format 1"):
+        open_index(built)
+    for text in ("{}", "[]", "3"):
+        path.write_text(text)
+        with pytest.raises(DamagedFile, match="not a list of files"):
+            open_index(built)
+    path.write_text("{")
+    with pytest.raises(DamagedFile, match="cannot be read as JSON"):
+        open_index(built)
+    path.unlink()
+    with pytest.raises(BadInput, match=r"has no index\.json, so nothing was finished there\. Build it: python -m xmr_core index"):
+        open_index(built)
+    with pytest.raises(BadInput, match="is no folder"):
+        open_index(built / "nowhere")
+
+
+def test_an_index_whose_run_is_gone_or_was_trained_anew_is_refused(runs, built, tmp_path, monkeypatch):
+    import shutil
+
+    other = tmp_path / "other"
+    monkeypatch.setenv("XMR_HOME", str(other))
+    with pytest.raises(BadInput, match=f"made with run {runs['dive'].id}, which is not in"):
+        open_index(built)
+    copy = Path(shutil.copytree(runs["dive"].folder, other / "runs" / runs["dive"].id))
+    open_index(built)
+    weights = copy / "model.sealed"  # as another training would leave it
+    paths.write_sealed(weights, paths.read_sealed(weights) + b" ")
+    record = paths.read_json(copy / "record.json")
+    record["files"]["model.sealed"] = paths.file_hash(weights)
+    paths.write_json(copy / "record.json", record)
+    with pytest.raises(BadInput, match="was trained anew"):
+        open_index(built)
+
+
+def test_a_library_of_another_method_is_not_indexed_under_a_runs_name(runs, libraries, tmp_path):
+    wrong = replace(libraries["dive"], method=libraries["pcme"].method)
+    with pytest.raises(BadInput, match="was not encoded by the method of run dive"):
+        save_index(wrong, runs["dive"], tmp_path / "i", Source("split", "test", ""))
+    assert not (tmp_path / "i").exists()
+
+
+def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder, tmp_path):
+    stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
+    (folder / "0.png").unlink()
+    assert len(search(stored, "a red circle")) == 6, "what was encoded can still be searched"
+    with pytest.raises(BadInput, match="is not what it was when it was indexed"):
+        stored.pixels(0)
+
+
+# --------------------------------------------------------------------------------------------------------------------------- killed
+
+
+STEPS = {
+    "a gallery": (building, "write_gallery"),
+    "items and list": (paths, "write_json"),
+    "relevance": (paths, "write_atomic"),
+    "list": (building, "write_manifest"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_build_that_stops_anywhere_is_no_index(runs, indexes, built, tmp_path, monkeypatch, step, when, first):
+    """Over nothing and over a finished index; whatever was written last, it is not taken for complete, and building again repairs it."""
+    place = tmp_path / "new" if first else built
+    module, name = STEPS[step]
+    real = getattr(module, name)
+
+    def stops(*words, **more):
+        if when == "after":
+            real(*words, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, stops)
+        with pytest.raises(KeyboardInterrupt):
+            index_split(runs["dive"], place)
+    if (step, when) == ("list", "after"):
+        open_index(place, verify=True)  # all was there
+    else:
+        with pytest.raises(BadInput, match=r"has no index\.json"):
+            open_index(place)
+    open_index(index_split(runs["dive"], place), verify=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_killed_build_leaves_no_index_and_the_next_one_cleans_up(runs, tmp_path):
+    place = tmp_path / "i"
+    code = f"""
+import time
+from xmr_core.explore import open_library
+from xmr_core.runs import stored_run
+from xmr_core.search import Source, save_index
+import xmr_core.search.index as building
+run = stored_run({runs["dive"].id!r})
+pieces = building._pieces
+def slow(items):
+    yield items[:3]
+    print("writing", flush=True)
+    time.sleep(60)
+building._pieces = slow
+save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout.readline() == "writing\n"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    left = {p.name for p in place.iterdir()}
+    assert any(name.endswith(".tmp") for name in left) and "images.safetensors" not in left
+    with pytest.raises(BadInput, match=r"has no index\.json"):
+        open_index(place)
+    started = time.monotonic()
+    open_index(index_split(runs["dive"], place), verify=True)
+    assert time.monotonic() - started < 30, "the lock of a killed process does not hold"
+    assert not list(place.glob(".*.tmp"))
+
+
+# ----------------------------------------------------------------------------------------------------------------- runs by id, commands
+
+
+def test_a_run_is_found_by_its_id(runs):
+    assert set(stored_ids()) == {run.id for run in runs.values()}
+    for run in runs.values():
+        found = stored_run(run.id)
+        assert found.config == run.config and found.metrics.equals(run.metrics) and found.record == run.record
+    near = runs["dive"].id[:-1]
+    with pytest.raises(BadInput, match=f"unknown run '{near}'. Did you mean '{runs['dive'].id}'"):
+        stored_run(near)
+
+
+def test_a_run_of_other_code_or_a_damaged_one_is_said(runs, tmp_path, monkeypatch):
+    import shutil
+
+    run = runs["vse++"]
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    with pytest.raises(BadInput, match="none finished"):
+        stored_run(run.id)
+    copy = Path(shutil.copytree(run.folder, tmp_path / "runs" / run.id))
+    told = paths.read_json(copy / "config.json")
+    told["identity"]["numerics"] = "0" * 12
+    paths.write_json(copy / "config.json", told)
+    with pytest.warns(UserWarning, match="trained by other code"):
+        stored_run(run.id)
+    told["config"]["colour"] = "red"
+    paths.write_json(copy / "config.json", told)
+    with pytest.raises(DamagedFile, match="not one that this version wrote"):
+        stored_run(run.id)
+    shutil.copy(run.folder / "config.json", copy)
+    (copy / "model.sealed").write_bytes(b"x")
+    with pytest.raises(DamagedFile, match="train it again"), pytest.warns(UserWarning, match="damaged"):
+        stored_run(run.id)
+
+
+def test_commands(runs, libraries, folder, tmp_path, capsys):
+    out = tmp_path / "index"
+    assert main(["index", runs["dive"].id, str(out), "--folder", str(folder)]) == 0
+    assert f"{out}: 6 pictures, 0 captions, " in capsys.readouterr().out
+    assert main(["search", str(out), "a red circle zeppelin", "-k", "3"]) == 0
+    said = capsys.readouterr()
+    expected = search(open_index(out), "a red circle zeppelin", k=3)
+    lines = said.out.splitlines()
+    assert lines[0].split() == list(FLAT) and [line.split()[1] for line in lines[1:]] == expected["item"].tolist()
+    assert float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4) and "does not know: zeppelin" in said.err
+    assert main(["search", str(out), "--picture", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 4
+    assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
+    assert "32 pictures, 160 captions" in capsys.readouterr().out and open_index(tmp_path / "own").about["dtype"] == "float16"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["index", "nobody", "out"], "unknown run 'nobody'"), (["search", "nowhere", "a circle"], "nowhere is no folder. Build it"),
+        (["search", "nowhere"], "is no folder"),
+    ],
+)  # fmt: skip
+def test_a_command_that_cannot_be_done_says_so_in_one_line(runs, words, message, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1 and not _recent.get("unknown")

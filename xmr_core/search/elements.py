@@ -1,0 +1,146 @@
+"""An approximate index over the elements of all sets of a gallery: inverted lists of unit vectors, made and searched by faiss."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+import numpy as np
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import from_numpy
+
+from xmr_core import paths
+from xmr_core.errors import BadInput, CannotWrite, unknown
+from xmr_core.masked import require_element
+from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
+from xmr_core.types import Embedding, EmbeddingSet, Representation
+
+FORMAT = 1
+MANIFEST, LISTS = "elements.json", "elements.faiss"
+CODES = {"float32": "Flat", "uint8": "SQ8"}  # a number takes 4 bytes, or 1
+_AGAIN = "xmr_core.search.build_elements(gallery, folder, digest), or the command `index` with --elements"
+_CHUNK = 1 << 16  # elements added at a time
+_PER_LIST = 39  # training elements for each list that k-means asks for at least
+_MOST_PER_LIST = 64  # more make no better lists
+
+
+@dataclass(frozen=True)
+class Elements:
+    """An opened index of a gallery's elements. lists: of faiss; the number of an element in it is the position of its item. gallery: the
+    items themselves. about: what elements.json says."""
+
+    lists: object
+    gallery: Embedding | EmbeddingSet
+    about: dict
+
+    def propose(self, elements: Float[np.ndarray, "e d"], per_element: int, probes: int) -> Int[np.ndarray, "e p"]:
+        """For each unit vector the items of the `per_element` elements found nearest to it, looking into `probes` lists; −1 where fewer."""
+        at = faiss_library().SearchParametersIVF(nprobe=min(probes, self.lists.nlist))
+        return self.lists.search(np.ascontiguousarray(elements, np.float32), min(per_element, self.lists.ntotal), params=at)[1]
+
+
+def build_elements(
+    gallery: Embedding | EmbeddingSet, folder: Path | str, digest: str, lists: int = 0, codes: str = "uint8", seed: int = 0,
+    progress: Callable = iter,
+) -> Path:  # fmt: skip
+    """Index every real element of every set; padding is left out, one vector per item is a set of one. Returns the folder.
+
+    Lists are centred by k-means (inner product) on a random sample of items; elements are added in chunks, each under the position of
+    its item, so sets may be ragged. While it is built the lists stand in memory (width + 8 bytes an element with codes='uint8'); the
+    gallery, memory-mapped, need not. elements.json is written last and says that all is there.
+
+    Args: digest: of the gallery's file (paths.file_hash, or Index.digest), by which open_elements knows that they belong together. lists: how many;
+        0 takes 2√elements, a power of two. codes: 'uint8' or 'float32', how exactly elements are kept for proposing items; scores are
+        always computed from the gallery. progress: wraps the range of chunks (tqdm).
+    Raises: BadInput without faiss, for distributions, or a set that is all padding; CannotWrite where the folder refuses.
+    """
+    faiss = faiss_library()
+    if codes not in CODES:
+        raise unknown("codes", codes, CODES)
+    if not isinstance(gallery, Embedding | EmbeddingSet):
+        raise BadInput(f"sets or single vectors have elements to be indexed, not {type(gallery).__name__}.")
+    if isinstance(gallery, EmbeddingSet):
+        require_element(gallery.mask, "set")
+    folder, n = Path(folder), len(gallery)
+    with filelock.FileLock(paths.make_folder(folder) / "lock"):  # two builds at once would mix their files
+        start_anew(folder / MANIFEST, (LISTS,))
+        k, d = (1 if isinstance(gallery, Embedding) else gallery.x.shape[1]), gallery.x.shape[-1]
+        total = n if isinstance(gallery, Embedding) else int(gallery.mask.sum())
+        lists = lists or 1 << max(0, round(np.log2(2 * total**0.5)))
+        sample = np.random.default_rng(seed).permutation(n)[: -(-_MOST_PER_LIST * lists * n // total)]
+        training, _ = unit_elements(gallery[from_numpy(np.sort(sample))])
+        lists = max(1, min(lists, len(training) // _PER_LIST))
+        index = faiss.index_factory(d, f"IVF{lists},{CODES[codes]}", faiss.METRIC_INNER_PRODUCT)
+        index.cp.seed = seed
+        index.train(training)
+        step = max(1, _CHUNK // k)
+        for at in progress(range(0, n, step)):
+            vectors, items = unit_elements(gallery[at : at + step])
+            index.add_with_ids(vectors, items + at)
+        _write_lists(faiss, index, folder / LISTS)
+        write_manifest(
+            folder / MANIFEST,
+            {
+                "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": d, "number": "the position of its item",
+                "lists": lists, "codes": codes, "seed": seed, "faiss": faiss.__version__, "files": {LISTS: described(folder / LISTS)},
+            },
+        )  # fmt: skip
+    return folder
+
+
+def open_elements(folder: Path | str, gallery: Embedding | EmbeddingSet, digest: str, verify: bool = False) -> Elements:
+    """The index of a gallery's elements, memory-mapped: lists are read when a query looks into them.
+
+    digest: of the gallery's file. verify: read all of the lists and compare their digest, not their size alone.
+    Raises: BadInput without faiss, for a folder without finished elements, or elements of another gallery; DamagedFile for a file that
+        is missing, cut or altered.
+    """
+    faiss = faiss_library()
+    folder = Path(folder)
+    about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
+    check_files(folder, about["files"], () if verify else (LISTS,), _AGAIN)
+    if about["gallery"] != digest or about["items"] != len(gallery):
+        raise BadInput(f"the elements in {folder} are those of another gallery ({about['items']:,} items). Build them again: {_AGAIN}.")
+    index = faiss.read_index(str(folder / LISTS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0  # threads started for every query cost more than they bring
+    return Elements(index, gallery, about)
+
+
+def unit_elements(items: Representation) -> tuple[Float[np.ndarray, "e d"], Int[np.ndarray, " e"]]:
+    """(all real elements of some items, of unit norm, in order; the position of each one's item)."""
+    if isinstance(items, Embedding):
+        return F.normalize(items.x.float(), dim=-1).numpy(), np.arange(len(items))
+    owner = items.mask.nonzero()[:, 0]
+    return F.normalize(items.x[items.mask].float(), dim=-1).numpy(), owner.numpy()
+
+
+def _write_lists(faiss, index, path: Path) -> None:
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        faiss.write_index(index, temporary)
+        with open(temporary, "rb+") as f:
+            os.fsync(f.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as e:
+        raise paths.cannot_write(path, e) from None
+    except RuntimeError as e:  # of faiss
+        raise CannotWrite(f"cannot write {path} ({str(e).strip().splitlines()[-1]}). Free some space or choose another folder.") from None
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def faiss_library():
+    """The module faiss. Raises: BadInput where it is not installed."""
+    try:
+        import faiss
+    except ImportError:
+        raise BadInput("an index over set elements needs faiss: pip install 'xmr-study[ann]'.") from None
+    return faiss
