@@ -151,7 +151,7 @@ def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the machine, threads and torch of the newest row. Raises: BadInput for no rows."""
     if not len(rows):
         raise BadInput("there are no measured costs. Make some: python benchmarks/cost.py.")
-    newest = rows.loc[rows["date_utc"].idxmax()]
+    newest = rows.iloc[rows["date_utc"].argmax()]
     return rows[(rows[["machine", "threads", "torch"]] == newest[["machine", "threads", "torch"]]).all(axis=1)].reset_index(drop=True)
 
 
