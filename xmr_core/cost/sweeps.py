@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 
 from xmr_core import paths
-from xmr_core.cost.exponent import LEAST_SIZES, fit_exponent
 from xmr_core.cost.flops import Shape, count
 from xmr_core.cost.timing import TIMED, measure, peak_memory, scene
 from xmr_core.errors import BadInput, DamagedFile, unknown
@@ -153,19 +152,6 @@ def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
         raise BadInput("there are no measured costs. Make some: python benchmarks/cost.py.")
     newest = rows.iloc[rows["date_utc"].argmax()]
     return rows[(rows[["machine", "threads", "torch"]] == newest[["machine", "threads", "torch"]]).all(axis=1)].reset_index(drop=True)
-
-
-def exponents(rows: pd.DataFrame, what: str = "all pairs") -> pd.DataFrame:
-    """How the time of each method grows with each size: columns method, varied, sizes (how many), exponent, low, high (95 %), and counted, the
-    exponent of the multiply–adds over the same sizes (of a gallery: 1). Methods with fewer than 3 sizes are left out."""
-    out = []
-    for (method, varied), part in rows[rows["what"] == what].groupby(["method", "varied"], sort=False):
-        if part["value"].nunique() < LEAST_SIZES:
-            continue
-        time = fit_exponent(part["value"], part["seconds"])
-        counted = fit_exponent(part["value"], part["multiply_adds"] * part["pictures"] * part["captions"])
-        out.append((method, varied, len(part), time.value, time.low, time.high, counted.value))
-    return pd.DataFrame(out, columns=["method", "varied", "sizes", "exponent", "low", "high", "counted"])
 
 
 def _keys(rows: pd.DataFrame) -> pd.Series:
