@@ -225,6 +225,50 @@ def test_exponents_are_fitted_per_method_and_size():
     assert found["exponent"] == pytest.approx(2.0) and found["counted"] == pytest.approx(1.0)
 
 
+def measured() -> pd.DataFrame:
+    """Rows as a benchmark leaves them: three methods over two galleries, and the paper's case."""
+    parts = []
+    for method, seconds, counted in (("smooth-Chamfer", 16.0, 160), ("cosine", 1.0, 10)):
+        for what, times in (("all pairs", 2.0), ("one query", 1.0)):
+            about = {"varied": "captions", "pictures": 2, "multiply_adds": counted, "what": what, "method": method}
+            parts += [rows_of(n, captions=n, seconds=times * seconds * n, **about) for n in (400, 100)]
+        parts.append(rows_of(100, varied="paper", method=method, what="top 10", seconds=seconds, captions=100))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_speeds_are_those_of_the_largest_gallery_in_the_order_of_the_rows():
+    table = cost.speeds(measured())
+    assert table["method"].tolist() == ["smooth-Chamfer", "cosine"] and set(table["captions"]) == {400}
+    sets = table.iloc[0]
+    assert sets["ns per pair"] == pytest.approx(1e9 * 2 * 16 * 400 / (2 * 400)) and sets["× product"] == 2.0
+    assert sets["× cosine timed"] == pytest.approx(16) == sets["× cosine counted"] and table["× cosine timed"].iloc[1] == 1
+    assert sets["ms a query"] == pytest.approx(1e3 * 16 * 400) and sets["queries per second"] == pytest.approx(1 / 6400)
+    with pytest.raises(BadInput, match="no row of the cosine"):
+        cost.speeds(measured()[lambda t: t["method"] != "cosine"])
+
+
+def test_our_latencies_stand_beside_the_printed_ones_of_the_same_method():
+    table = cost.beside_print(measured(), published.dive_cost())
+    assert table["method"].tolist() == ["VSE", "DivE"], "SCAN was not measured"
+    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)] and table["our ratio"].tolist() == [1.0, 16.0]
+    assert table["our ms"].tolist() == [1000.0, 16000.0] and table["pairs"].tolist() == [200, 200]
+
+
+def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
+    printed = published.dive_cost()
+    verdict = lambda t: cost.verdicts(t).set_index("figure")["verdict"]  # noqa: E731
+    found = verdict(printed)
+    assert found.drop("SCAN, a pair").to_dict() == {
+        "DivE, a pair": "follows", "DivE : VSE": "follows", "SCAN : DivE": "follows", "SCAN : VSE": "does not follow",
+    }  # fmt: skip
+    assert found["SCAN, a pair"] == "open: captions of 16.1 to 16.2 words would give it"
+    assert verdict(printed.assign(**{"relative cost": [1, 17, 1210]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == [
+        "does not follow",
+        "follows",
+    ]
+    assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
+
+
 def test_a_table_is_read_back_and_a_damaged_one_refused(tmp_path):
     path = tmp_path / "cost.csv"
     cost.write(rows_of(1, 2, seconds=0.123456), path)

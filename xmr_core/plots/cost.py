@@ -32,8 +32,10 @@ def scaling(rows: pd.DataFrame) -> Figure:
         _sizes(ax, sorted(set(part["value"])))
         ax.set(xlabel=_AXES[name], ylabel="ms for one query" if name == "captions" else "µs per pair")
         _slope(ax)
+    fig.get_layout_engine().set(wspace=0.06)
     handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, frameon=False)
+    ordered = [name for name in (*rows["method"].unique(), "proportional") if name in handles]
+    fig.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=7, frameon=False)
     return fig
 
 
@@ -68,7 +70,7 @@ def _sizes(ax: Axes, sizes: list[int]) -> None:
     ax.set(xscale="log", yscale="log")
     ax.xaxis.set_major_locator(FixedLocator(sizes))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}" if v < 1000 else f"{v / 1000:g}k")
+    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
