@@ -166,6 +166,22 @@ def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypat
     torch.testing.assert_close(kept[2], whole.T)
 
 
+@pytest.mark.parametrize(
+    ("method", "rows", "columns", "width"),
+    [
+        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48), ("SCAN i2t", 7, 4, 24), ("SAF", 7, 4, 24),
+    ],
+)  # fmt: skip
+def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):
+    multiplied = set()
+    monkeypatch.setattr(timing, "_product", lambda x, y: multiplied.add((*x.shape, *y.shape)))
+    made = timing.scene(method, ODD, 3, 12)
+    for what, n in (("all pairs", 3), ("top 10", 3), ("one query", 1)):
+        timing.measure(made, what, budget=1e-6)
+        assert multiplied == {(n * rows, width, 12 * columns, width)}
+        multiplied.clear()
+
+
 def test_what_takes_long_runs_once(monkeypatch):
     runs = []
     monkeypatch.setattr(timing, "_all_pairs", lambda made, n: runs.append(n))
@@ -266,6 +282,7 @@ def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
         "does not follow",
         "follows",
     ]
+    assert verdict(printed.assign(**{"relative cost": [1, 15, 1200]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == ["does not follow"] * 2
     assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
 
 
