@@ -23,7 +23,7 @@ from xmr_core.claims import CLAIMS, ledger
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS, NOTEBOOKS = ROOT / "reports", ROOT / "notebooks"
 GROUPS = {
-    "The study": ["report", "compare_methods", "ambiguity_benchmarks"],
+    "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
     "Sets of embeddings": [
         "ablation_alpha", "ablation_similarity", "ablation_cardinality", "ablation_iterations", "ablation_slot_attention", "ablation_elements",
         "circular_variance", "tsne", "attention_maps",

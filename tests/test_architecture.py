@@ -15,7 +15,7 @@ FLOORS = (  # lowest first; a room may import any room of a lower floor, none of
     {"method", "recipe_parts", "retrieval"},
     {"recipes", "evaluate"},
     {"prepare", "train", "checkpoints"},
-    {"analysis", "zero_shot"},
+    {"analysis", "cost", "zero_shot"},
     {"runs"},
     {"presets", "results", "published"},
     {"study", "proxies", "explore", "claims"},

@@ -138,3 +138,39 @@ def test_what_speaks_for_a_match():
     texts = [t.get_text() for t in met.axes[0].texts]
     assert texts == ["0.50", "0.90", "-0.20", "0.10"] and met.axes[0].get_yticklabels()[0].get_text() == "1\n+0.300"
     assert plots.meeting(np.ones((1, 2))).axes[0].get_xticklabels()[1].get_text() == "2"
+
+
+def costs() -> pd.DataFrame:
+    """Rows of measured costs: two methods over galleries and widths."""
+    rows = [
+        {"what": what, "method": method, "varied": varied, "value": v, "pictures": 2, "captions": 50, "seconds": unit * v * (what == "one query" or 3), "bare_seconds": v * v / 4, "multiply_adds": 10 * v}
+        for method, unit in (("cosine", 1.0), ("SGR", 8.0))
+        for varied in ("captions", "width")
+        for v in (4, 1, 2)
+        for what in ("all pairs", "one query")
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_growth_of_time_is_drawn_per_size_and_method():
+    gallery, width = plots.scaling(costs()).axes
+    assert [line.get_label() for line in gallery.lines] == ["cosine", "SGR", "proportional"]
+    assert gallery.lines[1].get_xdata().tolist() == [1, 2, 4] and gallery.lines[1].get_ydata().tolist() == [
+        8e3,
+        16e3,
+        32e3,
+    ]  # ms, one query
+    assert width.lines[0].get_ydata().tolist() == pytest.approx([3e4, 6e4, 12e4])  # µs, all pairs, a hundred of them
+    assert gallery.get_xscale() == gallery.get_yscale() == width.get_xscale() == "log" and "width" in width.get_xlabel()
+    bottom, top = (np.log(y) for y in gallery.lines[2].get_ydata())
+    left, right = (np.log(x) for x in gallery.lines[2].get_xdata())
+    assert (top - bottom) / (right - left) == pytest.approx(1.0), "the dotted line is not proportional growth"
+
+
+def test_counted_and_timed_has_a_point_per_case_and_the_fastest_product():
+    (ax,) = plots.counted_and_timed(costs()).axes
+    assert [len(points.get_offsets()) for points in ax.collections] == [6, 6]
+    assert ax.collections[1].get_offsets()[0].tolist() == [40.0, pytest.approx(1e9 * 3 * 32 / 100)]
+    (line,) = ax.lines
+    assert line.get_ydata()[1] / line.get_xdata()[1] == pytest.approx(1e9 * 0.25 / 100 / 10)  # seconds of the bare product per multiply–add
+    assert "SGR" in [text.get_text() for text in ax.figure.legends[0].get_texts()]

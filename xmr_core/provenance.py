@@ -40,3 +40,14 @@ def environment(device: str) -> dict:
         **{name: importlib.metadata.version(name) for name in PACKAGES},
         "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()}, {os.cpu_count()} cores)",
     }
+
+
+@cache
+def processor() -> str:
+    """The model name of this machine's processor, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()

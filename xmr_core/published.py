@@ -57,6 +57,14 @@ def dive_slots() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["variant", "rsum"]).assign(source="DivE (Kim et al., CVPR 2023), App. B.3, COCO 5K")
 
 
+def dive_cost() -> pd.DataFrame:
+    """What scoring costs according to DivE: multiply–adds of a pair (§4.4; one multiply–add is one FLOP there), the same with that of VSE as 1,
+    and milliseconds to score Flickr30K's validation split and find the nearest ten (App. B.1, which names no machine). None: not printed."""
+    rows = [("cosine", "VSE", None, 1, 159), ("smooth-Chamfer", "DivE", 16_400, 16, 168), ("SCAN t2i", "SCAN", 1_240_000, 1280, 198_121)]
+    table = pd.DataFrame(rows, columns=["similarity", "method", "multiply-adds", "relative cost", "milliseconds"])
+    return table.assign(source="DivE (Kim et al., CVPR 2023), §4.4 and App. B.1")
+
+
 def pcme_distances() -> pd.DataFrame:
     """R-Precision of PCME by test-time distance on CUB's unseen classes, percent: Tables 1 and E.1."""
     rows = [

@@ -1,0 +1,363 @@
+"""What a pair costs: formulas against products that were really computed, exponents against known ones, rows that survive a kill."""
+
+import importlib.util
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from xmr_core import cost, published
+from xmr_core.cost import sweeps, timing
+from xmr_core.cost.flops import Shape, scan, sgraf
+from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
+
+ODD = Shape(d=24, k=3, l=5, regions=7, words=4, m=6, steps=3, samples=2)  # no two sizes alike
+
+
+def products(similarity, made) -> float:
+    """Multiply–adds in matrix products per pair of the scene."""
+    with FlopCounterMode(display=False) as counter:
+        similarity(made.images, made.captions)
+    return counter.get_total_flops() / 2 / (len(made.images) * len(made.captions))
+
+
+@pytest.mark.parametrize("method", ["cosine", "Chamfer", "MIL", "MP", "smooth-Chamfer", "match probability"])
+def test_one_product_of_all_elements_is_all_that_sets_need(method):
+    made = timing.scene(method, ODD, 3, 4)
+    assert products(made.similarity, made) == cost.count(method, ODD)
+
+
+@pytest.mark.parametrize(("method", "contexts"), [("SCAN t2i", "regions"), ("SCAN i2t", "words")])
+def test_scan_needs_affinities_and_the_gram_matrix(method, contexts):
+    q, c = (ODD.words, ODD.regions) if method.endswith("t2i") else (ODD.regions, ODD.words)
+    made = timing.scene(method, ODD, 3, 4)
+    gram = c * c * ODD.d / (4 if contexts == "regions" else 3)  # once per item
+    element_wise = 2 * q * c  # sums over contexts, which are no matrix products
+    assert products(made.similarity, made) - gram + element_wise == pytest.approx(cost.count(method, ODD))
+
+
+def test_sum_max_needs_affinities_alone():
+    made = timing.scene("SCAN t2i", ODD, 3, 4)
+    assert products(sum_max, made) == cost.count("sum-max", ODD) == 7 * 4 * 24
+
+
+def graph(reasoner, s, n_images=3, n_captions=4, direction="t2i"):
+    made = timing.scene("SGR", s, n_images, n_captions)
+    similarity = JointSgraf(s.d, s.m, s.steps, direction) if reasoner == "joint" else Sgraf(s.d, reasoner, s.m, s.steps, direction)
+    return products(similarity.eval(), made)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("direction", ["t2i", "i2t"])
+@pytest.mark.parametrize("reasoner", ["saf", "sgr", "mean", "joint"])
+def test_sgraf_computes_the_products_of_its_formula(reasoner, direction, steps):
+    s = replace(ODD, steps=steps)
+    q, m = s.words if direction == "t2i" else s.regions, s.m
+    n = q + 1
+    element_wise = q * s.d + n * m + (n * m + m if reasoner in ("saf", "joint") else 0)  # norms, and the sum of trusted nodes
+    once = steps * (m**3 + m**2) / 12 if reasoner in ("sgr", "joint") else 0  # folding two maps, per batch of 12 pairs
+    assert graph(reasoner, s, direction=direction) + element_wise - once == pytest.approx(sgraf(s, reasoner, direction))
+
+
+def test_counts_agree_with_hand_and_with_the_papers_print():
+    counted = cost.table().set_index("similarity")
+    assert counted["multiply-adds"]["cosine"] == 1024 and counted["multiply-adds"]["smooth-Chamfer"] == 16_384
+    assert counted["authors"]["SCAN t2i"] == 2 * 36 * 16 * 1024 + 3 * 16 * 1024 == 1_228_800
+    assert counted["multiply-adds"]["SCAN t2i"] == 36 * 16 * 1024 + 16 * 36 * 36 + 2 * 36 * 16
+    assert counted["authors"]["SCAN i2t"] == 2 * 36 * 16 * 1024 + 3 * 36 * 1024
+    assert counted["multiply-adds"]["match probability"] == 49 * 1024 and counted["multiply-adds"]["ELK"] == 2048
+    nodes = 2 * 36 * 16 * 1024 + 16 * 1024 + 17 * 256 * 1024 + 17 * 256
+    assert counted["authors"]["SGR"] == nodes + 3 * (3 * 17 * 256**2 + 2 * 17**2 * 256) + 256
+    assert counted["multiply-adds"]["SAF"] == nodes + 2 * 17 * 256 + 2 * 256
+    assert cost.implied_words(1_228_800) == pytest.approx(16.0)
+    printed = published.dive_cost().set_index("similarity")["multiply-adds"]
+    assert round(counted["authors"]["smooth-Chamfer"], -2) == printed["smooth-Chamfer"]
+
+
+def test_what_the_authors_compute_costs_more_where_it_differs():
+    counted = cost.table()
+    more = counted.loc[counted["authors"] > counted["multiply-adds"], "similarity"]
+    assert set(more) == {"SCAN t2i", "SCAN i2t", "SGR", "joint"} and not (counted["authors"] < counted["multiply-adds"]).any()
+
+
+def test_every_distance_and_every_timed_method_has_a_formula():
+    assert set(timing.TIMED) | set(DISTANCES) <= set(cost.FORMULAS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Shape(k=0), "k of a shape must be a whole number of at least 1, got 0"),
+        (lambda: Shape(d=8.0), "d of a shape"),
+        (lambda: cost.count("smooth-chamfer", Shape()), "Did you mean 'smooth-Chamfer'"),
+        (lambda: scan(Shape(), "t-i"), "unknown direction"),
+        (lambda: sgraf(Shape(), "saff"), "Did you mean 'saf'"),
+        (lambda: cost.implied_words(0), "must be positive"),
+        (lambda: timing.scene("order", ODD, 1, 1), "unknown method to time"),
+        (lambda: timing.scene("cosine", ODD, 0, 1), "at least one picture"),
+        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), "all"), "unknown thing to time"),
+        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), budget=0), "budget"),
+        (lambda: cost.plan(["Saf"]), "unknown method to time 'Saf'"),
+        (lambda: cost.of_one_machine(cost.table_of([])), "no measured costs"),
+    ],
+)
+def test_what_is_not_usable_is_refused_by_name(call, message):
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+def test_exponents_of_power_laws_are_found_exactly():
+    sizes = np.array([64, 128, 256, 1024])
+    for power in (0.5, 1.0, 2.0):
+        found = cost.fit_exponent(sizes, 3e-4 * sizes**power)
+        assert found.value == pytest.approx(power) and found.low == pytest.approx(found.high) and np.exp(found.shift) == pytest.approx(3e-4)
+
+
+def test_the_interval_covers_the_true_exponent_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    sizes = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    fits = [cost.fit_exponent(sizes, sizes**1.5 * np.exp(rng.normal(0, 0.2, 5))) for _ in range(1000)]
+    assert 0.93 < np.mean([f.low < 1.5 < f.high for f in fits]) < 0.97
+    wide = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.99)
+    narrow = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.5)
+    assert wide.low < narrow.low < narrow.value == wide.value < narrow.high < wide.high
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seconds", "level", "message"),
+    [
+        ([1, 2, 2], [1, 2, 3], 0.95, "at least 3 different sizes, got 2"),
+        ([1, 2, 3], [1, 2], 0.95, "3 sizes and 2 seconds"),
+        ([1, 2, 0], [1, 2, 3], 0.95, "size must be positive and finite, got 0"),
+        ([1, 2, 3], [1, float("nan"), 3], 0.95, "seconds must be positive and finite, got nan"),
+        ([1, 2, 3], [1, -2, 3], 0.95, "got -2"),
+        ([1, 2, 3], [1, 2, 3], 1.0, "level"),
+    ],
+)
+def test_an_exponent_needs_three_sizes_and_positive_numbers(sizes, seconds, level, message):
+    with pytest.raises(BadInput, match=message):
+        cost.fit_exponent(sizes, seconds, level)
+
+
+@pytest.mark.parametrize("method", timing.TIMED)
+def test_every_method_is_timed_in_every_way(method):
+    made = timing.scene(method, ODD, 3, 12)
+    for what in timing.WHATS:
+        found = timing.measure(made, what, budget=1e-6)
+        assert found.seconds > 0 and found.bare > 0 and found.extra_gib >= 0 and found.times == timing.LEAST
+
+
+def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypatch):
+    kept = []
+    monkeypatch.setattr(timing, "_best", lambda scores: kept.append(scores.clone()))
+    made = timing.scene("smooth-Chamfer", ODD, 3, 12)
+    timing._one_query(made, 4)
+    timing._top_10(made, 0)
+    whole = made.similarity(made.images, made.captions)
+    torch.testing.assert_close(kept[0], whole[1:2])  # query 4 of 3 pictures is the second
+    torch.testing.assert_close(kept[1], whole)
+    torch.testing.assert_close(kept[2], whole.T)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "columns", "width"),
+    [
+        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48), ("SCAN i2t", 7, 4, 24), ("SAF", 7, 4, 24),
+    ],
+)  # fmt: skip
+def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):
+    multiplied = set()
+    monkeypatch.setattr(timing, "_product", lambda x, y: multiplied.add((*x.shape, *y.shape)))
+    made = timing.scene(method, ODD, 3, 12)
+    for what, n in (("all pairs", 3), ("top 10", 3), ("one query", 1)):
+        timing.measure(made, what, budget=1e-6)
+        assert multiplied == {(n * rows, width, 12 * columns, width)}
+        multiplied.clear()
+
+
+def test_what_takes_long_runs_once(monkeypatch):
+    runs = []
+    monkeypatch.setattr(timing, "_all_pairs", lambda made, n: runs.append(n))
+    monkeypatch.setattr(timing, "LONG", 0.0)
+    assert timing.measure(timing.scene("cosine", ODD, 2, 2)).times == 1 and runs == [0]
+    monkeypatch.setattr(timing, "LONG", 20.0)
+    assert timing.measure(timing.scene("cosine", ODD, 2, 2)).times == timing.MOST and len(runs) == 2 + timing.MOST
+
+
+def test_memory_is_that_above_what_stood_before(monkeypatch):
+    peaks = iter([3.0, 3.5, 4.0])
+    monkeypatch.setattr(timing, "peak_memory", lambda device: next(peaks))
+    made = timing.scene("cosine", ODD, 2, 2)
+    assert timing.measure(made, budget=1e-6).extra_gib == 0.5  # above 3, which stood
+    assert timing.measure(made, budget=1e-6, stood=1.0).extra_gib == 3.0
+
+
+def rows_of(*values: int, method="cosine", **changed) -> pd.DataFrame:
+    about = {
+        "what": "all pairs",
+        "method": method,
+        "varied": "width",
+        "pictures": 2,
+        "captions": 3,
+        "seconds": 1.0,
+        "bare_seconds": 0.5,
+        "ratio": 2.0,
+    }
+    about |= {
+        "extra_gib": 0.0,
+        "multiply_adds": 4,
+        "machine": "m",
+        "threads": 1,
+        "torch": "2",
+        "commit": "a",
+        "date_utc": "2026-01-01T00:00:00Z",
+    }
+    return cost.table_of([about | {"value": v, **changed} for v in values])
+
+
+def test_a_case_measured_again_takes_the_place_of_the_old_row_and_other_machines_stay():
+    old = rows_of(1, 2)
+    after = cost.joined(cost.joined(old, rows_of(2, seconds=9.0, commit="b")), rows_of(2, seconds=5.0, machine="n"))
+    assert len(after) == 3
+    assert after.loc[(after["value"] == 2) & (after["machine"] == "m"), "seconds"].tolist() == [9.0]
+
+
+def test_only_rows_of_the_machine_that_measured_last_are_compared():
+    rows = pd.concat([rows_of(1, 2), rows_of(1, machine="n", date_utc="2026-02-01T00:00:00Z")])
+    assert cost.of_one_machine(rows)["machine"].tolist() == ["n"]
+
+
+def test_exponents_are_fitted_per_method_and_size():
+    rows = pd.concat([rows_of(v, seconds=float(v**2), multiply_adds=v) for v in (1, 2, 4)] + [rows_of(1, 2, method="MIL")])
+    (found,) = cost.exponents(rows).to_dict("records")
+    assert (found["method"], found["varied"], found["sizes"]) == ("cosine", "width", 3)
+    assert found["exponent"] == pytest.approx(2.0) and found["counted"] == pytest.approx(1.0)
+
+
+def measured() -> pd.DataFrame:
+    """Rows as a benchmark leaves them: three methods over two galleries, and the paper's case."""
+    parts = []
+    for method, seconds, counted in (("smooth-Chamfer", 16.0, 160), ("cosine", 1.0, 10)):
+        for what, times in (("all pairs", 2.0), ("one query", 1.0)):
+            about = {"varied": "captions", "pictures": 2, "multiply_adds": counted, "what": what, "method": method}
+            parts += [rows_of(n, captions=n, seconds=times * seconds * n, **about) for n in (400, 100)]
+        parts.append(rows_of(100, varied="paper", method=method, what="top 10", seconds=seconds, captions=100))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_speeds_are_those_of_the_largest_gallery_in_the_order_of_the_rows():
+    table = cost.speeds(measured())
+    assert table["method"].tolist() == ["smooth-Chamfer", "cosine"] and set(table["captions"]) == {400}
+    sets = table.iloc[0]
+    assert sets["ns per pair"] == pytest.approx(1e9 * 2 * 16 * 400 / (2 * 400)) and sets["× product"] == 2.0
+    assert sets["× cosine timed"] == pytest.approx(16) == sets["× cosine counted"] and table["× cosine timed"].iloc[1] == 1
+    assert sets["ms a query"] == pytest.approx(1e3 * 16 * 400) and sets["queries per second"] == pytest.approx(1 / 6400)
+    with pytest.raises(BadInput, match="no row of the cosine"):
+        cost.speeds(measured()[lambda t: t["method"] != "cosine"])
+
+
+def test_our_latencies_stand_beside_the_printed_ones_of_the_same_method():
+    table = cost.beside_print(measured(), published.dive_cost())
+    assert table["method"].tolist() == ["VSE", "DivE"], "SCAN was not measured"
+    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)] and table["our ratio"].tolist() == [1.0, 16.0]
+    assert table["our ms"].tolist() == [1000.0, 16000.0] and table["pairs"].tolist() == [200, 200]
+
+
+def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
+    printed = published.dive_cost()
+    verdict = lambda t: cost.verdicts(t).set_index("figure")["verdict"]  # noqa: E731
+    found = verdict(printed)
+    assert found.drop("SCAN, a pair").to_dict() == {
+        "DivE, a pair": "follows", "DivE : VSE": "follows", "SCAN : DivE": "follows", "SCAN : VSE": "does not follow",
+    }  # fmt: skip
+    assert found["SCAN, a pair"] == "open: captions of 16.1 to 16.2 words would give it"
+    assert verdict(printed.assign(**{"relative cost": [1, 17, 1210]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == [
+        "does not follow",
+        "follows",
+    ]
+    assert verdict(printed.assign(**{"relative cost": [1, 15, 1200]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == ["does not follow"] * 2
+    assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
+
+
+def test_a_table_is_read_back_and_a_damaged_one_refused(tmp_path):
+    path = tmp_path / "cost.csv"
+    cost.write(rows_of(1, 2, seconds=0.123456), path)
+    assert cost.read(path)["seconds"].tolist() == [0.1235, 0.1235] and cost.read(path)["torch"].tolist() == ["2", "2"]
+    for text, message in (
+        ("what,method\na,b\n", "it lacks varied"),
+        ("", "not a table"),
+        (path.read_text().replace("0.1235", "-1"), "column seconds"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DamagedFile, match=message):
+            cost.read(path)
+    with pytest.raises(BadInput, match="does not exist"):
+        cost.read(tmp_path / "none.csv")
+
+
+def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three():
+    cases = cost.plan()
+    swept = {method: {c.varied for c in cases if c.method == method} - {"paper"} for method in timing.TIMED}
+    assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
+    assert swept["SGR"] == {"captions", "width", "words"}
+    assert [(c.method, c.pictures, c.captions) for c in cases if c.varied == "paper"] == [
+        (m, 1000, 5000) for m in ("cosine", "smooth-Chamfer", "SCAN t2i")
+    ]
+    named = published.dive_cost()["similarity"].tolist()
+    assert named == [c.method for c in cases if c.varied == "paper"]
+    assert len({json.dumps([c.method, c.varied, c.value]) for c in cases}) == len(cases)
+
+
+@pytest.fixture
+def benchmark():
+    """benchmarks/cost.py."""
+    spec = importlib.util.spec_from_file_location("benchmark_cost", Path(__file__).resolve().parents[1] / "benchmarks" / "cost.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, tmp_path, capfd):
+    path = tmp_path / "cost.csv"
+    words = ["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]
+    assert benchmark.main(words) == 0
+    whole = cost.read(path)
+    assert len(whole) == 2 * 6 + 1 and set(whole["what"]) == {"all pairs", "one query", "top 10"}
+    cost.write(whole[whole["value"] != 16].assign(seconds=7.0), path)  # the rows of one case are not there yet
+    capfd.readouterr()
+    assert benchmark.main(words) == 0
+    assert "1 of 7 cases" in capfd.readouterr().out
+    after = cost.read(path)
+    assert len(after) == len(whole) and (after.loc[after["value"] != 16, "seconds"] == 7.0).all()
+    assert (after.loc[after["value"] == 16, "seconds"] < 7.0).all()
+    cost.write(after.assign(commit="older"), path)
+    assert benchmark.main(words) == 0
+    assert "7 of 7 cases" in capfd.readouterr().out and len(cost.read(path)) == len(whole)
+
+
+def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchmark):
+    held = torch.ones(1 << 25).sum()  # 128 MiB in this process are not its business
+    case = cost.Case("cosine", "captions", 4000, Shape(d=8), 4000, 4000)
+    with ProcessPoolExecutor(1, mp_context=benchmark.context()) as pool:
+        one, every = pool.submit(cost.run_case, case, "cpu", 1e-6).result()
+    assert held > 0 and one["what"] == "one query" and one["extra_gib"] < 0.02
+    assert 2**26 / 2**30 <= every["extra_gib"] < 0.2, "4,000 × 4,000 scores in float32 are 64 MB"
+
+
+def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benchmark, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "cost.csv"
+    path.write_text("a,b\n1,2\n")
+    assert benchmark.main(["--tiny", "--rows", str(path)]) == 1
+    assert "is not a table of costs" in capsys.readouterr().err and path.read_text() == "a,b\n1,2\n"
+    path.unlink()
+    broken = replace(cost.plan(["cosine"], tiny=True)[0], pictures=10**15)  # no machine holds them: the case fails in its process
+    monkeypatch.setattr(sweeps, "plan", lambda *_: [broken, *cost.plan(["cosine"], tiny=True)[1:2]])
+    assert benchmark.main(["--tiny", "--seconds", "1e-6", "--rows", str(path)]) == 1
+    assert "error: cosine, captions 20" in capsys.readouterr().err and len(cost.read(path)) == 2
