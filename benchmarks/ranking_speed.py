@@ -8,10 +8,10 @@ their pictures, by `signal` times the noise: 0 is an untrained model, for which 
 """
 
 import argparse
-import resource
 import statistics
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,6 +24,13 @@ from xmr_core.similarities import MatchProbability, chamfer, max_pairwise, smoot
 from xmr_core.types import EmbeddingSet
 
 SIMILARITIES = {"smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
+
+
+def peak(reset: bool = False) -> float:
+    """GiB of resident memory at most since the last reset (Linux)."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
 
 
 def sets(args: argparse.Namespace) -> tuple[EmbeddingSet, EmbeddingSet]:
@@ -44,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
     print("| similarity | scores, s | evaluation, s | ranks and metrics, % of scores | extra GiB | RSUM | error | rank changed |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in args.similarity:
-        times, before = {"scores": [], "evaluation": []}, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        times, before = {"scores": [], "evaluation": []}, peak(reset=True)
         for _ in range(args.times):
             scores, start = Scoring(SIMILARITIES[name], images, captions), time.perf_counter()
             for i, t in scores.plan():
@@ -56,7 +63,7 @@ def main(args: argparse.Namespace) -> None:
             summary = found.summary().set_index("metric")["value"]
             times["evaluation"].append(time.perf_counter() - start)
         scored, whole = (statistics.median(times[what]) for what in times)
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+        grown = peak() - before
         share = 100 * statistics.median((b - a) / a for a, b in zip(*times.values(), strict=True))
         changed = max(found.changed.values())
         print(

@@ -66,8 +66,8 @@ def measure(kind: str, args: argparse.Namespace) -> None:
     import numpy as np
 
     from xmr_core import paths
+    from xmr_core.retrieval import top_k
     from xmr_core.search import build_elements, open_elements, open_gallery, recall, two_stage, write_gallery
-    from xmr_core.search.top import top_k
     from xmr_core.similarities import smooth_chamfer
 
     similarity = partial(smooth_chamfer, alpha=16.0)

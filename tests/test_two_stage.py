@@ -16,10 +16,10 @@ from tiny import tiny_config
 from xmr_core import paths
 from xmr_core.cli import main
 from xmr_core.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.retrieval import top_k
 from xmr_core.runs import fetch
 from xmr_core.search import build_elements, open_elements, open_gallery, open_index, recall, search, two_stage, write_gallery
 from xmr_core.search import elements as building
-from xmr_core.search.top import top_k
 from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
 from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
 

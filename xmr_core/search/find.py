@@ -13,8 +13,8 @@ from xmr_core.explore import Library, Query, Settings, rank
 from xmr_core.explore.query import encode, words_of
 from xmr_core.explore.ranking import check_settings
 from xmr_core.explore.why import meeting
+from xmr_core.retrieval import top_k
 from xmr_core.search.elements import Elements
-from xmr_core.search.top import top_k
 from xmr_core.search.two_stage import two_stage
 from xmr_core.similarities import JointSgraf, Sgraf, order, scan, sum_max
 from xmr_core.types import EmbeddingSet
