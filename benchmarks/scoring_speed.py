@@ -3,7 +3,7 @@
     python benchmarks/scoring_speed.py [--case scan …] [--images 1000 --captions 5000] [--times 3]
 
 Each case is scored block by block as an evaluation does, in turn with its floor on the same numbers: for sets and SCAN the bare product of
-all real elements, for SGRAF that, attention × regions, and W × squared differences (stand-ins of the same shapes); "with reasoning" adds
+all real elements, for SGRAF that, attention × regions, and W × squared differences of words and of the wholes (stand-ins of the same shapes); "with reasoning" adds
 the products of SGR's steps. Floors are cut into blocks too, because products whose result leaves the cache are slower. The
 ratio is of the medians. Every case has a process of its own; extra memory is its peak above what stood there before. The error is the
 largest difference to float64 on 32 × 64 pairs.
@@ -71,6 +71,8 @@ def run(name: str, args: argparse.Namespace) -> None:
                 _ = rows[at : at + step] @ part.T
         if whole:
             for x in regions:
+                for part in captions.x[:, 0].split(512):
+                    _ = part @ w  # the node of the two wholes
                 for at in range(0, len(real), 512):
                     found = (look[: len(real) - at] @ x) @ w  # attention @ regions, and W (a − t)²
                     if more:  # two steps over all nodes: N A, (N A) Nᵀ, E N, (E N) W

@@ -18,7 +18,7 @@ from xmr_core.checkpoints import load_method
 from xmr_core.errors import BadInput
 from xmr_core.evaluate import evaluate_scores
 from xmr_core.presets import base_config
-from xmr_core.runs import fetch, fetch_all, many
+from xmr_core.runs import fetch, fetch_all, many, stored_ids
 from xmr_core.runs.ensemble import ensemble_of, scores_of
 
 
@@ -247,3 +247,23 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     for process in alive:
         process.kill()
     assert len(gone) == 2, "a worker went on training for nobody"
+
+
+def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch, tmp_path):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    config = tiny_config(epochs=1)
+
+    def stopped(scores, corpus, progress):
+        progress(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(sys.modules["xmr_core.runs.fetch"], "judged", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(config)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "model.sealed").exists() and not (folder / "record.json").exists()
+    assert stored_ids() == []
+    again = fetch(config)
+    assert stored_ids() == [again.id] and not again.metrics.empty
+    assert set(again.record["ranks_changed_by_float32"]) >= {"annotated i2t", "annotated t2i"}

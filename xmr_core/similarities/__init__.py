@@ -1,6 +1,7 @@
 """Similarities: two representations in, scores[image, caption] out, larger is more alike.
 
-Contract (tests/test_similarities.py): no state, block-separable, blind to padding, invariant to the order of elements.
+Contract (tests/test_similarities.py): no state, block-separable, blind to padding, invariant to the order of elements, float64 when given
+float64. Without gradients some take other paths to the same numbers (tests/test_scoring.py), because scoring is most of an evaluation.
 """
 
 from functools import partial

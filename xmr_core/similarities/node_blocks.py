@@ -28,16 +28,17 @@ def node_blocks(
     found, w = x.new_empty(0), layer.weight.T.contiguous()
     for part in looks(contexts, queries, sharpness, "clipped_l2norm", 0.1, _COLUMNS, _ROWS):
         n, c, q, a = part.weights.shape
-        weights = part.weights.div_((part.lengths + EPS * part.totals())[:, None]).permute(0, 3, 2, 1).reshape(n, a * q, c)
-        asked = y[part.queries].reshape(a * q, -1)
+        weights = part.weights.div_((part.lengths + EPS * part.totals())[:, None]).view(n, c, q * a)
+        asked = y[part.queries].transpose(0, 1).reshape(q * a, -1)  # position by position, as in Looks
         found = asked.new_empty(asked.shape) if found.shape != asked.shape else found
-        nodes = x.new_empty(n, a * q, layer.out_features)
+        nodes = x.new_empty(n, q * a, layer.out_features)
         for image in range(n):
-            torch.mm(weights[image], x[part.contexts][image], out=found)
+            torch.mm(weights[image].T, x[part.contexts][image], out=found)
             torch.ops.aten.mse_loss.out(found, asked, 0, out=found)  # (f − y)², element by element
             torch.addmm(layer.bias, found, w, out=nodes[image])
         whole = x.new_empty(n, a, room + q, layer.out_features)
-        torch.mul(nodes.view(n, a, q, -1), _inverse_length(nodes).view(n, a, q, 1), out=whole[:, :, room:])
+        own, inverse = (each.view(n, q, a, -1).transpose(1, 2) for each in (nodes, _inverse_length(nodes)))
+        torch.mul(own, inverse, out=whole[:, :, room:])
         yield part.contexts, part.queries, whole
 
 
