@@ -10,7 +10,7 @@ from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example,
 from torch.testing import assert_close
 
 from xmr_core.errors import BadInput
-from xmr_core.similarities import DISTANCES, JointSgraf, MatchLogit, MatchProbability, Sgraf, scan, smooth_chamfer
+from xmr_core.similarities import DISTANCES, SETS, JointSgraf, MatchLogit, MatchProbability, Sgraf, scan, smooth_chamfer
 from xmr_core.similarities import looks as looks_file
 from xmr_core.similarities import node_blocks as node_blocks_file
 from xmr_core.similarities.attend import NORMALISATIONS, attend
@@ -151,6 +151,22 @@ def test_planes_are_for_small_sets_without_padding_or_gradients():
         assert planes(full(3, 2, 1, torch.float16), full(3, 2, 1, torch.float16)) is None
         with pytest.raises(BadInput, match="width"):
             planes(images, EmbeddingSet(captions.x[..., :4], captions.mask))
+
+
+@pytest.mark.parametrize("i, t", [(40, 30), (3, 30), (40, 3)])
+def test_planes_and_what_reads_them_for_galleries_and_for_single_queries(i, t):
+    """Many against many, and few against many on either side, are multiplied in different orders."""
+    images, captions = full(i, 3, 1), full(t, 4, 2)
+    products = torch.einsum("ikd,tld->kilt", images.x, captions.x).transpose(1, 2)  # k l i t
+    with torch.inference_mode():
+        p = planes(images, captions, 3.0)
+        exact(torch.stack([torch.stack(row) for row in p]).clone(), 3 * products)
+        for alpha in (16.0, 64.0):
+            inside = (alpha * products).logsumexp(1).mean(0) + (alpha * products).logsumexp(0).mean(0)
+            exact(smooth_chamfer(images, captions, alpha).clone(), inside / (2 * alpha))
+        exact(SETS["mil"](images, captions).clone(), products.amax((0, 1)))
+        exact(SETS["chamfer"](images, captions).clone(), (products.amax(1).mean(0) + products.amax(0).mean(0)) / 2)
+        exact(MatchProbability().double()(images, captions).clone(), products.sigmoid().mean((0, 1)))
 
 
 def test_an_unknown_normalisation_is_refused_without_gradients_too():

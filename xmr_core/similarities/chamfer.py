@@ -39,9 +39,9 @@ def smooth_chamfer(images: EmbeddingSet, captions: EmbeddingSet, alpha: float = 
     if not 0 < alpha < math.inf:
         raise BadInput(f"alpha must be a positive, finite number, got {alpha}. DivE uses 16; 1 to 64 is the usual range.")
     x, y = real_rows(images), real_rows(captions)
-    bound = alpha * _longest(x) * _longest(y)
-    if bound <= _PLAIN and (p := planes(images, captions, alpha)) is not None:
+    if (p := planes(images, captions, alpha)) is not None and (bound := _largest(p, x, y, alpha)) <= _PLAIN:
         return _scored(p, bound).div_(2 * alpha)
+    bound = alpha * _longest(x) * _longest(y)
     logits = element_products(x, y).mul_(alpha)  # i k t l
     if bound <= _PLAIN:
         near = fill_padding(logits.exp_(), images, captions, 0.0)
@@ -82,6 +82,13 @@ def _scored(logits: list[list[Tensor]], bound: float) -> Float[Tensor, "i t"]:
             logs = sum(s.log() for s in sums)
         both = logs.div_(len(groups)).add_(both)
     return both
+
+
+def _largest(logits: list[list[Tensor]], x: Tensor, y: Tensor, alpha: float) -> float:
+    """A bound of |logit|: the largest, or that of the norms where these are fewer numbers to read."""
+    if sum(m.numel() for row in logits for m in row) > x.numel() + y.numel():
+        return alpha * _longest(x) * _longest(y)
+    return max(float(m.abs().max()) if m.numel() else 0.0 for row in logits for m in row)
 
 
 def _longest(x: Float[Tensor, "n k d"]) -> float:

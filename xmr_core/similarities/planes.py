@@ -7,6 +7,7 @@ from torch import Tensor
 from xmr_core.similarities.pairs import same_width
 from xmr_core.types import EmbeddingSet
 
+_FEW = 64  # elements of one side that are compared with a gallery as it lies
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones
 
 
@@ -23,7 +24,20 @@ def planes(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> 
     if torch.is_grad_enabled() or not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
         return None
     same_width(images.x, captions.x)
-    x, y = (s.x.transpose(0, 1).flatten(0, 1) for s in (images, captions))  # first elements of all items, then second ones, …
-    with torch.autocast(x.device.type, enabled=False):
-        products = (x * scale if scale != 1.0 else x) @ y.T
-    return [list(row.split(len(captions), dim=1)) for row in products.split(len(images))]
+    i, t = len(images), len(captions)
+    with torch.autocast(images.x.device.type, enabled=False):
+        if t * l <= _FEW:  # a query: to bring the gallery into another order would cost more than to multiply it
+            y = _element_by_element(captions.x) * scale
+            return [list((images.x[:, m] @ y.T).split(t, dim=1)) for m in range(k)]
+        x = _element_by_element(images.x)
+        x = x * scale if scale != 1.0 else x
+        if i * k <= _FEW:
+            columns = [(x @ captions.x[:, n].T).split(i) for n in range(l)]
+            return [list(row) for row in zip(*columns, strict=True)]
+        products = x @ _element_by_element(captions.x).T
+    return [list(row.split(t, dim=1)) for row in products.split(i)]
+
+
+def _element_by_element(x: Float[Tensor, "n k d"]) -> Float[Tensor, "kn d"]:
+    """The first elements of all items, then the second ones, …"""
+    return x.transpose(0, 1).flatten(0, 1)
