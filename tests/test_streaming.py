@@ -164,6 +164,13 @@ def test_more_ties_than_are_kept_are_still_in_file_order():
     assert (items == np.arange(4)).all()
 
 
+def test_items_that_score_minus_infinity_are_items():
+    matrix = np.full((3, 30), -np.inf)
+    matrix[1, [4, 9]] = 1.0, 2.0
+    scores, items = best(MatrixScores(matrix), 4, "images")
+    assert items.tolist() == [[0, 1, 2, 3], [9, 4, 0, 1], [0, 1, 2, 3]] and scores[1, :2].tolist() == [2.0, 1.0]
+
+
 def test_best_items_settle_what_fast_scores_confuse():
     images, captions = sets(50, 3, 1), sets(20, 3, 2)
     exact = in_float64(coarse, images, captions).T

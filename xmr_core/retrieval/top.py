@@ -55,9 +55,10 @@ def best(
     gaps = (values[:, :-1] - values[:, 1:])[:, :k].nan_to_num(nan=0.0)
     for q in torch.nonzero((gaps <= margin).any(1)).flatten().tolist():
         found = items[q].numpy()
-        if wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1]) - margin:
-            found = np.arange(n_gallery)  # more items tie than are kept
-        out[0][q], out[1][q] = _settled(scores, by, q, found[found >= 0], k)
+        tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1]) - margin
+        if tied or (found < 0).any():
+            found = np.arange(n_gallery)  # more items tie than are kept, or score −∞, as a free place does
+        out[0][q], out[1][q] = _settled(scores, by, q, found, k)
     return out
 
 
@@ -76,7 +77,8 @@ def _settled(scores: Scores, by: str, q: int, found: np.ndarray, k: int) -> tupl
     exact = scores.pairs(query, found) if by == "images" else scores.pairs(found, query)
     order = np.lexsort((found, -exact))
     exact, found = exact[order], found[order]
-    tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.tie]))  # groups that float64 cannot tell apart
+    with np.errstate(invalid="ignore"):  # −∞ − −∞
+        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.tie]))  # groups that float64 cannot tell apart
     order = np.lexsort((found, tied))[:k]
     return exact[order], found[order]
 
