@@ -136,6 +136,17 @@ def test_a_collapsed_model_ranks_last_among_ties():
     assert (found.ranks[0].ranks == 300).all() and found.exact_blocks > 0
 
 
+def test_what_float64_cannot_tell_apart_is_a_tie_in_whole_blocks_too():
+    noise = torch.Generator().manual_seed(0)
+
+    def equal_up_to_rounding(x, y):
+        return 1 + 1e-14 * torch.randn(len(x), len(y), generator=noise, dtype=torch.float64).to(x.x.dtype)
+
+    relevance = Relevance.from_positions(np.arange(600), np.arange(600) % 300, np.arange(600), np.arange(300))
+    found = ranks(Scoring(equal_up_to_rounding, sets(300, 1, 1), sets(600, 1, 2), 30_000), [Question(relevance, "captions")])
+    assert found.exact_blocks == found.blocks and (found.ranks[0].ranks == 300).all()
+
+
 def test_a_learned_similarity_is_settled_with_its_own_numbers_in_double():
     similarity = MatchProbability(3.0, -1.0)
     images, captions, relevance = sets(30, 3, 1), sets(60, 3, 2), some_relevance(60, 30, 3)
