@@ -1,5 +1,6 @@
 """Ranks and best items from streamed scores: those of exact arithmetic, whatever the blocks, the device or the precision."""
 
+import copy
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from xmr_core.retrieval import MatrixScores, MeanScores, Question, Scoring, as_m
 from xmr_core.retrieval.counting import at_least
 from xmr_core.retrieval.plan import blocks, take
 from xmr_core.retrieval.precision import matrix_precision
-from xmr_core.similarities import MatchProbability, chamfer, cosine, scan, smooth_chamfer
+from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
 from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=25)
@@ -148,13 +149,21 @@ def test_what_float64_cannot_tell_apart_is_a_tie_in_whole_blocks_too():
 
 
 def test_a_learned_similarity_is_settled_with_its_own_numbers_in_double():
-    similarity = MatchProbability(3.0, -1.0)
+    torch.manual_seed(0)
+    similarity = Sgraf(8, "saf", 5).eval()
     images, captions, relevance = sets(30, 3, 1), sets(60, 3, 2), some_relevance(60, 30, 3)
-    found = ranks(Scoring(similarity, images, captions), [Question(relevance, "captions")])
-    double = MatchProbability(3.0, -1.0).double()
-    exact = in_float64(lambda x, y: double(x, y).detach(), images, captions).T
-    assert (found.ranks[0].ranks == loop(exact, relevance)).all()
-    assert next(similarity.parameters()).dtype == torch.float32, "the one that was given must stay as it was"
+    for form in (similarity, partial(similarity)):
+        found = ranks(Scoring(form, images, captions), [Question(relevance, "captions")])
+        double = copy.deepcopy(similarity).double()
+        exact = in_float64(lambda x, y, double=double: double(x, y).detach(), images, captions).T
+        assert (found.ranks[0].ranks == loop(exact, relevance)).all()
+    assert next(similarity.parameters()).dtype == torch.float32, "the one that was form must stay as it was"
+
+
+def test_the_mean_of_finished_matrices_is_not_rounded():
+    first, second = np.ones((1, 2), np.float32), np.array([[1 + 2**-23, 1]], np.float32)
+    mean = MeanScores([MatrixScores(first), MatrixScores(second)])
+    assert ranks(mean, [Question(Relevance.from_positions([0], [0], [0], range(2)), "images")]).ranks[0].ranks.tolist() == [1]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
