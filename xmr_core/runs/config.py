@@ -49,9 +49,7 @@ class RunConfig:
         of_data = {name: value for name, value in changes.items() if name in data - train - own}
         options = {name: value for name, value in changes.items() if name not in own | train | data}
         out = replace(self, **given)
-        return replace(
-            out, train=replace(out.train, **of_train), data=replace(out.data, **of_data), options={**out.options, **options}
-        )
+        return replace(out, train=replace(out.train, **of_train), data=replace(out.data, **of_data), options={**out.options, **options})
 
     def identity(self, prepared_identity: Mapping[str, str | int]) -> dict:
         """The JSON-able value whose hash names the run. Paths count by the content behind them, not by their spelling."""

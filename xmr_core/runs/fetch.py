@@ -28,7 +28,7 @@ from xmr_core.recipes import build, check_options
 from xmr_core.retrieval import Scoring
 from xmr_core.runs.config import RunConfig
 from xmr_core.runs.judging import judged
-from xmr_core.train import History, train
+from xmr_core.train import train
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Run:
         prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "image_model", "text_model")}
         about |= {"run": self.id, "record": {k: v for k, v in self.record.items() if k != "files"}}
-        return save_method(path, self.method(), prepared.inputs, prepared.vocabulary or prepared.pieces, config.form, dict(config.options), about)
+        return save_method(
+            path, self.method(), prepared.inputs, prepared.vocabulary or prepared.pieces, config.form, dict(config.options), about
+        )
 
     def with_metrics(self, rows: pd.DataFrame) -> "Run":
         """The same run with more numbers (relevance, direction, metric, k, value, n_queries), for tables; nothing is kept on disk."""

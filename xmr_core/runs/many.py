@@ -27,7 +27,9 @@ def fetch_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = T
     """
     for config in configs:
         check_options(config.method, dict(config.options))
-    unique = {config.run_id(prepare(config.data, device=config.device).identity): config for config in configs}  # features are made once, here
+    unique = {
+        config.run_id(prepare(config.data, device=config.device).identity): config for config in configs
+    }  # features are made once, here
     total = sum(config.train.epochs for config in unique.values())
     workers = min(workers or _workers(configs), len(unique))
     done: dict[str, Run] = {}
