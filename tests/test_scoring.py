@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import reference
 import torch
+import torch.nn.functional as F
 from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example, ragged, rows_of
 from torch.testing import assert_close
 
@@ -105,8 +106,35 @@ def test_graphs_are_those_of_training_in_eval_mode(name, block_sizes):
         exact(GRAPHS[name](images, captions).clone(), trained)
 
 
+@pytest.mark.parametrize("reasoner", ["sgr", "saf", "mean"])
+def test_graphs_with_all_their_numbers_at_work(reasoner, block_sizes):
+    """Biases start at 0, where leaving one out would not be seen."""
+    torch.manual_seed(0)
+    module = Sgraf(6, reasoner, 5).double().eval()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    images, captions = example("sgraf saf t2i", 5, 4, 1), example("sgraf saf t2i", 7, 6, 2)
+    trained = module(images, captions).detach()
+    with torch.inference_mode():
+        exact(module(images, captions).clone(), trained)
+
+
+@pytest.mark.parametrize("sharpness", [60.0, 200.0])
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+def test_sharp_attention_neither_overflows_nor_vanishes_in_float32(sharpness, normalise):
+    """Every region is opposite to the word: beside padding, which is not, all weights would be 0."""
+    x = F.normalize(torch.tensor([[[1.0, 0.1], [1.0, -0.2], [7.0, 7.0]]], dtype=torch.float64), dim=-1)
+    images = EmbeddingSet(x, torch.tensor([[True, True, False]]))
+    for side in (-1.0, 1.0):
+        captions = EmbeddingSet(torch.tensor([[[side, 0.0]]], dtype=torch.float64), torch.ones(1, 1, dtype=torch.bool))
+        wanted = scan(images, captions, sharpness=sharpness, normalise=normalise)
+        single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
+        with torch.inference_mode():
+            assert_close(scan(*single, sharpness=sharpness, normalise=normalise).double().clone(), wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("make", [lambda: Sgraf(6, "saf", 5), lambda: JointSgraf(6, 5)])
-def test_statistics_of_a_batch_are_taken_without_gradients_too(make):
+def test_statistics_of_a_batch_are_taken_without_gradients_too(make, block_sizes):
     """A module in train mode reads the batch as a whole, whether or not anyone asks for gradients."""
     images, captions = (EmbeddingSet(s.x.float(), s.mask) for s in (example("sgraf saf t2i", 4, 4, 1), example("sgraf saf t2i", 5, 5, 2)))
     torch.manual_seed(0)

@@ -228,9 +228,8 @@ def test_several_judges_of_other_ids_are_asked_in_one_pass_and_folds_for_themsel
     own = Relevance.from_positions(np.arange(100), np.repeat(np.arange(20), 5), [f"c{n}" for n in range(100)], [f"i{n}" for n in range(20)])
     rng = np.random.default_rng(0)
     few_t, few_i = rng.permutation(100)[:30], rng.permutation(20)[:9]
-    few = Relevance.from_pairs(
-        [(f"c{few_t[n]}", f"i{few_i[n % 7]}") for n in range(25)], [f"c{n}" for n in few_t], [f"i{n}" for n in few_i]
-    )
+    pairs = [(f"c{few_t[n]}", f"i{few_i[2 + n % 7]}") for n in range(5, 30)]  # the first ones ask in vain
+    few = Relevance.from_pairs(pairs, [f"c{n}" for n in few_t], [f"i{n}" for n in few_i])
     back = some_relevance(20, 100, 5)  # judged when asked from the other side
     apart = BothWays.of(own, Relevance(back.indptr, back.indices, own.gallery_ids, own.query_ids))
     kinds, matrix = {"annotated": own, "few": few, "apart": apart}, in_float64(smooth_chamfer, images, captions)
