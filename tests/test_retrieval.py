@@ -229,6 +229,18 @@ def test_queries_without_a_relevant_item_are_dropped_and_counted():
     assert len(rare[rare["direction"] == "t2i"]) == 2 and (rare["image"] == 0).all()
 
 
+def test_queries_behind_dropped_ones_keep_their_scores():
+    scores = np.random.default_rng(0).normal(size=(8, 16))
+    own = Relevance.from_positions(np.arange(16), np.arange(16) // 2, np.arange(16), np.arange(8))
+    late = Relevance.from_positions(np.array([9, 14, 15]), np.array([6, 6, 7]), np.arange(16), np.arange(8))
+    table = evaluate_scores(scores, {"annotated": own, "late": late}).per_query
+    mine = table[table["relevance"] == "late"].set_index(["direction", "query"])["first_rank"]
+    for caption, picture in ((9, 6), (14, 6), (15, 7)):
+        assert mine["t2i", caption] == (scores[:, caption] >= scores[picture, caption]).sum()
+    assert mine["i2t", 7] == (scores[7] >= scores[7, 15]).sum()
+    assert mine["i2t", 6] == (np.delete(scores[6], [9, 14]) >= scores[6, [9, 14]].max()).sum() + 1
+
+
 def test_a_relevance_over_fewer_ids_in_another_order_ranks_these_only():
     """PMRP takes pictures without a label out of the gallery and of the queries."""
     rng = np.random.default_rng(1)
