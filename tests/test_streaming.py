@@ -130,6 +130,21 @@ def test_an_error_larger_than_on_the_sample_is_noticed_and_the_pass_made_again()
     assert found.error > 0.05 and len(calls) == 2
 
 
+def test_a_sample_that_happens_to_be_exact_does_not_make_the_rest_exact():
+    """Coordinates of 0 and 1 are multiplied without rounding, and the sample is made of them alone."""
+    images, captions = sets(200, 1, 1), sets(400, 1, 2)
+    for s, most in ((images, 32), (captions, 64)):
+        s.x[np.unique(np.linspace(0, len(s) - 1, most).astype(int))] = torch.eye(8)[0]
+
+    def rough(x, y):
+        found = chamfer(x, y)
+        return found if found.dtype == torch.float64 else (found * 2**12).round() / 2**12
+
+    relevance = Relevance.from_positions(np.arange(400), np.arange(400) % 200, np.arange(400), np.arange(200))
+    found = ranks(Scoring(rough, images, captions), [Question(relevance, "captions")])
+    assert (found.ranks[0].ranks == loop(in_float64(rough, images, captions).T, relevance)).all() and found.error > 1e-5
+
+
 def test_a_collapsed_model_ranks_last_among_ties():
     images, captions = (EmbeddingSet(torch.ones(n, 2, 3), torch.ones(n, 2, dtype=torch.bool)) for n in (300, 600))
     relevance = Relevance.from_positions(np.arange(600), np.arange(600) % 300, np.arange(600), np.arange(300))

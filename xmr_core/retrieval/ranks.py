@@ -13,8 +13,6 @@ from xmr_core.retrieval.scores import MatrixScores, Scores
 from xmr_core.retrieval.stream import Stream
 from xmr_core.types import RelevantRanks
 
-_PASSES = 3  # at most; a second one is already rare
-
 
 @dataclass
 class Ranked:
@@ -56,7 +54,7 @@ def ranks(scores: Scores, questions: Sequence[Question], progress: Callable[[int
         _check(scores, q)
     streams = [Stream(scores, q.relevance, q.by, q.queries, q.gallery) for q in questions]
     _tell_exact(scores, streams)
-    for _ in range(_PASSES):
+    while True:
         out = Ranked([], scores.error)
         for s in streams:
             s.start(scores.error)
@@ -71,9 +69,9 @@ def ranks(scores: Scores, questions: Sequence[Question], progress: Callable[[int
                 out.exact_blocks += exact is not None
                 progress(fast.numel())
         seen = max((s.seen_error for s in streams), default=0.0)
-        if scores.error == 0.0 or seen <= scores.error:
+        if seen <= scores.error:
             break
-        scores.widen(4 * seen)
+        scores.widen(4 * seen)  # which the next pass cannot exceed
     for s in streams:
         found, settled, changed = s.finish()
         out.ranks.append(found)

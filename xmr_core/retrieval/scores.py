@@ -148,13 +148,17 @@ class Scoring(Scores):
 
     @cached_property
     def error(self) -> float:
-        """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of thousands."""
+        """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of thousands. Never less
+        than what one rounding does: a sample may happen to be exact."""
         i, t = (np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64)) for n, most in zip(self.shape, _SAMPLE, strict=True))
         if not len(i) or not len(t):
             return 0.0
-        fast, exact = self.block(i, t).double(), self.exact(i, t)
+        fast, exact = self.block(i, t), self.exact(i, t)
+        kind, fast = fast.dtype, fast.double()
         self._held = None
-        return 4 * float(torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max())
+        off = torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max()
+        size = torch.where(exact.isfinite(), exact, 0.0).abs().max().clamp(min=1.0)
+        return 4 * float(torch.maximum(off, torch.finfo(kind).eps * size))
 
     @cached_property
     def tie(self) -> float:
