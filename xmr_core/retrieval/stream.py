@@ -1,5 +1,8 @@
 """One question's share of a pass over blocks: counting for each relevant item how many irrelevant ones are before it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -63,18 +66,15 @@ class Stream:
             self._count(values, q, row, column, self._thresholds(q, self.exact, values))
             return True
         low, high = (self._thresholds(q, self.exact + side, values, side) for side in (-self.margin - self.scores.tie, self.margin))
-        kept = _hide(values, row, column)
-        hidden = torch.from_numpy(np.bincount(row, minlength=len(q)))[:, None].to(values.device)
-        possible, sure = (at_least(values, limits) - hidden for limits in (low, high))
-        undecided = possible - sure
-        total = int(undecided.sum())
-        if total > max(_FEW, _UNDECIDED * values.numel()):
-            _show(values, row, column, kept)
-            return False
-        self._add(q, sure)
-        if total:
-            self._keep(values, q, g, undecided, low, high)
-        _show(values, row, column, kept)
+        with _hidden(values, row, column) as times:
+            possible, sure = (at_least(values, limits) - times for limits in (low, high))
+            undecided = possible - sure
+            total = int(undecided.sum())
+            if total > max(_FEW, _UNDECIDED * values.numel()):
+                return False
+            self._add(q, sure)
+            if total:
+                self._keep(values, q, g, undecided, low, high)
         return True
 
     def see_exact(self, images: Items, captions: Items, block: Float[Tensor, "i t"]) -> None:
@@ -125,12 +125,10 @@ class Stream:
         return k[here], row[here], column[here]
 
     def _thresholds(self, q: np.ndarray, values: np.ndarray, like: Tensor, side: float = 0.0) -> Float[Tensor, "q p"]:
-        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. side: rounded away from 0 on that side."""
-        counts = self.indptr[q + 1] - self.indptr[q]
-        most = int(counts.max(initial=0))
-        nth = counts[:, None] - 1 - np.arange(most)[None]  # of each column, ascending
-        k = self.indptr[q][:, None] + np.maximum(nth, 0)
-        out = torch.from_numpy(np.where(nth >= 0, values[k], np.inf))
+        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. like: what they are compared with. side:
+        where that is less precise, below 0 they are rounded down, above 0 up."""
+        k, there = self._columns(q, int((self.indptr[q + 1] - self.indptr[q]).max(initial=0)))
+        out = torch.from_numpy(np.where(there, values[k], np.inf))
         if like.dtype == torch.float64:
             return out.to(like.device)
         rounded = out.to(like.dtype)
@@ -141,17 +139,15 @@ class Stream:
         return rounded.to(like.device)
 
     def _count(self, values: Tensor, q: np.ndarray, row: np.ndarray, column: np.ndarray, limits: Tensor) -> None:
-        kept = _hide(values, row, column)
-        hidden = torch.from_numpy(np.bincount(row, minlength=len(q)))[:, None].to(values.device)
-        self._add(q, at_least(values, limits) - hidden)
-        _show(values, row, column, kept)
+        with _hidden(values, row, column) as times:
+            self._add(q, at_least(values, limits) - times)
 
     def _add(self, q: np.ndarray, counts: Tensor) -> None:
         k, there = self._columns(q, counts.shape[1])
         np.add.at(self.ahead, k[there], counts.cpu().numpy()[there])
 
     def _columns(self, q: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """k of each threshold, and whether there is one."""
+        """(k of each of the queries' thresholds, worst first; whether there is one), both "q p"."""
         counts = self.indptr[q + 1] - self.indptr[q]
         nth = counts[:, None] - 1 - np.arange(most)[None]
         return self.indptr[q][:, None] + np.maximum(nth, 0), nth >= 0
@@ -178,13 +174,11 @@ def _places(chosen: np.ndarray | None, n: int) -> np.ndarray:
     return out
 
 
-def _hide(values: Tensor, row: np.ndarray, column: np.ndarray) -> Tensor:
-    """Put +∞ at relevant pairs, where it reaches every threshold and can be subtracted; returns what stood there."""
+@contextmanager
+def _hidden(values: Float[Tensor, "q g"], row: np.ndarray, column: np.ndarray) -> Iterator[Tensor]:
+    """Inside, +∞ stands at relevant pairs, where it reaches every threshold; gives how often it does in each row, to be subtracted."""
     at = torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)
     kept = values[at]
     values[at] = torch.inf
-    return kept
-
-
-def _show(values: Tensor, row: np.ndarray, column: np.ndarray, kept: Tensor) -> None:
-    values[torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)] = kept
+    yield torch.from_numpy(np.bincount(row, minlength=len(values)))[:, None].to(values.device)
+    values[at] = kept
