@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from xmr_core.cost import sweeps
-from xmr_core.cost.timing import TIMED
-from xmr_core.errors import XmrError
+from xmr_core.base.errors import XmrError
+from xmr_core.study.cost import sweeps
+from xmr_core.study.cost.timing import TIMED
 
 ROWS = Path(__file__).resolve().parents[1] / "reports" / "cost.csv"
 
@@ -28,7 +28,7 @@ def context() -> multiprocessing.context.BaseContext:
     how = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     made = multiprocessing.get_context(how)
     if how == "forkserver":
-        made.set_forkserver_preload(["xmr_core.cost.sweeps"])
+        made.set_forkserver_preload(["xmr_core.study.cost.sweeps"])
     return made
 
 

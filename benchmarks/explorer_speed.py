@@ -14,13 +14,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from xmr_core.explore import Library
-from xmr_core.method import Method
-from xmr_core.prepare import DataConfig, Prepared, prepare
-from xmr_core.recipes import build
-from xmr_core.relevance import Relevance
-from xmr_core.types import EmbeddingSet, GaussianEmbedding
-from xmr_core.widgets import Explorer
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
+from xmr_core.data.prepare import DataConfig, Prepared, prepare
+from xmr_core.methods.method import Method
+from xmr_core.methods.registry import build
+from xmr_core.search import Library
+from xmr_core.ui.widgets import Explorer
 
 IMAGES, CAPTIONS, WORDS, TIMES = 5_000, 25_000, 12, 7
 

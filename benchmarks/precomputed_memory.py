@@ -56,12 +56,12 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
     import torch
 
     from xmr_core.data.batches import Batches, Side
-    from xmr_core.data.precomputed import load_precomputed
-    from xmr_core.data.readers import feature_reader
-    from xmr_core.data.vocabulary import Vocabulary
-    from xmr_core.recipe_parts import Inputs
-    from xmr_core.recipes import build
-    from xmr_core.train import TrainConfig, train
+    from xmr_core.data.inputs import feature_reader
+    from xmr_core.data.readers.precomputed import load_precomputed
+    from xmr_core.data.text.vocabulary import Vocabulary
+    from xmr_core.methods.common import Inputs
+    from xmr_core.methods.registry import build
+    from xmr_core.training import TrainConfig, train
 
     started = time.monotonic()
     corpus = load_precomputed(folder)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from xmr_core.evaluate import evaluate_scores
-from xmr_core.relevance import Relevance
-from xmr_core.retrieval import Scoring
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.evaluation.engine import Scoring
+from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.similarities import MatchProbability, chamfer, max_pairwise, smooth_chamfer
-from xmr_core.types import EmbeddingSet
 
 SIMILARITIES = {"smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
 

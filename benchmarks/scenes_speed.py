@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 
+from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.scenes.corpus import DEFAULT_AMBIGUITY, WORLD_VERSION, make_world
-from xmr_core.encoders.cells import CellDescriptor
 
 
 def main(n: int) -> None:

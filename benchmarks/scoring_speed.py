@@ -34,9 +34,9 @@ def run(name: str, args: argparse.Namespace) -> None:
     import torch
     import torch.nn.functional as F
 
-    from xmr_core.retrieval import Scoring
+    from xmr_core.base.types import EmbeddingSet
+    from xmr_core.evaluation.engine import Scoring
     from xmr_core.similarities import MatchProbability, Sgraf, chamfer, max_pairwise, scan, smooth_chamfer
-    from xmr_core.types import EmbeddingSet
 
     torch.manual_seed(0)
     i, t, d, m = args.images, args.captions, args.d, args.m

@@ -19,9 +19,9 @@ def step(name: str, args: argparse.Namespace) -> None:
     import torch
     import torch.nn.functional as F
 
+    from xmr_core.base.types import EmbeddingSet
     from xmr_core.losses.triplet import hinge_triplet
     from xmr_core.similarities import JointSgraf, Sgraf, scan
-    from xmr_core.types import EmbeddingSet
 
     torch.manual_seed(0)
     n, extra = args.batch, 0 if name.startswith("scan") else 1

@@ -32,7 +32,7 @@ def gallery_chunks(kind: str, args: argparse.Namespace):
     import torch
     import torch.nn.functional as F
 
-    from xmr_core.types import EmbeddingSet
+    from xmr_core.base.types import EmbeddingSet
 
     draw = torch.Generator().manual_seed(args.seed)
     normal = partial(torch.randn, generator=draw)
@@ -53,7 +53,7 @@ def queries_of(gallery, args: argparse.Namespace):
     import torch
     import torch.nn.functional as F
 
-    from xmr_core.types import EmbeddingSet
+    from xmr_core.base.types import EmbeddingSet
 
     draw = torch.Generator().manual_seed(args.seed + 1)
     at = torch.randperm(len(gallery), generator=draw)[: args.queries].sort().values
@@ -65,8 +65,8 @@ def queries_of(gallery, args: argparse.Namespace):
 def measure(kind: str, args: argparse.Namespace) -> None:
     import numpy as np
 
-    from xmr_core import paths
-    from xmr_core.retrieval import top_k
+    from xmr_core.base import paths
+    from xmr_core.evaluation.engine import top_k
     from xmr_core.search import build_elements, open_elements, open_gallery, recall, two_stage, write_gallery
     from xmr_core.similarities import smooth_chamfer
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from xmr_core import paths
-from xmr_core.presets.table import methods_table, published_table
+from xmr_core.base import paths
+from xmr_core.study.method_tables import methods_table, published_table
 
 START, END = "<!-- methods: made by `make readme` -->\n", "<!-- end of methods -->"
 

@@ -13,8 +13,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from xmr_core import paths, plots, published, results, study
-from xmr_core.prepare import DataConfig, prepare
+from xmr_core.base import paths
+from xmr_core.data.prepare import DataConfig, prepare
+from xmr_core.study import paper_tables as published
+from xmr_core.study import questions as study
+from xmr_core.study import results
+from xmr_core.ui import plots
 
 REPORTS = Path(__file__).resolve().parent.parent / "reports"
 RSUM = {"annotated": "rsum annotated", "exhaustive": "rsum exhaustive", "human": "rsum human"}

@@ -17,8 +17,9 @@ import build_reports
 import nbformat
 import pandas as pd
 
-from xmr_core import paths, results
-from xmr_core.claims import CLAIMS, ledger
+from xmr_core.base import paths
+from xmr_core.study import results
+from xmr_core.study.claims import CLAIMS, ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS, NOTEBOOKS = ROOT / "reports", ROOT / "notebooks"

@@ -8,8 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from xmr_core import cli, paths, results
-from xmr_core.notebook import checked_value, declared_parameters
+from xmr_core.base import paths
+from xmr_core.study import results
+from xmr_core.ui import cli
+from xmr_core.ui.notebook import checked_value, declared_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = {"preset": "study"}

@@ -10,12 +10,12 @@ import torch
 from golden import ATOL, CHAIN, RTOL, Case, cases, close_gradient, lengths_mask
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
-from xmr_core.types import Features
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 LENGTHS = (5, 1, 3)

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from xmr_core.analysis.ambiguity import agreement_of_proxies, per_query_values, punished
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate_scores
-from xmr_core.relevance import Relevance
+from xmr_core.evaluation.analysis.ambiguity import agreement_of_proxies, per_query_values, punished
+from xmr_core.evaluation.evaluate import evaluate_scores
 
 
 def by_hand(row, relevant, k):

@@ -5,10 +5,10 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.analysis.attention import node_weights, slot_attention, word_attention
-from xmr_core.errors import BadInput
-from xmr_core.prepare import prepare
-from xmr_core.recipes import build
+from xmr_core.base.errors import BadInput
+from xmr_core.data.prepare import prepare
+from xmr_core.evaluation.analysis.attention import node_weights, slot_attention, word_attention
+from xmr_core.methods.registry import build
 
 
 @pytest.fixture(scope="module")

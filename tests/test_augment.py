@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.data.augment import Augmentation
-from xmr_core.errors import BadInput
-from xmr_core.types import Features, Pixels, Tokens
 
 WORDS = 60
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from tiny import tiny_config
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
 from xmr_core.data.augment import Augmentation
 from xmr_core.data.batches import Batches, Side
-from xmr_core.data.readers import CaptionStates, feature_reader
-from xmr_core.errors import BadInput
-from xmr_core.prepare import prepare
-from xmr_core.relevance import Relevance
+from xmr_core.data.inputs import CaptionStates, feature_reader
+from xmr_core.data.prepare import prepare
 
 
 @pytest.fixture(scope="module")

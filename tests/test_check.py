@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmr_core.cli import main
-from xmr_core.data.check import check_corpus
-from xmr_core.data.decoding import look_at, look_at_all
-from xmr_core.data.flickr8k import load_flickr8k
-from xmr_core.data.folder import load_folder
-from xmr_core.data.pictures import read_picture
-from xmr_core.data.precomputed import load_precomputed
-from xmr_core.errors import DamagedFile
+from xmr_core.base.errors import DamagedFile
+from xmr_core.data.images.decoding import look_at, look_at_all
+from xmr_core.data.images.files import read_picture
+from xmr_core.data.readers.check import check_corpus
+from xmr_core.data.readers.flickr8k import load_flickr8k
+from xmr_core.data.readers.folder import load_folder
+from xmr_core.data.readers.precomputed import load_precomputed
+from xmr_core.ui.cli import main
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,12 @@ import pytest
 import torch
 from golden import golden_dir
 
-from xmr_core.checkpoints import load_method, load_official, read_official, read_vocabulary, save_method
-from xmr_core.data.vocabulary import Vocabulary
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.recipe_parts import Inputs
-from xmr_core.recipes import FORMS, RECIPES, build
-from xmr_core.types import Features, Tokens
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.types import Features, Tokens
+from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.methods.checkpoints import load_method, load_official, read_official, read_vocabulary, save_method
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import FORMS, RECIPES, build
 
 LISTED = {
     "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from xmr_core.claims import CLAIMS, Claim, Measure, in_words, ledger
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.study.claims import CLAIMS, Claim, Measure, in_words, ledger
 
 
 def rows(values: dict[str, list[float]], dataset="scenes", size="study", metric="rsum", relevance="annotated", direction="both"):

@@ -13,10 +13,11 @@ import nbformat
 import pytest
 from synthetic import FIGURE, build
 
-from xmr_core import cli, paths
-from xmr_core.cli import given_parameters, main
-from xmr_core.errors import BadInput
-from xmr_core.notebook import declared_parameters
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput
+from xmr_core.ui import cli
+from xmr_core.ui.cli import given_parameters, main
+from xmr_core.ui.notebook import declared_parameters
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +142,7 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     [
         (["raise ValueError('first\\nsecond')"], "cell In [3]: ValueError: first\n"),
         (
-            ["from xmr_core.errors import BadInput\n\nraise BadInput('alpha must be positive')"],
+            ["from xmr_core.base.errors import BadInput\n\nraise BadInput('alpha must be positive')"],
             "cell In [3]: BadInput: alpha must be positive\n",
         ),
         (["import os\n\nprint('x', file=open('runs', 'a'))\nos.kill(os.getpid(), 9)"], "Kernel died"),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from karpathy_files import coco_folder, coco_record, draw
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
 from xmr_core.data import coco_judgments
-from xmr_core.data.both_ways import BothWays
-from xmr_core.data.faults import Faults
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate_scores
-from xmr_core.relevance import Relevance
+from xmr_core.data.readers.both_ways import BothWays
+from xmr_core.data.readers.faults import Faults
+from xmr_core.evaluation.evaluate import evaluate_scores
 
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
 

@@ -9,14 +9,14 @@ from tiny import tiny_config
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from xmr_core import recipes
-from xmr_core.errors import BadInput
-from xmr_core.method import Method
-from xmr_core.presets.table import methods_table, published_table
-from xmr_core.recipe_parts import Inputs, matched_encoders, matched_objective
-from xmr_core.runs import fetch
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet, Features
+from xmr_core.methods import registry as recipes
+from xmr_core.methods.common import Inputs, matched_encoders, matched_objective
+from xmr_core.methods.method import Method
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
-from xmr_core.types import EmbeddingSet, Features
+from xmr_core.study.method_tables import methods_table, published_table
+from xmr_core.training.runs import fetch
 
 # step 1: what is new
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xmr_core.analysis.corruption import GREY, blank_words, erase_pixels
-from xmr_core.errors import BadInput
-from xmr_core.types import Tokens
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Tokens
+from xmr_core.evaluation.analysis.corruption import GREY, blank_words, erase_pixels
 
 
 def pictures(n=3, side=32):

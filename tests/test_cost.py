@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xmr_core import cost, published
-from xmr_core.cost import sweeps, timing
-from xmr_core.cost.flops import Shape, scan, sgraf
-from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
+from xmr_core.study import cost
+from xmr_core.study import paper_tables as published
+from xmr_core.study.cost import sweeps, timing
+from xmr_core.study.cost.flops import Shape, scan, sgraf
 
 ODD = Shape(d=24, k=3, l=5, regions=7, words=4, m=6, steps=3, samples=2)  # no two sizes alike
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmr_core.data.cub import load_cub
-from xmr_core.data.faults import Faults
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate_scores
+from xmr_core.base.errors import BadInput
+from xmr_core.data.readers.cub import load_cub
+from xmr_core.data.readers.faults import Faults
+from xmr_core.evaluation.evaluate import evaluate_scores
 
 BIRDS = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross", "004.Groove_billed_Ani", "005.Crested_Auklet"]
 EACH = 14  # pictures of a bird

@@ -5,15 +5,15 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.analysis.corruption import corrupted_uncertainty
-from xmr_core.analysis.distances import distance_table, samples_table, sampling_gain
-from xmr_core.analysis.representations import encode_split
-from xmr_core.analysis.uncertainty import query_uncertainty, uncertainty, uncertainty_rows
-from xmr_core.errors import BadInput
-from xmr_core.proxies import PROXIES, TRUTH, benchmark_run
-from xmr_core.runs import fetch
-from xmr_core.runs.ensemble import scores_of
+from xmr_core.base.errors import BadInput
+from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
+from xmr_core.evaluation.analysis.distances import distance_table, samples_table, sampling_gain
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty, uncertainty_rows
 from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.study.benchmarks import PROXIES, TRUTH, benchmark_run
+from xmr_core.training.runs import fetch
+from xmr_core.training.runs.ensemble import scores_of
 
 
 @pytest.fixture(scope="module")

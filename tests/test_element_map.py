@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from xmr_core.analysis.element_map import element_map, nearest_partner
-from xmr_core.errors import BadInput
-from xmr_core.types import Embedding, EmbeddingSet
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.evaluation.analysis.element_map import element_map, nearest_partner
 
 
 def sets(n, k, seed, d=6):

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from xmr_core.analysis.element_subsets import element_ablation, keep_elements
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate
-from xmr_core.relevance import Relevance
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.evaluation.analysis.element_subsets import element_ablation, keep_elements
+from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities import smooth_chamfer
-from xmr_core.types import Embedding, EmbeddingSet
 
 
 def sets(n: int, k: int, seed: int) -> EmbeddingSet:

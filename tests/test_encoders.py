@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features, Tokens
 from xmr_core.encoders.image import GridEncoder
 from xmr_core.encoders.text import SUMMARIES, GRUEncoder
-from xmr_core.errors import BadInput
-from xmr_core.types import Features, Tokens
 
 LENGTHS = (5, 1, 3)
 

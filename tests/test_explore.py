@@ -9,13 +9,14 @@ import torch
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core.analysis.attention import node_weights, word_attention
-from xmr_core.errors import BadInput
-from xmr_core.explore import Query, Settings, open_folder, open_library, rank
-from xmr_core.explore.library import _kept
-from xmr_core.explore.looks import element_looks, nearest_captions, word_looks, word_weights
-from xmr_core.explore.query import encode, words_of
-from xmr_core.explore.state import (
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features
+from xmr_core.evaluation.analysis.attention import node_weights, word_attention
+from xmr_core.search import Query, Settings, open_folder, open_library, rank
+from xmr_core.search.library import _kept
+from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
+from xmr_core.search.query import encode, words_of
+from xmr_core.search.state import (
     MOST_STEPS,
     State,
     ambiguous_queries,
@@ -26,14 +27,13 @@ from xmr_core.explore.state import (
     ranks_by,
     unsure_queries,
 )  # fmt: skip
-from xmr_core.explore.why import doubt, meeting, without_each_cell, without_each_word
-from xmr_core.runs import fetch
-from xmr_core.runs.ensemble import scores_of
+from xmr_core.search.why import doubt, meeting, without_each_cell, without_each_word
 from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
-from xmr_core.types import Features
+from xmr_core.training.runs import fetch
+from xmr_core.training.runs.ensemble import scores_of
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
@@ -76,7 +76,7 @@ def test_the_ranks_of_right_answers_are_those_of_the_evaluation(libraries, runs)
 
 def test_ties_never_help_a_right_answer(libraries, monkeypatch):
     library = replace(libraries["dive"])
-    monkeypatch.setattr("xmr_core.explore.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
+    monkeypatch.setattr("xmr_core.search.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
     found = rank(library, Query("caption", item=library.caption_ids[0]))
     own = found.relevant[found.relevant["kind"] == "annotated"]
     assert own["rank"].tolist() == [32]

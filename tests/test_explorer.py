@@ -11,10 +11,10 @@ from ipywidgets.widgets.widget import _instances
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core.errors import BadInput
-from xmr_core.explore import Library, Settings, open_folder, open_library
-from xmr_core.runs import fetch
-from xmr_core.widgets import Explorer, cards
+from xmr_core.base.errors import BadInput
+from xmr_core.search import Library, Settings, open_folder, open_library
+from xmr_core.training.runs import fetch
+from xmr_core.ui.widgets import Explorer, cards
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from xmr_core import paths
+from xmr_core.base import paths
+from xmr_core.base.errors import DamagedFile
+from xmr_core.base.fingerprint import file_content, files_content
 from xmr_core.data import fingerprint
-from xmr_core.data.fingerprint import file_content, files_content
-from xmr_core.errors import DamagedFile
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from xmr_core.data.faults import Faults
-from xmr_core.data.folder import hash_split, load_folder
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.folder import hash_split, load_folder
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from xmr_core.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.retrieval import score_matrix, top_k
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.evaluation.engine import score_matrix, top_k
 from xmr_core.search import open_gallery, write_gallery
 from xmr_core.similarities import SETS, smooth_chamfer
-from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
 
 
 def sets(n=50, k=4, d=16, seed=0) -> EmbeddingSet:
@@ -142,7 +142,7 @@ def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity
     sides = (gallery, queries) if asking == "captions" else (queries, gallery)
     whole = score_matrix(similarity, *sides)
     whole = whole.T if asking == "captions" else whole
-    monkeypatch.setattr("xmr_core.retrieval.scores.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
+    monkeypatch.setattr("xmr_core.evaluation.engine.scores.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
     scores, positions = top_k(similarity, queries, gallery, 7, asking)
     assert positions.tolist() == np.argsort(-whole, kind="stable")[:, :7].tolist()
     assert np.allclose(scores, np.take_along_axis(whole, positions, 1), atol=1e-6) and scores.dtype == np.float32

@@ -7,13 +7,13 @@ import torch
 from golden import ATOL, CHAIN, RTOL, Case, cases, lengths_mask
 from torch.testing import assert_close
 
+from xmr_core.base.types import Features, Tokens
 from xmr_core.encoders.regions import LinearRegions, ResidualRegions
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.similarities import cosine
-from xmr_core.types import Features, Tokens
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

@@ -7,12 +7,20 @@ import torch
 from golden import ATOL, RTOL, Case, cases
 from torch.testing import assert_close
 
-from xmr_core.analysis.circular_variance import circular_variance, log_circular_variance
+from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.evaluation.analysis.circular_variance import circular_variance, log_circular_variance
 from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.similarities import MatchProbability, chamfer, cosine, euclidean_smooth_chamfer, max_pairwise, order, smooth_chamfer
-from xmr_core.types import Embedding, EmbeddingSet
+from xmr_core.similarities import (
+    MatchProbability,
+    chamfer,
+    cosine,
+    euclidean_smooth_chamfer,
+    max_pairwise,
+    order,
+    smooth_chamfer,
+)
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from xmr_core import masked, paths
-from xmr_core.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.relevance import Relevance
-from xmr_core.types import EmbeddingSet, Features
+from xmr_core.base import masked, paths
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import EmbeddingSet, Features
 
 
 def test_rows_slice_and_move_every_tensor_and_leave_none_alone():
@@ -94,7 +94,7 @@ def test_a_real_limit_on_file_size_is_one_clear_line(tmp_path):
     script = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "from xmr_core import paths; paths.write_atomic(sys.argv[1], b'x' * 5000)"
+        "from xmr_core.base import paths; paths.write_atomic(sys.argv[1], b'x' * 5000)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "f")], capture_output=True, text=True)
     assert done.returncode and "CannotWrite: cannot write" in done.stderr.splitlines()[-1] and not os.listdir(tmp_path)

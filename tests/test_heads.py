@@ -8,7 +8,8 @@ import reference
 import torch
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.heads.gaussian import GaussianHead
@@ -18,7 +19,6 @@ from xmr_core.heads.pooling import GlobalHead, MaxPool, MeanPool
 from xmr_core.heads.positions import sine_1d, sine_2d
 from xmr_core.heads.slots import SlotHead
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
-from xmr_core.types import EmbeddingSet, Features, GaussianEmbedding
 
 POOLINGS = [name for name in AGGREGATORS if name not in ("gpo", "mean", "max")]  # those three stand for themselves
 SMALL_SLOTS = partial(SlotHead, 6, 8, slots=3, iterations=3, heads=2, head_width=5, ff_mult=2)

@@ -7,15 +7,15 @@ import pytest
 import torch
 from golden import Case, cases
 
-from xmr_core import metrics
-from xmr_core.data.coco_judgments import coco_judgments, coco_test_captions
-from xmr_core.data.plausible_match import ZETAS, plausible_match, same_class
-from xmr_core.errors import BadInput
-from xmr_core.protocols import COCO_1K
-from xmr_core.relevance import Relevance
-from xmr_core.retrieval import relevant_ranks
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import GaussianEmbedding
+from xmr_core.data.readers.coco_judgments import coco_judgments, coco_test_captions
+from xmr_core.data.readers.plausible_match import ZETAS, plausible_match, same_class
+from xmr_core.evaluation import metrics
+from xmr_core.evaluation.engine import relevant_ranks
+from xmr_core.evaluation.protocols import COCO_1K
 from xmr_core.similarities import DISTANCES
-from xmr_core.types import GaussianEmbedding
 
 
 def loop_pmrp(scores, codes, image_of, labelled, zeta):

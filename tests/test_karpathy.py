@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from karpathy_files import coco_folder, draw, flickr_folder, record
 
-from xmr_core.data.faults import Faults
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.protocols import PROTOCOLS, Protocol
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.readers.faults import Faults
+from xmr_core.evaluation.protocols import PROTOCOLS, Protocol
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
             more = {"filepath": first["filepath"], "cocoid": 10_000 + n} if folder is coco else {}
             folder.records.append(record(100 + n, "test", f"more{n}.png", 1, **more))
         monkeypatch.setattr(
-            "xmr_core.data.karpathy.pictures_in", lambda _, records=folder.records: {r["filename"]: __file__ for r in records}
+            "xmr_core.data.readers.karpathy.pictures_in", lambda _, records=folder.records: {r["filename"]: __file__ for r in records}
         )
         corpus = folder.load()
         assert corpus.about["protocols"] == [*fitting, "full"] and set(fitting) <= set(PROTOCOLS)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
 from xmr_core.losses.infonce import InfoNCE
@@ -19,7 +20,6 @@ from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.types import Embedding, EmbeddingSet
 
 FORMS = [(m, r) for m in ("hardest", "all", "semi-hard") for r in ("sum", "mean", "batch_mean")]
 FORMS.remove(("semi-hard", "batch_mean"))  # PVSE has no such form

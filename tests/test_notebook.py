@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from synthetic import PARAMETERS, build
 
-from xmr_core import notebook, paths
-from xmr_core.errors import BadInput
-from xmr_core.notebook import Parameter, check_parameters, checked_value, declared_parameters, parse_parameters
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput
+from xmr_core.ui import notebook
+from xmr_core.ui.notebook import Parameter, check_parameters, checked_value, declared_parameters, parse_parameters
 
 
 @pytest.fixture(autouse=True)

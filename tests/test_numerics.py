@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from xmr_core import numerics
-from xmr_core.recipes import RECIPES
+from xmr_core.base import numerics
+from xmr_core.methods.registry import RECIPES
 
 
 @pytest.fixture

@@ -121,9 +121,9 @@ def test_constraints_are_closed():
 
 def test_package_and_entry_point():
     import xmr_core
-    from xmr_core.cli import main
+    from xmr_core.ui.cli import main
 
-    assert PROJECT["version"] == xmr_core.__version__ and callable(main) and PROJECT["scripts"] == {"xmr": "xmr_core.cli:main"}
+    assert PROJECT["version"] == xmr_core.__version__ and callable(main) and PROJECT["scripts"] == {"xmr": "xmr_core.ui.cli:main"}
     for name in ("README.md", "LICENSE"):
         assert (ROOT / name).stat().st_size > 500
     no_init = [p.parent for p in (ROOT / "xmr_core").rglob("*.py") if not (p.parent / "__init__.py").exists()]

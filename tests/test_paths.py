@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from xmr_core import paths
-from xmr_core.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 
 
 def one_line(error) -> str:
@@ -93,12 +93,12 @@ def test_a_folder_below_a_file_is_refused_for_everyone(tmp_path):
 def test_a_write_that_the_system_cuts_short_leaves_the_old_file(tmp_path):
     path = paths.write_sealed(tmp_path / "f", b"old")
     script = (
-        "import resource, signal, sys; from xmr_core import paths; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "import resource, signal, sys; from xmr_core.base import paths; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); paths.write_sealed(sys.argv[1], bytes(5000))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
     assert done.returncode != 0
-    assert done.stderr.strip().splitlines()[-1].startswith("xmr_core.errors.CannotWrite: cannot write")
+    assert done.stderr.strip().splitlines()[-1].startswith("xmr_core.base.errors.CannotWrite: cannot write")
     assert paths.read_sealed(path) == b"old" and os.listdir(tmp_path) == ["f"]
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features, GaussianEmbedding, Tokens
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.errors import BadInput
 from xmr_core.heads.gaussian import SECOND, SPREADS, GaussianHead, uncertainty
 from xmr_core.losses.gaussian import kl_to_normal, uniformity
 from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.similarities import DISTANCES, MatchLogit
-from xmr_core.types import Features, GaussianEmbedding, Tokens
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 PIE = {"pie_net.attention.w_1": "mean.w_1", "pie_net.attention.w_2": "mean.w_2", "pie_net.fc": "mean.fc", "pie_net.layer_norm": "mean.layer_norm",

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from xmr_core.data.faults import Faults
-from xmr_core.data.precomputed import load_precomputed
-from xmr_core.data.readers import feature_reader
-from xmr_core.data.row_file import JoinedRows, RowFile
-from xmr_core.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.row_file import JoinedRows, RowFile
+from xmr_core.data.inputs import feature_reader
+from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.precomputed import load_precomputed
 
 REGIONS, WIDTH = 3, 4
 

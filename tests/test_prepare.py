@@ -10,17 +10,17 @@ import torch
 from PIL import Image
 from tiny_models import SIDE, WORDS, save
 
-from xmr_core.checkpoints import load_method, read_vocabulary
-from xmr_core.data.vocabulary import Vocabulary
-from xmr_core.encoders.word_pieces import WordPieces
-from xmr_core.errors import BadInput
-from xmr_core.prepare import DATASETS, DataConfig, prepare
-from xmr_core.presets import base_config
-from xmr_core.recipes import build
-from xmr_core.relevance import Relevance
-from xmr_core.runs import fetch
-from xmr_core.runs.reference import reference_run
-from xmr_core.train.stages import pretrained_names, stages_learning, thaw
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.data.features.word_pieces import WordPieces
+from xmr_core.data.prepare import DATASETS, DataConfig, prepare
+from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.methods.checkpoints import load_method, read_vocabulary
+from xmr_core.methods.registry import build
+from xmr_core.study.presets import base_config
+from xmr_core.training.runs import fetch
+from xmr_core.training.runs.reference import reference_run
+from xmr_core.training.stages import pretrained_names, stages_learning, thaw
 
 N = {"train": 12, "dev": 6, "test": 6}
 
@@ -150,7 +150,7 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
 
 
 def test_a_dual_encoder_is_a_row_like_any_other(flickr):
-    from xmr_core import results
+    from xmr_core.study import results
 
     row = results.rows([reference_run(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
     assert set(row["method"]) == {"zero-shot"} and {"rsum", "r_precision", "recall"} <= set(row["metric"])
@@ -227,7 +227,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
     more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
-    module = sys.modules["xmr_core.runs.fetch"]  # the package has a function of that name
+    module = sys.modules["xmr_core.training.runs.fetch"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
     after = fetch(c)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from xmr_core.errors import BadInput
-from xmr_core.presets import CORPORA, base_config, published_settings
-from xmr_core.presets.published import SETTINGS
-from xmr_core.recipe_parts import Inputs
-from xmr_core.recipes import RECIPES, build, check_options, options_in_full
+from xmr_core.base.errors import BadInput
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import RECIPES, build, check_options, options_in_full
+from xmr_core.study.presets import base_config
+from xmr_core.study.published_settings import CORPORA, SETTINGS, published_settings
 
 # METHODS (b), retold: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
 PAPERS = [

@@ -16,15 +16,17 @@ from tiny_models import MEAN, SIDE, STD, WIDTH, WORDS, save
 from torch.testing import assert_close
 
 import xmr_core
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.types import Features, Pixels, Tokens
+from xmr_core.data.features.model_folder import find_pretrained, library
+from xmr_core.data.features.pretrained import load_pretrained
+from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
+from xmr_core.data.features.pretrained_states import PretrainedStates, by_length, describe_text
+from xmr_core.data.features.scaling import Scaling, read_scaling
+from xmr_core.data.features.word_pieces import WordPieces, word_pieces
 from xmr_core.encoders.bert import BertEncoder
-from xmr_core.encoders.hf_text import SUMMARIES, PretrainedStates, StatesEncoder, TextBackbone, by_length, describe_text
-from xmr_core.encoders.hf_vision import PretrainedGrid, VisionBackbone, describe_vision
-from xmr_core.encoders.model_folder import find_pretrained, library
-from xmr_core.encoders.pretrained import load_pretrained
-from xmr_core.encoders.scaling import Scaling, read_scaling
-from xmr_core.encoders.word_pieces import WordPieces, word_pieces
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.types import Features, Pixels, Tokens
+from xmr_core.encoders.text_backbone import SUMMARIES, StatesEncoder, TextBackbone
+from xmr_core.encoders.vision_backbone import VisionBackbone
 
 TEXTS = ["a dog runs", "The big red ball sits on the grass and the small dog runs", "cats", "a dog runs on the grass"]
 
@@ -264,7 +266,7 @@ def test_weights_of_another_network_are_refused(zoo):
 
 
 def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.encoders.hf_text._TOKENS", 16)  # several batches
+    monkeypatch.setattr("xmr_core.data.features.hf_text._TOKENS", 16)  # several batches
     states = PretrainedStates(zoo("bert"))
     got, bert = states(TEXTS), tiny_models.make("bert")
     ids = [[2, *(5 + WORDS.index(piece) for piece in words.split()), 3] for words in (
@@ -498,10 +500,11 @@ def test_hub_names(zoo, tmp_path, monkeypatch):
 GUARD = """
 import sys, warnings
 from pathlib import Path
-import xmr_core.recipes, xmr_core.zero_shot
-from xmr_core.encoders.hf_text import PretrainedStates
-from xmr_core.encoders.hf_vision import PretrainedGrid, VisionBackbone, describe_vision
-from xmr_core.zero_shot import ZeroShot
+import xmr_core.methods.registry, xmr_core.evaluation.zero_shot
+from xmr_core.data.features.pretrained_states import PretrainedStates
+from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
+from xmr_core.encoders.vision_backbone import VisionBackbone
+from xmr_core.evaluation.zero_shot import ZeroShot
 assert "transformers" not in sys.modules, "too slow to be imported before it is needed"
 for folder in map(Path, sys.argv[1:]):
     if folder.name == "bert":

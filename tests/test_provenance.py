@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from xmr_core import provenance
+from xmr_core.base import provenance
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 import pytest
 
-from xmr_core import published, study
-from xmr_core.claims import CLAIMS
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.study import paper_tables as published
+from xmr_core.study import questions as study
+from xmr_core.study.claims import CLAIMS
 
 PRINTED = {  # RSUM as printed beside the recalls
     ("f30k", "VSE++", "ResNet-152"): 409.8, ("f30k", "PVSE", "ResNet-152"): 432.6, ("f30k", "PCME", "ResNet-152"): 428.1,

@@ -12,21 +12,21 @@ from golden import golden_dir
 from PIL import Image
 from safetensors.torch import save_file
 
-from xmr_core import paths
-from xmr_core.data.crops import TrainingCrops
-from xmr_core.data.flickr8k import load_flickr8k
-from xmr_core.data.pictures import read_picture
-from xmr_core.data.tokenise import tokenise
-from xmr_core.data.vocabulary import Vocabulary
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.data.features.feature_cache import cached_features
+from xmr_core.data.features.glove import load_word_vectors
+from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
+from xmr_core.data.features.reduce import PrincipalComponents, RootMean
+from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.images.crops import TrainingCrops
+from xmr_core.data.images.files import read_picture
+from xmr_core.data.prepare import DataConfig, prepare
+from xmr_core.data.readers.flickr8k import load_flickr8k
+from xmr_core.data.text.tokenise import tokenise
+from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.encoders import feature_cache
-from xmr_core.encoders.cells import CellDescriptor
-from xmr_core.encoders.feature_cache import cached_features
-from xmr_core.encoders.glove import load_word_vectors
-from xmr_core.encoders.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.encoders.reduce import PrincipalComponents, RootMean
-from xmr_core.encoders.reduced_features import reduced_features
-from xmr_core.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.prepare import DataConfig, prepare
 
 REAL = golden_dir().parent / "data"
 
@@ -195,7 +195,7 @@ def weights(tmp_path_factory):
 
 def test_mobilenet_pads_as_tensorflow_does():
     """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
-    from xmr_core.encoders.mobilenet_v2 import _Convolution
+    from xmr_core.data.features.mobilenet_v2 import _Convolution
 
     torch.manual_seed(0)
     layer, x = _Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)

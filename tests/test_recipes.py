@@ -4,12 +4,12 @@ import pytest
 import torch
 from tiny import tiny_config
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.batches import Batches
-from xmr_core.errors import BadInput
-from xmr_core.prepare import prepare
-from xmr_core.recipes import FORMS, RECIPES, build, options_of
-from xmr_core.train import TrainConfig, train
-from xmr_core.types import EmbeddingSet
+from xmr_core.data.prepare import prepare
+from xmr_core.methods.registry import FORMS, RECIPES, build, options_of
+from xmr_core.training import TrainConfig, train
 
 VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")

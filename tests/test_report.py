@@ -11,8 +11,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_site  # noqa: E402
 
-from xmr_core import results  # noqa: E402
-from xmr_core.claims import CLAIMS  # noqa: E402
+from xmr_core.study import results  # noqa: E402
+from xmr_core.study.claims import CLAIMS  # noqa: E402
 
 
 @pytest.fixture(scope="module")

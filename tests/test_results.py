@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from tiny import tiny_config
 
-from xmr_core import results, study
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.runs import fetch_all
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.study import questions as study
+from xmr_core.study import results
+from xmr_core.training.runs import fetch_all
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ from golden import Case, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xmr_core import metrics
-from xmr_core.analysis.agreement import judgment_agreement
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate, evaluate_scores
-from xmr_core.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
-from xmr_core.relevance import Relevance
-from xmr_core.retrieval import MatrixScores, MeanScores, relevant_ranks, score_blocks, score_matrix
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.evaluation import metrics
+from xmr_core.evaluation.analysis.agreement import judgment_agreement
+from xmr_core.evaluation.engine import MatrixScores, MeanScores, relevant_ranks, score_blocks, score_matrix
+from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
+from xmr_core.evaluation.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
 from xmr_core.similarities import smooth_chamfer
-from xmr_core.types import EmbeddingSet
 
 # Three images, two captions each. Caption 3 (of image 1) is scored like an image-0 caption; caption 5 ties with caption 0 for image 2.
 SCORES = np.array(

@@ -11,11 +11,11 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402
 
-from xmr_core import results  # noqa: E402
-from xmr_core.claims import CLAIMS  # noqa: E402
-from xmr_core.cli import given_parameters  # noqa: E402
-from xmr_core.notebook import declared_parameters  # noqa: E402
-from xmr_core.runs import fetch  # noqa: E402
+from xmr_core.study import results  # noqa: E402
+from xmr_core.study.claims import CLAIMS  # noqa: E402
+from xmr_core.training.runs import fetch  # noqa: E402
+from xmr_core.ui.cli import given_parameters  # noqa: E402
+from xmr_core.ui.notebook import declared_parameters  # noqa: E402
 
 
 @pytest.mark.parametrize("part", run_study.PARTS)

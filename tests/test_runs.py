@@ -13,13 +13,15 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core import paths, results, study
-from xmr_core.checkpoints import load_method
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate_scores
-from xmr_core.presets import base_config
-from xmr_core.runs import fetch, fetch_all, many, stored_ids
-from xmr_core.runs.ensemble import ensemble_of, scores_of
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput
+from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.methods.checkpoints import load_method
+from xmr_core.study import questions as study
+from xmr_core.study import results
+from xmr_core.study.presets import base_config
+from xmr_core.training.runs import fetch, fetch_all, many, stored_ids
+from xmr_core.training.runs.ensemble import ensemble_of, scores_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +30,7 @@ def own_home(tmp_path, monkeypatch):
 
 
 def identity(config):
-    from xmr_core.prepare import prepare
+    from xmr_core.data.prepare import prepare
 
     return config.run_id(prepare(config.data).identity)
 
@@ -104,12 +106,12 @@ SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from tiny import tiny_config
-import xmr_core.train.loop as loop
-from xmr_core.runs import fetch
+import xmr_core.training.loop as loop
+from xmr_core.training.runs import fetch
 original = loop.train
 def often(*args, **kwargs):
     return original(*args, **kwargs, save_every_seconds=0.0)
-import xmr_core.runs.fetch as module
+import xmr_core.training.runs.fetch as module
 module.train = often
 fetch(tiny_config(epochs=12))
 """
@@ -230,7 +232,7 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     psutil = pytest.importorskip("psutil", reason="psutil lists the workers")
     script = tmp_path / "ask.py"
     script.write_text(
-        "from tiny import tiny_config\nfrom xmr_core.runs import fetch_all\n"
+        "from tiny import tiny_config\nfrom xmr_core.training.runs import fetch_all\n"
         "if __name__ == '__main__':\n    fetch_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
     )
     here = Path(__file__).parent
@@ -258,7 +260,7 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(sys.modules["xmr_core.runs.fetch"], "judged", stopped)
+        during.setattr(sys.modules["xmr_core.training.runs.fetch"], "judged", stopped)
         with pytest.raises(KeyboardInterrupt):
             fetch(config)
     (folder,) = (tmp_path / "runs").iterdir()

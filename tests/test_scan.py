@@ -9,14 +9,14 @@ from golden import ATOL, CHAIN, RTOL, Case, cases, close_gradient, lengths_mask
 from test_similarities import ragged, rows_of, with_x
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.similarities import scan, scan_attention
 from xmr_core.similarities.attend import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
 from xmr_core.similarities.sgraf import Sgraf
 from xmr_core.similarities.sgraf_joint import JointSgraf
-from xmr_core.types import EmbeddingSet
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from xmr_core import paths
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes
 from xmr_core.data.scenes.grammar import ATTRIBUTES, COUNT, RELATION, TWO, Statements
 from xmr_core.data.scenes.truth import true_of
 from xmr_core.data.scenes.world import MEANINGS, Scenes, sample_scenes
-from xmr_core.errors import BadInput
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example, ragged, rows_of
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities import DISTANCES, SETS, JointSgraf, MatchLogit, MatchProbability, Sgraf, scan, smooth_chamfer
 from xmr_core.similarities import looks as looks_file
 from xmr_core.similarities import node_blocks as node_blocks_file
@@ -18,7 +19,6 @@ from xmr_core.similarities.attend import NORMALISATIONS, attend
 from xmr_core.similarities.looks import looks
 from xmr_core.similarities.planes import planes
 from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
-from xmr_core.types import EmbeddingSet, GaussianEmbedding
 
 exact = partial(assert_close, rtol=1e-10, atol=1e-10)
 

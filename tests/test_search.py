@@ -14,20 +14,31 @@ import torch
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core import paths
-from xmr_core.cli import main
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.explore import Query, Settings, open_folder, open_library, rank
-from xmr_core.explore.library import elements_of
-from xmr_core.explore.looks import element_looks, nearest_captions
-from xmr_core.explore.query import encode
-from xmr_core.explore.why import doubt, meeting
-from xmr_core.prepare import _recent
-from xmr_core.retrieval import score_matrix
-from xmr_core.runs import fetch, stored_ids, stored_run
-from xmr_core.search import Source, index_folder, index_split, open_index, save_index, search
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.prepare import _recent
+from xmr_core.evaluation.engine import score_matrix
+from xmr_core.search import (
+    Query,
+    Settings,
+    Source,
+    index_folder,
+    index_split,
+    open_folder,
+    open_index,
+    open_library,
+    rank,
+    save_index,
+    search,
+)
 from xmr_core.search import index as building
 from xmr_core.search.files import write_manifest
+from xmr_core.search.library import elements_of
+from xmr_core.search.looks import element_looks, nearest_captions
+from xmr_core.search.query import encode
+from xmr_core.search.why import doubt, meeting
+from xmr_core.training.runs import fetch, stored_ids, stored_run
+from xmr_core.ui.cli import main
 
 FLAT = ("rank", "item", "score")
 
@@ -111,7 +122,7 @@ def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
 
 def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkeypatch):
     expected = search(libraries["dive"], libraries["dive"].texts[0])
-    monkeypatch.setattr(sys.modules["xmr_core.runs.fetch"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
+    monkeypatch.setattr(sys.modules["xmr_core.training.runs.fetch"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
     stored = open_index(indexes["dive"])
     assert search(stored, libraries["dive"].texts[0]).equals(expected)
     with pytest.raises(pytest.fail.Exception):
@@ -340,8 +351,8 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_cleans_up(runs, tmp_pat
     place = tmp_path / "i"
     code = f"""
 import time
-from xmr_core.explore import open_library
-from xmr_core.runs import stored_run
+from xmr_core.search import open_library
+from xmr_core.training.runs import stored_run
 from xmr_core.search import Source, save_index
 import xmr_core.search.index as building
 run = stored_run({runs["dive"].id!r})

@@ -10,15 +10,15 @@ import torch
 from golden import ATOL, RTOL, Case, cases, close_gradient, lengths_mask
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Batch, EmbeddingSet, Features
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.method import Method
+from xmr_core.methods.method import Method
 from xmr_core.similarities import sgraf
 from xmr_core.similarities.sgraf import PARTS, REASONERS, Sgraf
 from xmr_core.similarities.sgraf_joint import JointSgraf
-from xmr_core.types import Batch, EmbeddingSet, Features
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.similarities import (
     ALL_SIMILARITIES,
     CROSS,
@@ -27,7 +28,6 @@ from xmr_core.similarities import (
     max_pairwise,
     smooth_chamfer,
 )
-from xmr_core.types import Embedding, EmbeddingSet
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=40)
 

@@ -11,17 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from xmr_core.data.both_ways import BothWays
-from xmr_core.errors import BadInput
-from xmr_core.evaluate import evaluate, evaluate_scores
-from xmr_core.protocols import Protocol
-from xmr_core.relevance import Relevance
-from xmr_core.retrieval import MatrixScores, MeanScores, Question, Scoring, as_matrix, best, ranks, relevant_ranks, score_matrix, top_k
-from xmr_core.retrieval.counting import at_least
-from xmr_core.retrieval.plan import blocks, take
-from xmr_core.retrieval.precision import matrix_precision
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.data.readers.both_ways import BothWays
+from xmr_core.evaluation.engine import (
+    MatrixScores,
+    MeanScores,
+    Question,
+    Scoring,
+    as_matrix,
+    best,
+    ranks,
+    relevant_ranks,
+    score_matrix,
+    top_k,
+)
+from xmr_core.evaluation.engine.counting import at_least
+from xmr_core.evaluation.engine.plan import blocks, take
+from xmr_core.evaluation.engine.precision import matrix_precision
+from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
+from xmr_core.evaluation.protocols import Protocol
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
-from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=25)
 BUDGETS = (1, 40, 300, 1 << 23)
@@ -104,7 +115,7 @@ def test_close_comparisons_are_settled_and_the_share_that_would_have_differed_is
 
 
 def test_the_share_of_changed_queries_is_exact_where_single_pairs_are_settled(monkeypatch):
-    monkeypatch.setattr("xmr_core.retrieval.stream._UNDECIDED", 1.0)
+    monkeypatch.setattr("xmr_core.evaluation.engine.stream._UNDECIDED", 1.0)
     images, captions, relevance = sets(40, 4, 1), sets(200, 4, 2), some_relevance(200, 40, 3)
     found = ranks(Scoring(coarse, images, captions, 3000), [Question(relevance, "captions")])
     fast, wanted = loop(coarse(images, captions).numpy().T, relevance, tie=0.0), loop(in_float64(coarse, images, captions).T, relevance)

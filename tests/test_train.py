@@ -6,14 +6,14 @@ from tiny import tiny_config
 from torch import nn
 from torch.testing import assert_close
 
+from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
 from xmr_core.data.batches import Batches
-from xmr_core.errors import BadInput, CannotWrite, TrainingFailed
-from xmr_core.prepare import prepare
-from xmr_core.recipes import build
-from xmr_core.train import TrainConfig, train
-from xmr_core.train.collapse import PATIENCE, CollapseWatch
-from xmr_core.train.schedule import lr_factor
-from xmr_core.train.state import load_state, previous, save_state
+from xmr_core.data.prepare import prepare
+from xmr_core.methods.registry import build
+from xmr_core.training import TrainConfig, train
+from xmr_core.training.collapse import PATIENCE, CollapseWatch
+from xmr_core.training.schedule import lr_factor
+from xmr_core.training.state import load_state, previous, save_state
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def test_state_is_read_without_running_code(tmp_path):
     import io
     import pickle
 
-    from xmr_core import paths
+    from xmr_core.base import paths
 
     class Attack:
         def __reduce__(self):
@@ -147,7 +147,7 @@ def test_schedules():
 
 
 def test_learning_rate_scales_reach_the_optimiser():
-    from xmr_core.train.loop import _groups
+    from xmr_core.training.loop import _groups
 
     prepared = prepare(tiny_config().data)
     method = build("dive", prepared.inputs, "published", d=16)

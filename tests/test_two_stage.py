@@ -13,15 +13,24 @@ import torch
 import torch.nn.functional as F
 from tiny import tiny_config
 
-from xmr_core import paths
-from xmr_core.cli import main
-from xmr_core.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.retrieval import top_k
-from xmr_core.runs import fetch
-from xmr_core.search import build_elements, open_elements, open_gallery, open_index, recall, search, two_stage, write_gallery
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.evaluation.engine import top_k
+from xmr_core.search import (
+    build_elements,
+    open_elements,
+    open_gallery,
+    open_index,
+    recall,
+    search,
+    two_stage,
+    write_gallery,
+)
 from xmr_core.search import elements as building
 from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
-from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.training.runs import fetch
+from xmr_core.ui.cli import main
 
 faiss = pytest.importorskip("faiss", reason="two-stage search needs the extra `ann` (faiss-cpu)")
 EVERYTHING = {"per_element": 10**6, "probes": 10**6}
@@ -162,7 +171,7 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch,
     exact, found = search(index, text), search(index, text, elements=elements)
     assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
     assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",)}
-    monkeypatch.setattr("xmr_core.search.find.rank", lambda *_: pytest.fail("everything was compared"))
+    monkeypatch.setattr("xmr_core.search.answers.rank", lambda *_: pytest.fail("everything was compared"))
     capsys.readouterr()
     assert main(["search", str(out), text, "--fast", "-k", "4"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == exact["item"].tolist()[:4]

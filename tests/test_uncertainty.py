@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from xmr_core.analysis.sampling import numbers_stored, with_samples
-from xmr_core.analysis.uncertainty import in_bins, query_uncertainty, rank_correlation, uncertainty
-from xmr_core.errors import BadInput
-from xmr_core.relevance import Relevance
-from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.evaluation.analysis.sampling import numbers_stored, with_samples
+from xmr_core.evaluation.analysis.uncertainty import in_bins, query_uncertainty, rank_correlation, uncertainty
 
 
 def gaussian(n=5, d=4, seed=0):

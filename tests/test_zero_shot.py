@@ -11,13 +11,13 @@ import tiny_models
 import torch
 from tiny_models import MEAN, SIDE, STD, WORDS, save
 
-from xmr_core.data.pictures import array_reader
-from xmr_core.encoders.model_folder import find_pretrained
-from xmr_core.errors import BadInput
-from xmr_core.protocols import COCO_1K, Protocol
-from xmr_core.relevance import Relevance
-from xmr_core.types import Corpus, Pixels
-from xmr_core.zero_shot import ZeroShot, zero_shot
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Corpus, Pixels
+from xmr_core.data.features.model_folder import find_pretrained
+from xmr_core.data.images.files import array_reader
+from xmr_core.evaluation.protocols import COCO_1K, Protocol
+from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot
 
 PER_IMAGE = 2
 WORD_IDS = {word: 4 + n for n, word in enumerate([*WORDS, "A", "Dog", ".", "!"])}  # of tiny_models.closing_tokenizer

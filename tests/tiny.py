@@ -1,7 +1,7 @@
 """The smallest study there is: `scenes` of 64 training pictures, a narrow model, two epochs."""
 
-from xmr_core.presets import base_config
-from xmr_core.runs import RunConfig
+from xmr_core.study.presets import base_config
+from xmr_core.training.runs import RunConfig
 
 
 def tiny_config(method: str = "dive", **changes) -> RunConfig:

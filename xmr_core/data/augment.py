@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.errors import BadInput, unknown
-from xmr_core.types import Features, Pixels, Tokens
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.types import Features, Pixels, Tokens
 
 SPECIAL, UNKNOWN_ID = (0, 1, 2), 3  # padding, <start>, <end> and <unk> of every vocabulary (data.vocabulary)
 CELL_RULES = ("each", "grid")

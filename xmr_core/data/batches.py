@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Batch, Features, Pixels, Tokens
 from xmr_core.data.augment import Augmentation
-from xmr_core.data.readers import CaptionStates, ImageReader
-from xmr_core.errors import BadInput, unknown
-from xmr_core.relevance import Relevance
-from xmr_core.types import Batch, Features, Pixels, Tokens
+from xmr_core.data.inputs import CaptionStates, ImageReader
 
 UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal")
 

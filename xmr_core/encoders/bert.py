@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from xmr_core.encoders.model_folder import library
-from xmr_core.masked import require_element
-from xmr_core.types import Features, Tokens
+from xmr_core.base.masked import require_element
+from xmr_core.base.types import Features, Tokens
+from xmr_core.data.features.model_folder import library
 
 
 class BertEncoder(nn.Module):

@@ -5,8 +5,8 @@ import itertools
 import torch
 from torch import nn
 
+from xmr_core.base.types import Features, Pixels
 from xmr_core.encoders.image import GridEncoder
-from xmr_core.types import Features, Pixels
 
 
 class SmallCNN(nn.Module):

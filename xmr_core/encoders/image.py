@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max, masked_mean, require_elements
-from xmr_core.types import Features
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_max, masked_mean, require_elements
+from xmr_core.base.types import Features
 
 
 class GridEncoder(nn.Module):

@@ -4,10 +4,10 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_mean
+from xmr_core.base.types import Features
 from xmr_core.encoders.image import checked
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_mean
-from xmr_core.types import Features
 
 
 class LinearRegions(nn.Module):

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max, require_element
-from xmr_core.types import Features, Tokens
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_max, require_element
+from xmr_core.base.types import Features, Tokens
 
 SUMMARIES = ("average", "concatenate", "concatenate-last-token", "concatenate-max", "last", "max")
 

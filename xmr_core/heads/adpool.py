@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_softmax, require_elements
+from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import sorted_channels
-from xmr_core.masked import masked_softmax, require_elements
-from xmr_core.types import Embedding, Features
 
 PADDING = ("masked", "official")
 TOKEN_WEIGHTS = ("matrix", "scalar")

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from xmr_core.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_mean, masked_softmax, require_elements
+from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.heads.pooling import MaxPool, MeanPool
-from xmr_core.masked import masked_mean, masked_softmax, require_elements
-from xmr_core.types import Embedding, Features
 
 
 class _Pool(nn.Module):

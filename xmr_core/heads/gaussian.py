@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.heads.pie_net import PIENet
-from xmr_core.masked import masked_mean, masked_softmax
-from xmr_core.types import Features, GaussianEmbedding
 
 SECOND = ("pooled", "gru", "global")
 SPREADS = ("per dimension", "isotropic", "none")

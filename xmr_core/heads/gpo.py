@@ -6,9 +6,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_softmax, require_elements
-from xmr_core.types import Embedding, Features
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_softmax, require_elements
+from xmr_core.base.types import Embedding, Features
 
 
 class GPOHead(nn.Module):

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_softmax, require_elements, require_finite
-from xmr_core.types import EmbeddingSet, Features
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.types import EmbeddingSet, Features
 
 
 class PIENet(nn.Module):

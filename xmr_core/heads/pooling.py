@@ -3,9 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_max, masked_mean, require_elements, require_finite
-from xmr_core.types import Embedding, Features
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_max, masked_mean, require_elements, require_finite
+from xmr_core.base.types import Embedding, Features
 
 
 class GlobalHead(nn.Module):

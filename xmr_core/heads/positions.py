@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
 
 
 def sine_1d(mask: Bool[Tensor, "n l"], d: int, dtype: torch.dtype, by_own_length: bool = True) -> Float[Tensor, "n l d"]:

@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.types import EmbeddingSet, Features
 from xmr_core.heads.positions import sine_1d, sine_2d
-from xmr_core.masked import masked_softmax, require_elements, require_finite
-from xmr_core.types import EmbeddingSet, Features
 
 _CHOICES = {
     "positions": ("none", "sine1d", "sine2d"),

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import masked_mean, masked_softmax, require_elements
-from xmr_core.types import EmbeddingSet, Features
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_mean, masked_softmax, require_elements
+from xmr_core.base.types import EmbeddingSet, Features
 
 
 class TokenHead(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, unknown
 from xmr_core.losses.checks import check_scores
 
 FORMS = ("official", "paper")

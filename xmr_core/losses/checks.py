@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
 
 
 def check_scores(scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> None:

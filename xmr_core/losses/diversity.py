@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
 
 
 def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:

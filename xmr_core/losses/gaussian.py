@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import unknown
-from xmr_core.types import GaussianEmbedding
+from xmr_core.base.errors import unknown
+from xmr_core.base.types import GaussianEmbedding
 
 FORMS = ("official", "exact")
 _MOST_PAIRS, _DRAWN = 16_384, 128  # of the authors' uniformity: above so many pairs, so many points are drawn

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.types import EmbeddingSet
+from xmr_core.base.types import EmbeddingSet
 
 
 def mmd(images: EmbeddingSet, captions: EmbeddingSet, gamma: float = 0.5) -> Float[Tensor, ""]:

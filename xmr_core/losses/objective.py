@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
-from xmr_core.types import Embedding, Representation
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, Representation
 
 
 class Objective(nn.Module):

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.errors import unknown
+from xmr_core.base.errors import unknown
 from xmr_core.losses.checks import check_scores
 
 REDUCTIONS = ("sum", "mean")

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import from_numpy
 
-from xmr_core import paths
-from xmr_core.errors import BadInput, CannotWrite, unknown
-from xmr_core.masked import require_element
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, CannotWrite, unknown
+from xmr_core.base.masked import require_element
+from xmr_core.base.types import Embedding, EmbeddingSet, Representation
 from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
-from xmr_core.types import Embedding, EmbeddingSet, Representation
 
 FORMAT = 1
 MANIFEST, LISTS = "elements.json", "elements.faiss"

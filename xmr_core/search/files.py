@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from xmr_core import paths
-from xmr_core.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xmr_core.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
 from xmr_core.search.files import whole_file
-from xmr_core.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _FIELDS = {Embedding: ("x",), EmbeddingSet: ("x", "mask"), GaussianEmbedding: ("mean", "log_std", "samples")}

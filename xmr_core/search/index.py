@@ -10,16 +10,17 @@ import torch
 from safetensors.numpy import save as save_arrays
 from safetensors.torch import load as load_tensors
 
-from xmr_core import __version__, paths
-from xmr_core.data.folder import load_folder
-from xmr_core.errors import BadInput
-from xmr_core.explore import Library, open_folder, open_library
-from xmr_core.provenance import commit
-from xmr_core.relevance import Relevance
-from xmr_core.runs import Run
+from xmr_core import __version__
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput
+from xmr_core.base.provenance import commit
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Representation
+from xmr_core.data.readers.folder import load_folder
+from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.search.files import described, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
-from xmr_core.types import Representation
+from xmr_core.training.runs import Run
 
 FORMAT = 1
 MANIFEST, IMAGES, CAPTIONS, ITEMS, RELEVANCE, METHOD = (

@@ -8,21 +8,32 @@ import numpy as np
 from jaxtyping import UInt8
 from safetensors.numpy import load as load_arrays
 
-from xmr_core import paths
-from xmr_core.checkpoints import load_method
-from xmr_core.data.folder import load_folder
-from xmr_core.data.vocabulary import Vocabulary
-from xmr_core.encoders.word_pieces import WordPieces
-from xmr_core.errors import BadInput, DamagedFile
-from xmr_core.explore import Library
-from xmr_core.prepare import Prepared
-from xmr_core.recipe_parts import Inputs
-from xmr_core.relevance import Relevance
-from xmr_core.runs import Run, stored_run
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.data.features.word_pieces import WordPieces
+from xmr_core.data.prepare import Prepared
+from xmr_core.data.readers.folder import load_folder
+from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.methods.checkpoints import load_method
+from xmr_core.methods.common import Inputs
+from xmr_core.search.library import Library
 from xmr_core.search.files import check_files, read_manifest
 from xmr_core.search.gallery import open_gallery, read_header
-from xmr_core.search.index import CAPTIONS, FORMAT, GALLERIES, IMAGES, ITEMS, MANIFEST, METHOD, RELEVANCE, Source, run_identity
-from xmr_core.types import Corpus, Features, Pixels, Tokens
+from xmr_core.search.index import (
+    CAPTIONS,
+    FORMAT,
+    GALLERIES,
+    IMAGES,
+    ITEMS,
+    MANIFEST,
+    METHOD,
+    RELEVANCE,
+    Source,
+    run_identity,
+)
+from xmr_core.training.runs import Run, stored_run
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"
 

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from xmr_core.errors import BadInput
-from xmr_core.retrieval import Similarity
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.evaluation.engine import Similarity
 from xmr_core.search.elements import Elements, unit_elements
-from xmr_core.types import Embedding, EmbeddingSet
 
 
 def two_stage(

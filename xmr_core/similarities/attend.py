@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput, unknown
-from xmr_core.masked import masked_softmax
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import element_products, real_rows
-from xmr_core.types import EmbeddingSet
 
 NORMALISATIONS = ("clipped_l2norm", "l2norm", "clipped", "no_norm", "softmax")
 EPS = 1e-8  # of the authors' norms and cosines

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import (
     element_products,
     fill_padding,
@@ -16,7 +17,6 @@ from xmr_core.similarities.pairs import (
     real_rows,
 )
 from xmr_core.similarities.planes import planes
-from xmr_core.types import EmbeddingSet
 
 _PLAIN = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for the sums and for their gradients
 _PLAIN_PRODUCT = 80.0  # e^±80 is still a float32: products of sums, of which one logarithm is taken instead of one each

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet, Representation
 from xmr_core.similarities.pairs import same_width
-from xmr_core.types import Embedding, EmbeddingSet, Representation
 
 
 def cosine(images: Representation, captions: Representation) -> Float[Tensor, "i t"]:

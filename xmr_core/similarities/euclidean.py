@@ -6,9 +6,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
-from xmr_core.similarities.pairs import fill_padding, mean_over_captions_elements, mean_over_images_elements, real_rows, same_width
-from xmr_core.types import EmbeddingSet
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.similarities.pairs import (
+    fill_padding,
+    mean_over_captions_elements,
+    mean_over_images_elements,
+    real_rows,
+    same_width,
+)
 
 
 def euclidean_smooth_chamfer(images: EmbeddingSet, captions: EmbeddingSet, alpha: float = 16.0) -> Float[Tensor, "i t"]:

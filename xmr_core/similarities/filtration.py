@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.masked import masked_mean
+from xmr_core.base.masked import masked_mean
 from xmr_core.similarities.attend import EPS, unit
 
 

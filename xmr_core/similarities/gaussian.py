@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.types import GaussianEmbedding
 from xmr_core.similarities.match_logit import sample_distances
 from xmr_core.similarities.pairs import same_width
-from xmr_core.types import GaussianEmbedding
 
 _BLOCK = 1 << 24  # elements of one i × t × d block
 

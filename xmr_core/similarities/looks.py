@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.masked import masked_softmax
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.attend import EPS
 from xmr_core.similarities.pairs import real_rows, same_width
-from xmr_core.types import EmbeddingSet
 
 _COLUMNS, _ROWS = 1536, 1152  # query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
 _ALIGNED = 16  # floats in 64 bytes: products whose rows start there are much faster

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.pairs import element_products
 from xmr_core.similarities.planes import planes
-from xmr_core.types import EmbeddingSet, GaussianEmbedding
 
 _PLAIN = 80.0  # e^−80 is a float32 still
 DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.errors import BadInput
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.similarities.planes import planes
-from xmr_core.types import EmbeddingSet
 
 
 class MatchProbability(nn.Module):

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.similarities.planes import planes
-from xmr_core.types import EmbeddingSet
 
 
 def max_pairwise(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.attend import EPS
 from xmr_core.similarities.looks import looks
 from xmr_core.similarities.pairs import real_rows
-from xmr_core.types import EmbeddingSet
 
 _COLUMNS = 512  # queries at a time: what they find, 2 MB in float32 at D = 1024, stays in the cache of one core
 _ROWS = 576

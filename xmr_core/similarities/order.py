@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.types import Embedding
 from xmr_core.similarities.pairs import same_width
-from xmr_core.types import Embedding
 
 
 def order(images: Embedding, captions: Embedding) -> Float[Tensor, "i t"]:

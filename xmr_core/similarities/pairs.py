@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput
-from xmr_core.masked import require_element
-from xmr_core.types import EmbeddingSet
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import require_element
+from xmr_core.base.types import EmbeddingSet
 
 _TOGETHER = 32  # captions of similar length that are compared at a time
 

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import same_width
-from xmr_core.types import EmbeddingSet
 
 _FEW = 64  # elements of one side that are compared with a gallery as it lies
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones

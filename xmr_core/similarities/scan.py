@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.errors import BadInput, unknown
-from xmr_core.masked import masked_logsumexp, masked_max, masked_mean
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_logsumexp, masked_max, masked_mean
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.attend import EPS, attend, check_attention
 from xmr_core.similarities.looks import looks
 from xmr_core.similarities.pairs import by_length, element_products, fill_padding, real_rows
-from xmr_core.types import EmbeddingSet
 
 DIRECTIONS = ("t2i", "i2t")
 AGGREGATIONS = ("lse", "mean", "sum", "max")

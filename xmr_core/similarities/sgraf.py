@@ -8,14 +8,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xmr_core.errors import BadInput, unknown
-from xmr_core.masked import masked_mean, masked_softmax
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.attend import attend, unit
 from xmr_core.similarities.filtration import Average, Filtration, linear
 from xmr_core.similarities.found_difference import found_difference
 from xmr_core.similarities.node_blocks import node_blocks, whole_nodes
 from xmr_core.similarities.pairs import by_length, real_rows, same_width
-from xmr_core.types import EmbeddingSet
 
 PARTS = ("both", "local", "global")
 REASONERS = ("sgr", "saf", "mean")  # the recipe has "joint" too: sgraf_joint.py

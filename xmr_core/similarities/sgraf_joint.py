@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.filtration import Filtration, linear
 from xmr_core.similarities.pairs import by_length
 from xmr_core.similarities.sgraf import GraphReasoning, SimilarityNodes, scored
-from xmr_core.types import EmbeddingSet
 
 
 class JointSgraf(nn.Module):

@@ -8,16 +8,16 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from xmr_core import paths
-from xmr_core.data.pictures import array_reader
-from xmr_core.data.plausible_match import plausible_match
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Corpus
+from xmr_core.data.images.files import array_reader
+from xmr_core.data.readers.plausible_match import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
 from xmr_core.data.scenes.render import SIDE, render
 from xmr_core.data.scenes.truth import true_of
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
-from xmr_core.errors import BadInput, DamagedFile, unknown
-from xmr_core.relevance import Relevance
-from xmr_core.types import Corpus
 
 WORLD_VERSION = 1  # raise whenever the same seed would give other pictures or captions
 SPLITS = ("train", "val", "test")

@@ -1,0 +1,108 @@
+"""Who is relevant to whom: sparse, many-to-many, between two lists of ids."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from xmr_core.base.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """CSR lists of relevant gallery items for each query.
+
+    indices[indptr[q]:indptr[q + 1]] are the gallery positions relevant to query q, ascending, without repeats.
+    query_ids, gallery_ids: what the positions mean. Queries and gallery may differ from the corpus (ECCV Caption asks
+    1,332 captions against 5,000 images), a query may have several relevant items, and an item several queries.
+    """
+
+    indptr: Int[np.ndarray, " q1"]
+    indices: Int[np.ndarray, " r"]
+    query_ids: np.ndarray
+    gallery_ids: np.ndarray
+
+    def __post_init__(self):
+        if len(self.indptr) != len(self.query_ids) + 1:
+            raise BadInput(f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; it needs one more than queries.")
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids):
+            raise BadInput(f"a relevant position lies outside the gallery of {len(self.gallery_ids)} items.")
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple], query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
+        """Build from (query_id, gallery_id) pairs; repeated pairs count once.
+
+        Raises: BadInput if an id of a pair is in neither list or a list repeats an id.
+        """
+        query_at, gallery_at = _positions(query_ids, "query"), _positions(gallery_ids, "gallery")
+        pairs = list(pairs)
+        try:
+            q = np.fromiter((query_at[a] for a, _ in pairs), np.int64, len(pairs))
+            g = np.fromiter((gallery_at[b] for _, b in pairs), np.int64, len(pairs))
+        except KeyError as e:
+            raise BadInput(f"id {e.args[0]!r} occurs in a relevant pair but in neither id list.") from None
+        return cls.from_positions(q, g, query_ids, gallery_ids)
+
+    @classmethod
+    def from_positions(cls, query: np.ndarray, gallery: np.ndarray, query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
+        """Build from two equally long arrays of positions; order and repeats do not matter."""
+        keys = np.unique(np.asarray(query, np.int64) * len(gallery_ids) + np.asarray(gallery, np.int64))
+        q, g = np.divmod(keys, max(len(gallery_ids), 1))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(q, minlength=len(query_ids)))]).astype(np.int64)
+        return cls(indptr, g, np.asarray(query_ids), np.asarray(gallery_ids))
+
+    @classmethod
+    def from_matrix(cls, relevant: Bool[np.ndarray, "q g"], query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
+        """Build from a dense Boolean matrix."""
+        return cls.from_positions(*np.nonzero(relevant), query_ids, gallery_ids)
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def __getitem__(self, query: int) -> np.ndarray:
+        """Gallery positions relevant to the query at this position."""
+        return self.indices[self.indptr[query] : self.indptr[query + 1]]
+
+    @property
+    def counts(self) -> Int[np.ndarray, " q"]:
+        """How many gallery items are relevant to each query."""
+        return np.diff(self.indptr)
+
+    @property
+    def queries(self) -> Int[np.ndarray, " r"]:
+        """The query position of every entry of `indices`."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def transpose(self) -> "Relevance":
+        """The same pairs asked from the other side: gallery items become queries."""
+        return Relevance.from_positions(self.indices, self.queries, self.gallery_ids, self.query_ids)
+
+    def restrict(self, queries: np.ndarray, gallery: np.ndarray) -> "Relevance":
+        """The relevance among some query and gallery positions only (a fold of a protocol), renumbered in that order."""
+        q_at = np.full(len(self.query_ids), -1)
+        g_at = np.full(len(self.gallery_ids), -1)
+        q_at[queries], g_at[gallery] = np.arange(len(queries)), np.arange(len(gallery))
+        q, g = q_at[self.queries], g_at[self.indices]
+        keep = (q >= 0) & (g >= 0)
+        return Relevance.from_positions(q[keep], g[keep], self.query_ids[queries], self.gallery_ids[gallery])
+
+    def dense(self, queries: np.ndarray, gallery: np.ndarray) -> Bool[np.ndarray, "q g"]:
+        """match[q, g] for a batch of positions (repeats allowed)."""
+        out = np.zeros((len(queries), len(gallery)), bool)
+        order = np.argsort(gallery, kind="stable")
+        ordered = np.asarray(gallery)[order]
+        for row, q in enumerate(queries):
+            mine = self[q]
+            at = np.searchsorted(mine, ordered)
+            hit = at < len(mine)
+            hit[hit] = mine[at[hit]] == ordered[hit]
+            out[row, order[hit]] = True
+        return out
+
+
+def _positions(ids: Sequence, which: str) -> dict:
+    at = {b: a for a, b in enumerate(ids)}
+    if len(at) != len(ids):
+        raise BadInput(f"{which} ids repeat: {len(ids)} given, {len(at)} distinct. Give each id once.")
+    return at

@@ -1,0 +1,125 @@
+"""MobileNetV2 1.0 as a frozen extractor of grid features, from one safetensors file and without torchvision."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile
+
+# (expansion, channels, repeats, stride) of each group of inverted residuals: Sandler et al., CVPR 2018, Table 2
+_GROUPS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_SIDE = 224
+
+
+class _Convolution(nn.Conv2d):
+    """Convolution with TensorFlow's SAME padding: where stride 2 needs an odd total, bottom and right get the larger half."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        (kernel, _), (stride, _) = self.kernel_size, self.stride
+        if kernel > 1:
+            needed = [max((-(-size // stride) - 1) * stride + kernel - size, 0) for size in x.shape[-2:]]
+            x = F.pad(x, (needed[1] // 2, needed[1] - needed[1] // 2, needed[0] // 2, needed[0] - needed[0] // 2))
+        return super().forward(x)
+
+
+def _activated(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    return nn.Sequential(_Convolution(c_in, c_out, kernel, stride, groups=groups), nn.ReLU6())
+
+
+class _InvertedResidual(nn.Module):
+    """Expand, filter each channel, project; add the input where the shape allows."""
+
+    def __init__(self, c_in: int, c_out: int, stride: int, expansion: int):
+        super().__init__()
+        inner = c_in * expansion
+        layers = [_activated(c_in, inner, 1)] if expansion > 1 else []
+        self.conv = nn.Sequential(*layers, _activated(inner, inner, 3, stride, groups=inner), _Convolution(inner, c_out, 1))
+        self.adds = stride == 1 and c_in == c_out
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.conv(x) if self.adds else self.conv(x)
+
+
+class MobileNetV2(nn.Module):
+    """The network with batch normalisation folded into its convolutions. pixels in [−1, 1] "n 3 h w" → logits "n 1001".
+
+    Class 0 is background, 1–1000 are ImageNet's in their usual order. features(x) is the last map, "n 1280 h/32 w/32".
+    Source: Sandler et al., CVPR 2018, Table 2.
+    """
+
+    def __init__(self):
+        super().__init__()
+        layers, width = [_activated(3, 32, 3, 2)], 32
+        for expansion, channels, repeats, stride in _GROUPS:
+            for n in range(repeats):
+                layers.append(_InvertedResidual(width, channels, stride if n == 0 else 1, expansion))
+                width = channels
+        self.features = nn.Sequential(*layers, _activated(width, 1280, 1))
+        self.classifier = nn.Sequential(nn.Dropout(0.0), nn.Linear(1280, 1001))
+
+    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 1001"]:
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
+    """The network with weights from a safetensors file (float16 or float32).
+
+    Raises: BadInput when the file is absent, or naming a tensor that is missing, surplus or of another shape;
+        DamagedFile when it is no whole safetensors file.
+    """
+    path = paths.existing(path, "MobileNetV2 weights")
+    try:
+        tensors = {name: tensor.float() for name, tensor in load_file(str(path)).items()}
+    except (SafetensorError, OSError) as e:
+        raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
+    net = MobileNetV2()
+    wanted = net.state_dict()
+    for kind, names in (("lacks", wanted.keys() - tensors.keys()), ("has the unknown", tensors.keys() - wanted.keys())):
+        if names:
+            raise BadInput(f"{path} is not a MobileNetV2 1.0: it {kind} tensor {min(names)!r} (and {len(names) - 1} more).")
+    for name, tensor in tensors.items():
+        if tensor.shape != wanted[name].shape:
+            raise BadInput(f"{path}: tensor {name!r} has shape {tuple(tensor.shape)}, MobileNetV2 1.0 needs {tuple(wanted[name].shape)}.")
+    net.load_state_dict(tensors)
+    return net.eval().requires_grad_(False)
+
+
+class MobileNetV2Grid:
+    """Frozen extractor: the last 7 × 7 map of 1,280 channels as 49 cells, row by row.
+
+    Args: path: the safetensors file; its bytes are part of the identity, its name is not. device: where it computes.
+    Pixels are scaled as the weights ask: (x − 127) · 0.00784314, RGB, 224 × 224.
+    """
+
+    shape = (49, 1280)
+    side = _SIDE
+    dtype = np.float16
+    batch = 32
+
+    def __init__(self, path: Path | str, device: torch.device | str | None = None):
+        self.net = load_mobilenet_v2(path).to(device, memory_format=torch.channels_last)
+        self.device = next(self.net.parameters()).device
+        self.identity = f"mobilenet_v2-grid-1-{paths.file_hash(path)}"
+
+    def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
+        """Describe pictures. Raises BadInput unless they are 224 × 224."""
+        with torch.inference_mode():
+            return self.net.features(self._scaled(pixels)).flatten(2).transpose(1, 2).cpu().numpy().astype(self.dtype)
+
+    def classify(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n 1001"]:
+        """Logits, to see that weights and scaling belong together."""
+        with torch.inference_mode():
+            return self.net(self._scaled(pixels)).cpu().numpy()
+
+    def _scaled(self, pixels: np.ndarray) -> Tensor:
+        if pixels.shape[1:] != (_SIDE, _SIDE, 3):
+            raise BadInput(f"expected pictures of {_SIDE}×{_SIDE}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
+        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)  # already channels-last in memory
+        return (x.float() - 127) * 0.007843137718737125

@@ -1,0 +1,29 @@
+"""How spread out the elements of a set are on the unit sphere."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_mean
+from xmr_core.base.types import EmbeddingSet
+
+
+def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
+    """1 − ‖mean over valid elements of x_k‖₂ per set, in [0, 1]; 0 when all elements coincide.
+
+    Source: DivE (Kim et al., CVPR 2023), §4.4; METHODS §9(c).
+    """
+    return 1 - masked_mean(sets.x, sets.mask[..., None], dim=1).norm(dim=-1)
+
+
+def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> Float[Tensor, ""]:
+    """Natural log of the mean circular variance over sets ('mean-then-log'), or mean of the logs; the paper does not say which.
+
+    A variance below 1e-12 counts as 1e-12, so that collapsed sets give a number. Raises: BadInput for another order.
+    """
+    variance = circular_variance(sets).double().clamp(min=1e-12)
+    if order == "mean-then-log":
+        return variance.mean().log()
+    if order == "log-then-mean":
+        return variance.log().mean()
+    raise BadInput(f"order must be 'mean-then-log' or 'log-then-mean', got {order!r}.")

@@ -1,0 +1,94 @@
+"""Intervals and tests that resample images, because the five captions of an image are not independent."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats as scipy_stats
+
+from xmr_core.base.errors import BadInput
+
+Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
+
+
+def bootstrap_interval(parts: Sequence[Clustered], level: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float, float]:
+    """(estimate, low, high) of Σ over parts of the mean over a part's queries, by the percentile bootstrap over images.
+
+    One part gives the interval of a mean (R@1 of t2i, say); the six recalls as six parts give the interval of RSUM: all
+    parts see the same resampled images, as they must. An image drawn twice counts all its queries twice.
+
+    Args: parts: (value per query, image of each query); images are any integers, shared between parts. level: in (0, 1).
+    Raises: BadInput for a level outside (0, 1), no query, values and images of different length, or a value that is NaN.
+    """
+    _check_level(level)
+    if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
+        raise BadInput("every part needs values, and one image for each value.")
+    if any(np.isnan(v).any() for v, _ in parts):
+        raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
+    images = np.unique(np.concatenate([c for _, c in parts]))
+    weights = np.random.default_rng(seed).multinomial(len(images), np.full(len(images), 1 / len(images)), size=resamples)
+    drawn = np.zeros(resamples)
+    for values, clusters in parts:
+        at = np.searchsorted(images, clusters)
+        totals = np.bincount(at, weights=values, minlength=len(images))
+        counts = np.bincount(at, minlength=len(images))
+        drawn += (weights @ totals) / np.maximum(weights @ counts, 1)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return float(sum(np.mean(v) for v, _ in parts)), float(low), float(high)
+
+
+def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """(mean, low, high) over seeds: mean ± t·sd/√n (Student). One seed says nothing about seeds: low and high are NaN.
+
+    Raises: BadInput for no value or a level outside (0, 1).
+    """
+    _check_level(level)
+    x = np.asarray(values, float)
+    if not len(x):
+        raise BadInput("an interval over seeds needs the value of at least one seed.")
+    if len(x) < 2:
+        return float(x.mean()), float("nan"), float("nan")
+    half = scipy_stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+
+
+def decided(low: float, high: float, seeds: int, least: int = 3) -> str:
+    """'held' where an interval of a difference lies above 0, 'contradicted' below, else (or with fewer than `least` seeds) 'undecided'."""
+    if seeds < least or not (low > 0 or high < 0):
+        return "undecided"
+    return "held" if low > 0 else "contradicted"
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")
+
+
+def paired_permutation(
+    a: Float[np.ndarray, " q"], b: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"], resamples: int = 9999, seed: int = 0
+) -> tuple[float, float]:
+    """(mean of a − b, two-sided p) by flipping the sign of whole images: p = (hits + 1)/(resamples + 1), never 0.
+
+    a, b: one value per query, the same queries in the same order. Raises: BadInput for different lengths or no query.
+    """
+    if not len(a) == len(b) == len(images) or not len(a):
+        raise BadInput(f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)}, {len(images)}.")
+    difference = np.asarray(a, float) - np.asarray(b, float)
+    _, at = np.unique(images, return_inverse=True)
+    totals = np.bincount(at, weights=difference)
+    signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
+    # compared with a hair of tolerance: the same sum in another order must still count as equal
+    hits = int((np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9).sum())
+    return float(difference.mean()), (hits + 1) / (resamples + 1)
+
+
+def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
+    """Holm's step-down correction of several p values, in their order, each at most 1. Raises: BadInput for p outside [0, 1]."""
+    p = np.asarray(p_values, float)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    out = np.empty_like(p)
+    out[order] = np.minimum(stepped, 1)
+    return out

@@ -1,0 +1,131 @@
+"""From an official file to a Method in its published form."""
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.encoders.bert import BertEncoder, bert_of
+from xmr_core.encoders.regions import ResidualRegions
+from xmr_core.methods.checkpoints.names import RULES, UNUSED, renamed
+from xmr_core.methods.checkpoints.read import read_official
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.method import Method
+from xmr_core.methods.registry import build
+
+_BERT = "caption_encoder.model."
+_BERT_SIZES = [f"{_BERT}{k}" for k in (
+    "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight",
+    "encoder.layer.0.intermediate.dense.bias",
+)]  # fmt: skip
+_REPEATED = re.compile(r"(.*\.agg_block\.layers\.)([1-9]\d*)(\..*)")
+
+
+def load_official(path: str | Path, method: str, **options) -> Method:
+    """The published form of a method with the weights of an official file, in eval mode, on the CPU.
+
+    Widths, vocabulary size, K, graph steps and head are read from the file, and whether captions went through BERT or images
+    through a CNN, whose weights are left out (its cells are our input). options: anything else of the recipe (alpha, say).
+    Raises: BadInput for an unknown method, or, all at once, for tensors that are missing, that no rule knows, or whose shape
+    does not fit; and as read_official.
+    """
+    if method not in RULES:
+        raise unknown("method", method, RULES)
+    official = read_official(path)
+    name, tensors = Path(path).name, _without_repeats(official.tensors, Path(path).name)
+    ours = {}
+    surplus = []
+    for key, value in tensors.items():
+        if key.startswith(UNUSED) or key.endswith("position_ids"):
+            continue
+        if (new := renamed(method, key)) is None:
+            surplus.append(key)
+        else:
+            ours[new] = value
+    ours = _without_scalar_norm(ours)
+    bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
+    _need(ours, ("image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])), name, method, surplus)
+    made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options})
+    if bert:
+        made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
+    if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
+        made.image_encoder = ResidualRegions(made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False)
+    made.eval()
+    expected = made.state_dict()
+    ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
+    missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
+    surplus += [k for k in ours if k not in expected]
+    shapes = [
+        f"{k}: {tuple(v.shape)} for {tuple(expected[k].shape)}" for k, v in ours.items() if k in expected and v.shape != expected[k].shape
+    ]
+    _complain(name, method, missing, surplus, shapes)
+    made.load_state_dict({**expected, **ours})
+    return made
+
+
+def _inputs(ours: dict[str, Tensor]) -> Inputs:
+    embed = ours.get("caption_encoder.embed.weight")
+    words, word_dim = (1, 1) if embed is None else embed.shape  # of a GRU; BERT has its own
+    regions = ours.get("image_head.norm_local.weight")
+    return Inputs(
+        image_width=ours["image_encoder.fc.weight"].shape[1],
+        cells=len(regions) if regions is not None else 36,
+        vocabulary=words,
+        word_dim=word_dim,
+        ordered_cells=False,
+    )
+
+
+def _options(ours: dict[str, Tensor], method: str) -> dict:
+    """What the shapes say about the recipe's options."""
+    out = {"d": ours["image_encoder.fc.weight"].shape[0]}
+    if method == "dive":
+        out["head"] = "slots" if "image_head.latents" in ours else "pie-net"
+    if method in ("dive", "pvse"):
+        elements = ours.get("image_head.latents", ours.get("image_head.w_2.weight"))
+        out["slots"] = 1 if elements is None else len(elements)
+    if method == "sgraf":
+        out["reasoner"] = "saf" if "similarity.reasoner.norm.weight" in ours else "sgr"
+        out["steps"] = max(1, sum(k.endswith(".query.weight") for k in ours))
+        out["m"] = ours["similarity.score.weight"].shape[1] if "similarity.score.weight" in ours else 256
+    return out
+
+
+def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """DivE stores its one shared block once per iteration: all copies must be equal, and one is kept."""
+    kept = {}
+    for key, value in tensors.items():
+        if repeat := _REPEATED.fullmatch(key):
+            first = repeat[1] + "0" + repeat[3]
+            if first not in tensors or not torch.equal(tensors[first], value):
+                raise BadInput(f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations.")
+        else:
+            kept[key] = value
+    return kept
+
+
+def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    """SCAN's weight-normalised linear layer as the plain one that it computes: W = g V / ‖V‖."""
+    g, v = (ours.get(f"image_encoder.fc.weight_{k}") for k in "gv")
+    if g is None or v is None:
+        return ours
+    return {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")} | {"image_encoder.fc.weight": g * v / v.norm()}
+
+
+def _need(ours: dict, keys: tuple[str, ...], name: str, method: str, surplus: list[str]) -> None:
+    if absent := [k for k in keys if k not in ours]:
+        _complain(name, method, absent, surplus, [])
+
+
+def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
+    found = [
+        f"{what}: {_some(items)}" for what, items in (("missing", missing), ("surplus", surplus), ("of another shape", shapes)) if items
+    ]
+    if found:
+        raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(found) + ".")
+
+
+def _some(items: list[str]) -> str:
+    return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")

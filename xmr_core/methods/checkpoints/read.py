@@ -1,0 +1,78 @@
+"""Files of eight repositories, in three outer layouts, read without executing what is pickled in them."""
+
+import argparse
+import pickle
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import torch
+from torch import Tensor
+
+from xmr_core.base import paths
+from xmr_core.base.errors import BadInput, DamagedFile
+
+PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
+
+
+@dataclass(frozen=True)
+class Official:
+    """A file's contents. tensors: by the authors' names, 'img_enc.…', 'txt_enc.…', 'sim_enc.…', 'criterion.…'. options: the
+    training options that came with it. word2idx: its vocabulary, where it has one (PCME)."""
+
+    tensors: dict[str, Tensor]
+    options: dict
+    word2idx: dict[str, int] | None = None
+
+
+def read_official(path: str | Path) -> Official:
+    """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD or DivE.
+
+    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞), one state dict under 'model' (DivE, VSE+2AD, PVSE
+    in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the older streams.
+    A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace are unpickled.
+    Raises: BadInput for a missing file, one that asks for anything else, or one without a state dict; DamagedFile for one
+    that cannot be read to its end.
+    Source: METHODS §1.8 and (e) of each method.
+    """
+    path = paths.existing(path, "checkpoint")
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            # torch warns that the encoding is not used, and uses it: files of Python 2 need it
+            warnings.filterwarnings("ignore", "pickle_load_args only works")
+            content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
+    except pickle.UnpicklingError as e:
+        if "Unsupported" in str(e) or "GLOBAL" in str(e):
+            raise BadInput(f"{path.name} asks to run code while it is read, so it is refused. It says: {_first_line(e)}") from None
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
+    except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
+    return _sorted_out(content, path.name)
+
+
+def _sorted_out(content, name: str) -> Official:
+    model = content.get("model", content) if isinstance(content, dict) else content
+    if isinstance(model, (list, tuple)):
+        tensors = {prefix + k: v for prefix, part in zip(PARTS, model, strict=False) for k, v in _plain(part).items()}
+    elif isinstance(model, dict):
+        tensors = _plain(model)
+    else:
+        tensors = {}
+    if not tensors:
+        raise BadInput(f"{name} holds no state dict, alone, in a list or under 'model'.")
+    extra = content if isinstance(content, dict) and "model" in content else {}
+    tensors |= {f"criterion.{k}": v for k, v in _plain(extra.get("criterion", {})).items()}
+    options = next((extra[k] for k in ("opt", "args", "config") if k in extra), {})
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
+    return Official(tensors, dict(options) if isinstance(options, dict) else {}, extra.get("word2idx"))
+
+
+def _plain(part) -> dict[str, Tensor]:
+    """The tensors of a state dict, without DataParallel's prefix."""
+    items = part.items() if isinstance(part, dict) else ()
+    return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items if isinstance(v, Tensor)}
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]

@@ -1,0 +1,67 @@
+"""A method: two encoders, two heads, a similarity and an objective. All of the field fits in this one class."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
+
+
+class Method(nn.Module):
+    """What is trained and what retrieves.
+
+    images → image_encoder → Features → image_head ┐
+                                                    ├ similarity → scores[image, caption] → objective(scores, match)
+    captions → caption_encoder → Features → caption_head ┘
+
+    Args: name: the recipe's name, for tables. similarity: a function of two representations, or a module if it learns.
+            A module may have `scorings`, several score matrices at once: the objective is then the sum over them.
+        objective: (scores, match, image repr., caption repr., epoch) → (loss, its terms by name).
+        lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        image_encoder: nn.Module,
+        caption_encoder: nn.Module,
+        image_head: nn.Module,
+        caption_head: nn.Module,
+        similarity: Callable[[Representation, Representation], Tensor],
+        objective: nn.Module,
+        lr_scales: dict[str, float] | None = None,
+    ):
+        super().__init__()
+        self.name = name
+        self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
+        self.image_head, self.caption_head = image_head, caption_head
+        self.similarity = similarity  # nn.Module registers itself as a submodule here
+        self.objective = objective
+        self.lr_scales = lr_scales or {}
+
+    def encode_images(self, images: Features | Pixels) -> Representation:
+        return self.image_head(self.image_encoder(images))
+
+    def encode_captions(self, captions: Tokens) -> Representation:
+        return self.caption_head(self.caption_encoder(captions))
+
+    def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """(loss, its terms by name, scores "i t") of one batch. epoch: 0-based, read by warm-ups."""
+        images, captions = self.encode_images(batch.images), self.encode_captions(batch.captions)
+        scorings = self._scorings(images, captions)
+        totals, terms = zip(*(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True)
+        return sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}, sum(scorings) / len(scorings)
+
+    def _scorings(self, images: Representation, captions: Representation) -> list[Tensor]:
+        """Score matrices to train on: the similarity's own, or each of a similarity that scores in several ways at once."""
+        several = getattr(self.similarity, "scorings", None)
+        return several(images, captions) if several else [self.similarity(images, captions)]
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def n_parameters(self) -> int:
+        """Trainable numbers, word vectors included."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)

@@ -1,0 +1,194 @@
+"""How long a similarity takes on random items of given sizes, beside the bare matrix product of the same elements."""
+
+import math
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.evaluation.engine import MAX_ELEMENTS, Similarity, score_blocks
+from xmr_core.similarities import (
+    DISTANCES,
+    MatchLogit,
+    MatchProbability,
+    Sgraf,
+    chamfer,
+    cosine,
+    max_pairwise,
+    scan,
+    smooth_chamfer,
+)
+from xmr_core.study.cost.flops import Shape
+
+TIMED = {  # method → what its items are
+    "cosine": "vectors",
+    "smooth-Chamfer": "sets", "Chamfer": "sets", "MIL": "sets", "MP": "sets",
+    "match probability": "samples", "2-Wasserstein": "distributions", "ELK": "distributions",
+    "SCAN t2i": "tokens", "SCAN i2t": "tokens", "SAF": "graphs", "SGR": "graphs",
+}  # fmt: skip
+WHATS = ("all pairs", "one query", "top 10")
+LONG = 20.0  # seconds: what takes longer is not repeated
+LEAST, MOST = 3, 30  # repetitions of what does not
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A similarity and random items of the kind that it compares. elements: of each side, as rows of one matrix, for the bare product."""
+
+    similarity: Similarity
+    images: Representation
+    captions: Representation
+    elements: tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians. seconds: of the scoring. bare: of the matrix product. extra_gib: the peak memory of this process after the first scoring, above
+    what stood before (0 in a process that had used more); on an accelerator, of its memory. times: repetitions."""
+
+    seconds: float
+    bare: float
+    extra_gib: float
+    times: int
+
+
+def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str = "cpu", seed: int = 0) -> Scene:
+    """Random unit vectors of the kind that a method compares, all of full length: no padding.
+
+    Trained weights or real pictures would take as long: no similarity looks for a short cut in the values, up to its overflow guards.
+    Raises: BadInput for a method that is not TIMED, or a side without items.
+    """
+    if method not in TIMED:
+        raise unknown("method to time", method, TIMED)
+    if min(n_images, n_captions) < 1:
+        raise BadInput(f"there must be at least one picture and one caption, got {n_images} and {n_captions}.")
+    torch.manual_seed(seed)
+    kind, s = TIMED[method], shape
+    whole = int(kind == "graphs")  # row 0 of SGRAF's tokens is the whole
+    k, l = {"sets": (s.k, s.l), "samples": (s.samples,) * 2}.get(kind, (s.regions + whole, s.words + whole))
+    if kind == "vectors":
+        sides = [Embedding(_unit(n, s.d).to(device)) for n in (n_images, n_captions)]
+        elements = [side.x for side in sides]
+    elif kind in ("samples", "distributions"):
+        sides = [_gaussian(n, s).to(device) for n in (n_images, n_captions)]
+        elements = [r.samples.flatten(0, 1) if kind == "samples" else torch.cat([r.mean, r.log_std], 1) for r in sides]
+    else:
+        sides = [EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device) for n, e in ((n_images, k), (n_captions, l))]
+        elements = [side.x[:, whole:].flatten(0, 1) for side in sides]  # without the whole this is a copy, made before memory is read
+    return Scene(_similarity(method, s, device), *sides, tuple(elements))
+
+
+def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: float | None = None) -> Timing:
+    """Time a scoring and the bare product in turn, so that a busy machine slows both.
+
+    what: 'all pairs' scores every picture with every caption, block by block, and keeps nothing; 'one query' scores one picture, another each
+    time, with all captions and finds its ten best; 'top 10' scores all pairs and finds the ten best of every picture and of every caption.
+    budget: seconds to spend on repetitions of the scoring, 3 to 30 of them; the first run warms up and gives the memory. What takes longer
+    than 20 s is run once. stood: peak memory before, GiB; now if None. Raises: BadInput for another `what`, or a budget that is not positive.
+    """
+    if what not in WHATS:
+        raise unknown("thing to time", what, WHATS)
+    if not budget > 0:
+        raise BadInput(f"the budget of a measurement must be positive seconds, got {budget}.")
+    act = {"all pairs": _all_pairs, "one query": _one_query, "top 10": _top_10}[what]
+    rows, columns = made.elements
+    if what == "one query":
+        rows = rows[: len(rows) // len(made.images)]
+    device = columns.device
+    with torch.inference_mode():
+        before = peak_memory(device) if stood is None else stood
+        first = _clock(partial(act, made, 0), device)
+        grown = peak_memory(device) - before
+        once = first > LONG
+        wanted = 1 if once else min(MOST, max(LEAST, math.ceil(budget / max(first, 1e-9))))
+        scored, bare = [first] if once else [], []
+        if not once:
+            _clock(partial(_product, rows, columns), device)  # warms up
+        for n in range(wanted):
+            bare.append(_clock(partial(_product, rows, columns), device))
+            if not once:
+                scored.append(_clock(partial(act, made, n + 1), device))
+    return Timing(statistics.median(scored), statistics.median(bare), grown, wanted)
+
+
+def _unit(*sizes: int) -> Tensor:
+    """Random unit rows, without a second array of that size."""
+    x = torch.randn(*sizes)
+    return x.div_(torch.linalg.vector_norm(x, dim=-1, keepdim=True))
+
+
+def _gaussian(n: int, s: Shape) -> GaussianEmbedding:
+    mean, log_std = _unit(n, s.d), torch.randn(n, s.d).mul_(0.1).sub_(3.0)
+    samples = torch.randn(n, s.samples, s.d)  # in place from here: freed memory would hide what scoring takes
+    return GaussianEmbedding(mean, log_std, samples.mul_(log_std.exp()[:, None]).add_(mean[:, None]))
+
+
+def _similarity(method: str, s: Shape, device: str) -> Similarity:
+    made = {
+        "cosine": lambda: cosine,
+        "smooth-Chamfer": lambda: smooth_chamfer,
+        "Chamfer": lambda: chamfer,
+        "MIL": lambda: max_pairwise,
+        "MP": lambda: MatchProbability().to(device),
+        "match probability": lambda: MatchLogit().to(device),
+        "2-Wasserstein": lambda: DISTANCES["2-Wasserstein"],
+        "ELK": lambda: DISTANCES["ELK"],
+        "SCAN t2i": lambda: partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
+        "SCAN i2t": lambda: partial(scan, direction="i2t", sharpness=4.0, aggregate="lse", lse_scale=5.0),
+        "SAF": lambda: Sgraf(s.d, "saf", s.m, s.steps).to(device).eval(),
+        "SGR": lambda: Sgraf(s.d, "sgr", s.m, s.steps).to(device).eval(),
+    }
+    return made[method]()
+
+
+def _all_pairs(made: Scene, _: int) -> None:
+    for _block in score_blocks(made.similarity, made.images, made.captions):
+        pass
+
+
+def _one_query(made: Scene, n: int) -> None:
+    found = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
+    _best(torch.cat(found, 1))
+
+
+def _top_10(made: Scene, _: int) -> None:
+    scores = torch.empty(len(made.images), len(made.captions), device=made.elements[0].device)
+    for rows, columns, block in score_blocks(made.similarity, made.images, made.captions):
+        scores[rows, columns] = block
+    _best(scores)
+    _best(scores.T)
+
+
+def _best(scores: Tensor) -> Tensor:
+    return scores.topk(min(10, scores.shape[1]), dim=1).indices.cpu()
+
+
+def _product(rows: Tensor, columns: Tensor) -> None:
+    step = max(1, MAX_ELEMENTS // len(columns))
+    for at in range(0, len(rows), step):
+        F.linear(rows[at : at + step], columns)
+
+
+def _clock(act: Callable[[], None], device: torch.device) -> float:
+    started = time.perf_counter()
+    act()
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+    return time.perf_counter() - started
+
+
+def peak_memory(device: torch.device | str = "cpu") -> float:
+    """Highest memory of this process so far, GiB; on an accelerator, of its memory."""
+    device = torch.device(device)
+    if device.type != "cpu":
+        return torch.get_device_module(device).max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)

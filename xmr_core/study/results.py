@@ -1,0 +1,135 @@
+"""Tidy rows with provenance: one row per number, ours and published never mixed silently."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import filelock
+import pandas as pd
+
+from xmr_core.base import paths
+from xmr_core.base.errors import DamagedFile
+from xmr_core.evaluation.stats import bootstrap_interval
+from xmr_core.training.runs import Run
+
+RUNS = (
+    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
+    "git_dirty", "numerics", "torch", "device", "started_utc",
+)  # fmt: skip
+NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
+COLUMNS = (
+    "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
+    "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit", "git_dirty", "numerics",
+    "torch", "device", "started_utc",
+)  # fmt: skip
+
+
+def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6];
+    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation split).
+
+    variants: a label per run for tables and plots ('α=16'); the method's name when None.
+    """
+    parts = []
+    for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
+        environment = run.record["environment"]
+        best = run.record["best_val"]  # not a number for an ensemble, which kept no epoch
+        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}] if best == best else []
+        for kind in run.per_query["relevance"].unique():
+            _, low, high = rsum_interval(run.per_query, kind)
+            bounds += [
+                {"relevance": kind, "direction": "both", "metric": m, "k": 0, "value": v / 100}
+                for m, v in (("rsum_low", low), ("rsum_high", high))
+            ]
+        metrics = pd.concat([run.metrics, pd.DataFrame(bounds)], ignore_index=True)
+        parts.append(
+            metrics.assign(
+                run_id=run.id,
+                method=run.config.method,
+                form=run.config.form,
+                variant=variant,
+                dataset=run.config.data.dataset,
+                size=run.config.data.size if run.config.data.dataset == "scenes" else "",
+                split="test",
+                seed=run.config.train.seed,
+                protocol="full",
+                origin="ours",
+                epochs=run.config.train.epochs,
+                best_epoch=run.record["best_epoch"],
+                train_seconds=round(run.record["train_seconds"], 1),
+                parameters=run.record["parameters"],
+                started_utc=run.record["started_utc"],
+                **{k: environment[k] for k in ("git_commit", "git_dirty", "numerics", "torch", "device")},
+            )
+        )
+    return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
+
+
+def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
+    """(RSUM, low, high) in percent of one run, by resampling images."""
+    mine = per_query[per_query["relevance"] == relevance]
+    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)]
+    return bootstrap_interval(parts, level)
+
+
+def study_rows() -> pd.DataFrame:
+    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without them."""
+    path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
+    return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+
+
+def latest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that changes its numbers
+    gives a run another id, and the file of results only grows. Later: further down in the file."""
+    same = ["variant", "dataset", "size", "split", "seed", "relevance", "direction", "metric", "k", "protocol", "origin"]
+    return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
+
+
+def write(table: pd.DataFrame, path: Path | str) -> None:
+    """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
+    path = Path(path)
+    paths.make_folder(path.parent)
+    paths.write_atomic(path, _csv(table))
+
+
+def append(table: pd.DataFrame, path: Path | str) -> int:
+    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many were new.
+
+    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds NUMBERS, and
+    `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill leaves the old files whole.
+    Raises: DamagedFile when the files there are not such tables; CannotWrite.
+    """
+    path = Path(path)
+    paths.make_folder(path.parent)
+    key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
+    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+        old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+        known = set(map(tuple, old[key].astype(str).to_numpy()))
+        fresh = table[[k not in known for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
+        runs = fresh[~fresh["run_id"].isin(old["run_id"])].drop_duplicates("run_id")
+        for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
+            if len(more):
+                before = file.read_text() if file.exists() else ""
+                paths.write_atomic(file, before + _csv(more[list(columns)], header=not before))
+    return len(fresh)
+
+
+def _csv(table: pd.DataFrame, header: bool = True) -> str:
+    return table.to_csv(index=False, header=header, float_format="%.9g")  # percent to seven digits; a run's own files keep every digit
+
+
+def _runs_file(path: Path) -> Path:
+    return path.with_name("runs.csv")
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is missing."""
+    path = Path(path)
+    table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
+    if "run_id" in table and "method" not in table and _runs_file(path).exists():
+        runs = pd.read_csv(_runs_file(path), keep_default_na=False).reindex(columns=list(RUNS))
+        if not table["run_id"].isin(runs["run_id"]).all():
+            raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
+        table = table.merge(runs, on="run_id", how="left")
+    if missing := [c for c in COLUMNS if c not in table]:
+        raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
+    return table[list(COLUMNS)]

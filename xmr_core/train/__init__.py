@@ -1,5 +1,0 @@
-"""One readable training loop, and what it leans on: schedule, resumable state, collapse detection."""
-
-from xmr_core.train.loop import History, TrainConfig, train
-
-__all__ = ["History", "TrainConfig", "train"]
