@@ -3,6 +3,16 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
+
+
+class _Catalogue(ModuleType):
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
 
 
 def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -27,4 +37,5 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)

@@ -17,9 +17,9 @@ from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "triplet")
 
@@ -85,9 +85,9 @@ def matched_objective(kind: str, margin: float, regularisers: dict, warmup_epoch
 
 def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
     choices = {
-        "smooth_chamfer": lambda: partial(smooth_chamfer, alpha=alpha),
-        "chamfer": lambda: chamfer,
-        "mil": lambda: max_pairwise,
+        "smooth_chamfer": lambda: SmoothChamfer(alpha),
+        "chamfer": Chamfer,
+        "mil": MaxPairwise,
         "mp": lambda: MatchProbability(learned=learned_mp),
     }
     if name not in choices:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
+from xmr_core.similarities.base import as_similarity
 
 
 class Method(nn.Module):
@@ -36,7 +37,7 @@ class Method(nn.Module):
         self.name = name
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
-        self.similarity = similarity  # nn.Module registers itself as a submodule here
+        self.similarity = as_similarity(similarity)
         self.objective = objective
         self.lr_scales = lr_scales or {}
 

@@ -10,7 +10,7 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 
 def pvse(
@@ -34,9 +34,9 @@ def pvse(
     if form == "matched":
         image, text = matched_encoders(inputs, d, dropout, local="words")
         heads = (PIENet(d, d, slots, dropout=dropout), PIENet(text.local_width, d, slots, dropout=dropout))
-        return Method("pvse", image, text, *heads, max_pairwise, matched_objective(objective, margin, regularisers, warmup_epochs))
+        return Method("pvse", image, text, *heads, MaxPairwise(), matched_objective(objective, margin, regularisers, warmup_epochs))
     image = PooledEncoder(inputs.image_width, d)
     text = gru(inputs, d, summary="concatenate-last-token" if legacy_text else "concatenate", dropout=0.0)
     heads = (PIENet(inputs.image_width, d, slots), PIENet(inputs.word_dim, d, slots))
     loss = Objective(partial(hinge_triplet, margin=margin, reduction="batch_mean"), regularisers)
-    return Method("pvse", image, text, *heads, max_pairwise, loss)
+    return Method("pvse", image, text, *heads, MaxPairwise(), loss)

@@ -8,7 +8,7 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.scan import scan as similarity_of
+from xmr_core.similarities.scan import Scan
 
 _SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}  # 20 for i2t on COCO
 
@@ -32,8 +32,7 @@ def scan(
     direction: 't2i' or 'i2t'; aggregate: 'lse', 'mean', 'sum', 'max'. sharpness (λ₁) and lse_scale (λ₂): 0 takes the paper's
     value for the direction. published: d = 1024, summed hinge on the hardest negatives from the first step, no dropout.
     """
-    compare = partial(
-        similarity_of,
+    compare = Scan(
         direction=direction,
         aggregate=aggregate,
         normalise=normalise,

@@ -10,7 +10,7 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import OBJECTIVES, Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 
 def vse_2ad(
@@ -47,4 +47,4 @@ def vse_2ad(
         loss = matched_objective(objective, margin, {}, warmup_epochs=1)
     else:
         loss = Objective(partial(hinge_triplet, margin=margin, reduction="sum"))
-    return Method("vse+2ad", image, text, AdaptivePoolHead(d, d, **shape), AdaptivePoolHead(text.local_width, d, **shape), cosine, loss)
+    return Method("vse+2ad", image, text, AdaptivePoolHead(d, d, **shape), AdaptivePoolHead(text.local_width, d, **shape), Cosine(), loss)

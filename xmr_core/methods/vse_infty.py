@@ -8,7 +8,7 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 
 def vse_infty(
@@ -35,4 +35,4 @@ def vse_infty(
         hinge = partial(hinge_triplet, margin=margin, reduction="sum")
         loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=warmup_epochs)
     heads = (aggregator(pooling, d, d), aggregator(pooling, text.local_width, d))
-    return Method("vse-infty", image, text, *heads, cosine, loss)
+    return Method("vse-infty", image, text, *heads, Cosine(), loss)

@@ -9,10 +9,10 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
-from xmr_core.similarities.order import order
+from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.order import Order
 
-_MEASURES = {"cosine": cosine, "order": order}
+_MEASURES = {"cosine": Cosine, "order": Order}
 
 
 def vsepp(
@@ -35,7 +35,7 @@ def vsepp(
     """
     if measure not in _MEASURES:
         raise unknown("measure", measure, _MEASURES)
-    compare, absolute = _MEASURES[measure], measure == "order"
+    compare, absolute = _MEASURES[measure](), measure == "order"
     if form == "matched":
         encoders = matched_encoders(inputs, d, dropout, local="words")
         return Method(
