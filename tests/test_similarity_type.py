@@ -115,7 +115,7 @@ def test_distances_know_whether_they_are_symmetric(name):
             GaussianDistance(name)(*without)
     else:
         assert torch.equal(GaussianDistance(name)(*without), forth)
-        assert np.allclose(score_matrix(GaussianDistance(name), *without), there, atol=1e-4)
+        assert np.allclose(score_matrix(GaussianDistance(name), *without), forth, atol=1e-4)
     with pytest.raises(BadInput, match="have no samples"):
         MatchLogit()(*without)
 
@@ -156,7 +156,7 @@ def test_attention_and_weights_are_asked_of_the_similarity():
     for similarity in (Chamfer(), MatchLogit(), FunctionSimilarity(max)):
         with pytest.raises(BadInput, match="take Scan or Sgraf"):
             similarity.attention(images, captions)
-        with pytest.raises(BadInput, match="weighs no nodes"):
+        with pytest.raises(BadInput, match="has no nodes to weigh"):
             similarity.element_weights(images, captions)
     with pytest.raises(BadInput, match="all words count alike"):
         Sgraf(6, "mean", 5).double().element_weights(images, captions)

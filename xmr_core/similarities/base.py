@@ -119,7 +119,7 @@ class Similarity(nn.Module):
 
         Raises: BadInput for a similarity that weighs no nodes.
         """
-        raise BadInput(f"{self.name} weighs no nodes; take Sgraf with direction='t2i'.")
+        raise BadInput(f"{self.name} has no nodes to weigh; take Sgraf.")
 
     @property
     def settings(self) -> dict[str, float]:
