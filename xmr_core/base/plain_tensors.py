@@ -95,12 +95,32 @@ def samples_of(given: GaussianEmbedding, what: str = "image") -> Tensor:
 
 
 def as_features(
-    given: Features | Tensor | np.ndarray, mask: Tensor | np.ndarray | None = None, global_feat: Tensor | np.ndarray | None = None
+    given: "Features | Tensor | np.ndarray",
+    mask: Tensor | np.ndarray | None = None,
+    global_feat: Tensor | np.ndarray | None = None,
+    width: int | None = None,
 ) -> Features:
     """What heads read: Features as they are, or a tensor "n l e" with its mask "n l" (all real if None) and global features "n d".
 
-    Raises: BadInput for another type, rank or kind of number, or for a mask or global features beside Features.
+    width: that the local features must have; None leaves it, and their numbers, unchecked.
+    Raises: BadInput for another type, rank or kind of number, for a mask or global features beside Features, and as
+        require_elements.
     """
+    features = _as_features(given, mask, global_feat)
+    if width is not None:
+        require_elements(features.local_feats, features.mask, width)
+    return features
+
+
+def global_of(features: Features, needs: str) -> Tensor:
+    """The global features "n d". needs: what reads them. Raises: BadInput where there are none, or where one is NaN or infinite."""
+    if features.global_feat is None:
+        raise BadInput(f"{needs}, but there is none. Use an encoder with one, or give global_feat= beside a plain tensor.")
+    require_finite(features.global_feat)
+    return features.global_feat
+
+
+def _as_features(given, mask, global_feat) -> Features:
     if isinstance(given, Features):
         if mask is not None or global_feat is not None:
             raise BadInput("Features bring their own mask and global features; give these beside plain tensors only.")

@@ -1,9 +1,10 @@
-"""The bidirectional triplet hinge, once, with every mining and reduction of the five papers."""
+"""The bidirectional triplet hinge, with every mining and reduction of the papers."""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.losses.checks import check_scores, positive_pairs
 
@@ -24,11 +25,15 @@ def hinge_triplet(
         pairs ('all') or over strictly positive costs ('semi-hard') per direction (DivE); 'batch_mean' divides by the number
         of rows (columns) for 'hardest' and by all entries of the matrix for 'all' (PVSE).
     Raises: BadInput for a wrong shape or type, no positive pair, a negative margin, an unknown mining or reduction.
-    Source: Faghri et al., BMVC 2018; METHODS §1.7 and §9.5. Same-image captions are positives, never negatives (X-62).
+    Source: Faghri et al., BMVC 2018; docs/methods/vsepp.md. Captions of the same image are positives, never negatives
+        (docs/differences.md#x-62).
+
+    >>> import torch
+    >>> hinge_triplet(torch.tensor([[0.5, 0.4], [0.1, 0.9]]), torch.eye(2, dtype=torch.bool), margin=0.2)
+    tensor(0.1000)
     """
-    check_scores(scores, match)
-    if not margin >= 0:
-        raise BadInput(f"margin must be 0 or more, got {margin}.")
+    scores, match = check_scores(scores, match, soft="A hinge has no target for a pair that matches by half.")
+    require_number("margin", margin, low=0)
     if mining not in MINING or reduction not in REDUCTIONS or (mining == "semi-hard" and reduction == "batch_mean"):
         raise BadInput(f"mining must be one of {MINING} and reduction one of {REDUCTIONS}; got {mining!r}, {reduction!r}.")
     return _one_way(scores, match, margin, mining, reduction) + _one_way(scores.T, match.T, margin, mining, reduction)
