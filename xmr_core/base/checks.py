@@ -12,7 +12,9 @@ def require_number(name: str, value: object, low: float = -math.inf, above: floa
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < low or value <= above:
         kind = "a positive, finite number" if above == 0 else "a finite number"
-        bound = f" of at least {low:g}" if low > -math.inf else f" above {above:g}" if above not in (0, -math.inf) else ""
+        bound = (
+            f" of at least {low:g}" if low > -math.inf else f" above {above:g}" if above not in (0, -math.inf) else ""
+        )
         raise BadInput(f"{name} must be {kind}{bound}, got {value!r}.{' ' if hint else ''}{hint}")
 
 

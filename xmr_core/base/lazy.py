@@ -7,15 +7,19 @@ from types import ModuleType
 
 
 class _Catalogue(ModuleType):
-    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in
+    chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+        # the import system binds a module here
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
 
-def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def catalogue(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """(`__getattr__`, `__dir__`, `__all__`) of a package that shows its public names without importing their modules.
 
     Args: package: `__name__` of the package. modules: public name → module below the package that defines it; '' means
@@ -26,7 +30,9 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
 
     def get(name: str) -> object:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}.")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}."
+            )
         path = f"{package}.{modules[name]}" if modules[name] else f"{package}.{name}"
         value = import_module(path)
         if modules[name]:

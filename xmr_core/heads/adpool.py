@@ -24,9 +24,10 @@ class AdaptivePoolHead(nn.Module):
         (ω_tok, ω_emb) = softmax(t_tok · w_b + b_b, t_emb · w_b + b_b)
 
     Args: d_local, d: widths; a linear layer joins them first where they differ. padding: 'masked', or 'official', where
-        padded rows keep the logit ReLU(b) and so thin out the others (docs/differences.md#x-30). token_weights: 'matrix' W "d d" with ReLU (the
-        authors' code) or 'scalar' W "d 1" without (the paper, docs/differences.md#x-31). levels: 'both', or one of them alone (Table 3).
-        balance: ω_tok fixed in [0, 1] (Fig. C-2), or None to learn it.
+        padded rows keep the logit ReLU(b) and so thin out the others (docs/differences.md#x-30). token_weights:
+        'matrix' W "d d" with ReLU (the authors' code) or 'scalar' W "d 1" without (the paper,
+        docs/differences.md#x-31). levels: 'both', or one of them alone (Table 3). balance: ω_tok fixed in [0, 1] (Fig.
+        C-2), or None to learn it.
     Shapes: local_feats "n l d_local" → Embedding "n d".
     Raises: BadInput for an unknown choice, a balance outside [0, 1] or an item without a token.
     Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive pooling; docs/methods/vse_2ad.md.
@@ -55,7 +56,13 @@ class AdaptivePoolHead(nn.Module):
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local = d_local
-        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = padding, token_weights, levels, balance, normalise
+        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = (
+            padding,
+            token_weights,
+            levels,
+            balance,
+            normalise,
+        )
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)

@@ -1,6 +1,7 @@
 """Other ways to pool tokens to one vector, for the comparison of aggregators (VSE+2AD, Table 4), which has no code.
 
-Each first joins the widths, then pools, and divides by the L2 norm: local_feats "n l d_local" → Embedding "n d", blind to padding.
+Each first joins the widths, then pools, and divides by the L2 norm: local_feats "n l d_local" → Embedding "n d", blind
+    to padding.
 """
 
 import torch
@@ -34,7 +35,8 @@ class _Pool(nn.Module):
 
 
 class KMaxPool(_Pool):
-    """The mean of the k largest values of each channel; of all of them where there are fewer. k = 5 is the paper's "manual"."""
+    """The mean of the k largest values of each channel; of all of them where there are fewer. k = 5 is the paper's
+    "manual"."""
 
     def __init__(self, d_local: int, d: int, k: int = 5, normalise: bool = True):
         super().__init__(d_local, d, normalise)
@@ -54,7 +56,8 @@ class SoftPool(_Pool):
 
 
 class AdaPool(_Pool):
-    """β · Σ_l w_l x_l + (1 − β) · SoftPool, w = softmax_l of the Dice–Sørensen coefficient 2|x_l · x̄|/(‖x_l‖² + ‖x̄‖²), β learned in (0, 1).
+    """β · Σ_l w_l x_l + (1 − β) · SoftPool, w = softmax_l of the Dice–Sørensen coefficient 2|x_l · x̄|/(‖x_l‖² +
+    ‖x̄‖²), β learned in (0, 1).
 
     Source: Stergiou & Poppe, 2021 (AdaPool), with one β for all channels.
     """
@@ -113,7 +116,8 @@ class SequenceEncoder(_Pool):
 
 
 class GraphConvolution(_Pool):
-    """GCN: x ← x + W_r(A x W_g) with A = softmax over real tokens of (x W_φ)(x W_θ)ᵀ, then the mean. After VSRN (Li et al., ICCV 2019)."""
+    """GCN: x ← x + W_r(A x W_g) with A = softmax over real tokens of (x W_φ)(x W_θ)ᵀ, then the mean. After VSRN (Li et
+    al., ICCV 2019)."""
 
     def __init__(self, d_local: int, d: int, normalise: bool = True):
         super().__init__(d_local, d, normalise)

@@ -21,12 +21,13 @@ class GaussianHead(nn.Module):
 
         μ = l2(LN(global + σ(W attend(X) + b)));   log σ = U attend′(X) + c + second   (no sigmoid, no LayerNorm)
 
-    Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or 'global'
-        W₂ global + b₂ (the matched form, the same for both modalities). spread: 'per dimension'; 'isotropic', the mean of log σ
-        in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log σ as on μ (an ablation
-        of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval mode, where all items of a
-        modality share one draw "j d": results then depend neither on the order nor on the grouping of items.
-        log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far from μ as μ from 0.
+    Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or
+        'global' W₂ global + b₂ (the matched form, the same for both modalities). spread: 'per dimension'; 'isotropic',
+        the mean of log σ in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log
+        σ as on μ (an ablation of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval
+        mode, where all items of a modality share one draw "j d": results then depend neither on the order nor on the
+        grouping of items. log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far
+        from μ as μ from 0.
     Shapes: local_feats "n l d_local", global_feat "n d" → GaussianEmbedding.
     Raises: BadInput for J < 1, an unknown second or spread, an odd d with 'gru', or features without a global vector.
     Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; docs/methods/pcme.md.
@@ -58,13 +59,17 @@ class GaussianHead(nn.Module):
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
         if not -20 <= log_std_start <= 5:
             raise BadInput(
-                f"log_std_start is the natural logarithm of σ at the start, between −20 and 5; got {log_std_start}. The authors' is 0."
+                f"log_std_start, the natural logarithm of σ at the start, must lie in [−20, 5]; got {log_std_start}."
             )
         self.mean, self.log_std_start = PIENet(d_local, d, 1, d_hidden), log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
         if spread != "none":
             hidden = d_hidden or d_local // 2
-            self.w_1, self.w_2, self.fc = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, 1, bias=False), nn.Linear(d_local, d)
+            self.w_1, self.w_2, self.fc = (
+                nn.Linear(d_local, hidden, bias=False),
+                nn.Linear(hidden, 1, bias=False),
+                nn.Linear(d_local, d),
+            )
             for layer in (self.w_1, self.w_2, self.fc):
                 nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(self.fc.bias)
@@ -94,7 +99,8 @@ class GaussianHead(nn.Module):
         return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n l"], Float[Tensor, "n l"]]:
-        """(what μ, what log σ attended to), each summing to 1 over an item's real elements, for visualisation. Raises BadInput without σ."""
+        """(what μ, what log σ attended to), each summing to 1 over an item's real elements, for visualisation. Raises
+        BadInput without σ."""
         if self.spread == "none":
             raise BadInput("a head with spread='none' has no σ, and so no attention for it.")
         return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)

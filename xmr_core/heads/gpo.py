@@ -15,12 +15,12 @@ from xmr_core.base.types import Embedding, Features
 class GPOHead(nn.Module):
     """x = l2(Σ_k θ_k F_(k)), F_(k) the k-th largest value of each channel.
 
-    θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 … p_{length−1},
-    p_k = (sin(k·10000^{−2i/d_pe}), cos(…)) interleaved
+    θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 …
+    p_{length−1}, p_k = (sin(k·10000^{−2i/d_pe}), cos(…)) interleaved
 
     θ depends on the number of tokens only, so padding has no say. Mean and max pooling are special cases.
-    Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code and
-        GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
+    Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code
+        and GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
     Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for an odd d_pe or an item without a token.
     Source: Chen et al., CVPR 2021 (VSE∞), §4; docs/methods/vse_infty.md.
 
@@ -29,7 +29,9 @@ class GPOHead(nn.Module):
     torch.Size([5, 2])
     """
 
-    def __init__(self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True):
+    def __init__(
+        self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True
+    ):
         super().__init__()
         if d_pe % 2:
             raise BadInput(f"the width of the position code must be even, got {d_pe}.")

@@ -45,7 +45,8 @@ class PIENet(nn.Module):
         features = as_features(features, mask, global_feat, self.fc.in_features)
         added = global_of(features, "PIE-Net adds the global feature")
         x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
-        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)  # n k l
+        # n k l
+        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)
         residual = self.dropout(self.fc(attention @ x).sigmoid())
         elements = F.normalize(self.layer_norm(added.unsqueeze(1) + residual), dim=-1)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=x.device)

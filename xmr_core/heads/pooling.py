@@ -11,7 +11,8 @@ from xmr_core.base.types import Embedding, Features
 
 
 class GlobalHead(nn.Module):
-    """x = g/‖g‖₂ of the global feature. normalise=False leaves g as it is (VSE0); absolute=True takes |x| (order embedding).
+    """x = g/‖g‖₂ of the global feature. normalise=False leaves g as it is (VSE0); absolute=True takes |x| (order
+    embedding).
 
     Shapes: global_feat "n d" → Embedding "n d". Raises: BadInput where there is no global feature.
     Source: Faghri et al., BMVC 2018 (VSE++).

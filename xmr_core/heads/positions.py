@@ -9,14 +9,20 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput
 
 
-def sine_1d(mask: Bool[Tensor, "n l"], d: int, dtype: torch.dtype, by_own_length: bool = True) -> Float[Tensor, "n l d"]:
-    """Codes of word positions p = 1, 2, … with θ_p = 2π p/(length + 1e-6): channel 2i sin(θ/10000^{2i/d}), 2i+1 cos of the same.
+def sine_1d(
+    mask: Bool[Tensor, "n l"], d: int, dtype: torch.dtype, by_own_length: bool = True
+) -> Float[Tensor, "n l d"]:
+    """Codes of word positions p = 1, 2, … with θ_p = 2π p/(length + 1e-6): channel 2i sin(θ/10000^{2i/d}), 2i+1 cos of
+    the same.
 
-    by_own_length: length is each caption's own; False uses the padded length for all (the authors' code, docs/differences.md#x-44).
+    by_own_length: length is each caption's own; False uses the padded length for all (the authors' code,
+        docs/differences.md#x-44).
     """
     n, l = mask.shape
     index = torch.arange(1, l + 1, device=mask.device, dtype=dtype).expand(n, l)
-    length = mask.sum(1, keepdim=True).to(dtype) if by_own_length else torch.full((n, 1), l, device=mask.device, dtype=dtype)
+    length = (
+        mask.sum(1, keepdim=True).to(dtype) if by_own_length else torch.full((n, 1), l, device=mask.device, dtype=dtype)
+    )
     return _waves(2 * math.pi * index / (length + 1e-6), d)
 
 

@@ -26,20 +26,22 @@ class SlotHead(nn.Module):
     """K set elements by T rounds of slot attention over the local features.
 
     E⁰ = learned slots "k d"; for t = 1…T, with one set of weights:
-        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no biases)
+        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no
+        biases)
         A = softmax over the k slots of q kᵀ/√head_width;   Â = A / (Σ_inputs A + 1e-7)
         Ē = dropout(Â v W_o + b_o) + E;   E ← W₂ dropout(GELU(W₁ LN_f(Ē) + b₁)) + b₂ + Ē
     P = LN_last(E^T);   element k = (P_k + LN_g(global)) / ‖·‖₂;   residual = P.
 
     Args: padding: 'masked' removes padded inputs after the slot softmax and counts text positions on each caption's own
-        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot (docs/differences.md#x-43) and
-        positions are scaled by the padded length (docs/differences.md#x-44). softmax_over: 'inputs' turns the block into a transformer
-        (Table 3 right; no code by the authors). query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed
-        draw "k d" for all items in eval mode (with ε = 0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
-        use_global: False leaves LN_g(global) out (App. B.3).
+        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot
+        (docs/differences.md#x-43) and positions are scaled by the padded length (docs/differences.md#x-44).
+        softmax_over: 'inputs' turns the block into a transformer (Table 3 right; no code by the authors). query
+        'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed draw "k d" for all items in eval mode (with ε =
+        0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the
+        authors). use_global: False leaves LN_g(global) out (App. B.3).
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
-    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an item without a
-        real element.
+    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an
+        item without a real element.
     Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the pooling form of the authors' code, retold (docs/methods/dive.md).
 
     >>> import torch
@@ -69,7 +71,13 @@ class SlotHead(nn.Module):
             if value < 1:
                 raise BadInput(f"{name} must be at least 1, got {value}.")
         require_flag("use_global", use_global)
-        given = {"positions": positions, "padding": padding, "softmax_over": softmax_over, "query": query, "update": update}
+        given = {
+            "positions": positions,
+            "padding": padding,
+            "softmax_over": softmax_over,
+            "query": query,
+            "update": update,
+        }
         for name, value in given.items():
             if value not in _CHOICES[name]:
                 raise unknown(name, value, _CHOICES[name])
@@ -108,7 +116,8 @@ class SlotHead(nn.Module):
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n t h k l"], Float[Tensor, "n t h k l"]]:
-        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for visualisation."""
+        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for
+        visualisation."""
         maps = self._predict(as_features(features, width=self.to_k.in_features))[1]
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 

@@ -11,7 +11,8 @@ from xmr_core.base.types import EmbeddingSet, Features
 
 
 class TokenHead(nn.Module):
-    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors' `no_imgnorm`).
+    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors'
+    `no_imgnorm`).
 
     Args: d_local, d: widths; a linear layer joins them where they differ, none is used where they are equal.
     Shapes: local_feats "n l d_local" → EmbeddingSet x "n l d", same mask. Raises: BadInput for an item without a token.
@@ -39,8 +40,8 @@ class GlobalTokenHead(nn.Module):
         v̄ = mean_i v_i,   l_i = drop(tanh(N(W_l v_i + b_l))),   g = drop(tanh(N(W_g v̄ + b_g))),
         w = softmax_i((l_i ⊙ g) · w_c + b_c),   row 0 = l2(Σ_i w_i v_i),   rows 1… = v_i
 
-    Args: regions: N is BatchNorm; for l its channels are the region index (docs/differences.md#x-25), so every item has exactly `regions`
-        tokens. 0: N is the identity (captions; images of any number of tokens).
+    Args: regions: N is BatchNorm; for l its channels are the region index (docs/differences.md#x-25), so every item has
+        exactly `regions` tokens. 0: N is the identity (captions; images of any number of tokens).
     Shapes: local_feats "n l d_local" → EmbeddingSet x "n 1+l d", attention "n 1 l" (w).
     Raises: BadInput for another number of tokens than `regions`, or an item without a token.
     Source: Diao et al., AAAI 2021 (SGRAF), §3.1, after SCAN's tokens; dropout 0.4 in the authors' code.
@@ -64,7 +65,9 @@ class GlobalTokenHead(nn.Module):
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
         tokens = self.tokens(features, mask)
         if self.regions and (tokens.x.shape[1] != self.regions or not tokens.mask.all()):
-            raise BadInput(f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}.")
+            raise BadInput(
+                f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}."
+            )
         whole, attention = self.whole_vector(tokens.x, tokens.mask)
         mask = F.pad(tokens.mask, (1, 0), value=True)
         return EmbeddingSet(torch.cat([whole[:, None], tokens.x], 1), mask, attention=attention[:, None])

@@ -17,21 +17,24 @@ MODES = ("adaptive", "constant", "random")
 class AdaptiveClustering(nn.Module):
     """AdOpt: per positive pair, cross-entropy against the K negatives of its row that score highest; both directions.
 
-    official: K = clamp(⌊cos((align + uniform)^power) B⌋ + 1, 1, B − 1), align = mean score of the positives, uniform = mean of
-        exp(−s) over all entries with the positives set to 0; logits [s⁺, s⁻ + margin]/τ; half the sum of both directions.
-        Negatives are the top K of the row with its positives set to 0, so that a positive is its own negative where fewer
-        than K others exceed 0 (docs/differences.md#x-32); own_negatives=False takes them out.
-    paper: K = clamp(⌊B cos((γ_a + γ_u) π/4)⌋, 1, B − 1), γ_a = align, γ_u = log mean e^s; only negatives in the denominator, no
-        margin, the sum of both directions (docs/differences.md#x-33 to #x-36). Its K stays near B for every plausible model.
+    official: K = clamp(⌊cos((align + uniform)^power) B⌋ + 1, 1, B − 1), align = mean score of the positives, uniform =
+        mean of exp(−s) over all entries with the positives set to 0; logits [s⁺, s⁻ + margin]/τ; half the sum of both
+        directions. Negatives are the top K of the row with its positives set to 0, so that a positive is its own
+        negative where fewer than K others exceed 0 (docs/differences.md#x-32); own_negatives=False takes them out.
+    paper: K = clamp(⌊B cos((γ_a + γ_u) π/4)⌋, 1, B − 1), γ_a = align, γ_u = log mean e^s; only negatives in the
+        denominator, no margin, the sum of both directions (docs/differences.md#x-33 to #x-36). Its K stays near B for
+        every plausible model.
 
     Args: temperature: τ. mode: 'adaptive', 'constant' (`negatives`, the authors' 3) or 'random' (uniform in 1 … B − 1).
         power: 1.25. B is the number of captions a row offers.
-    Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in training.
+    Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in
+        training.
     Raises: BadInput for unknown choices, K < 1, τ ≤ 0, a batch in which a row has no positive or no negative.
     Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive objective; docs/methods/vse_2ad.md.
 
     >>> import torch
-    >>> AdaptiveClustering(mode="constant", negatives=1, margin=0.0, temperature=1.0)(torch.eye(2), torch.eye(2, dtype=torch.bool))
+    >>> loss = AdaptiveClustering(mode="constant", negatives=1, margin=0.0, temperature=1.0)
+    >>> loss(torch.eye(2), torch.eye(2, dtype=torch.bool))
     tensor(0.5032)
     """
 
@@ -60,7 +63,9 @@ class AdaptiveClustering(nn.Module):
     def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
-            raise BadInput("adaptive clustering needs a matching and a non-matching partner for every image and caption of a batch.")
+            raise BadInput(
+                "adaptive clustering needs a matching and a non-matching partner for every image and caption."
+            )
         chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
         if self.training:
             self.history.append(chosen)
@@ -80,7 +85,12 @@ class AdaptiveClustering(nn.Module):
             k = int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
         else:
             k = math.floor(
-                b * math.cos((self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())) * math.pi / 4)
+                b
+                * math.cos(
+                    (self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel()))
+                    * math.pi
+                    / 4
+                )
             )
         return min(max(k, 1), b - 1)
 

@@ -10,18 +10,23 @@ from xmr_core.base.plain_tensors import as_floats
 
 
 def check_scores(
-    scores: Float[Tensor, "i t"] | np.ndarray, match: Bool[Tensor, "i t"] | Float[Tensor, "i t"] | np.ndarray, soft: str = ""
+    scores: Float[Tensor, "i t"] | np.ndarray,
+    match: Bool[Tensor, "i t"] | Float[Tensor, "i t"] | np.ndarray,
+    soft: str = "",
 ) -> tuple[Float[Tensor, "i t"], Tensor]:
     """(scores, match) as tensors of one matrix shape.
 
-    match is Boolean, or a degree of matching in [0, 1] where the loss can express it. soft: '' where it can; otherwise why it cannot.
-    Scores that nothing is trained from must be numbers; NaN in training is left to the training loop, which names the step.
+    match is Boolean, or a degree of matching in [0, 1] where the loss can express it. soft: '' where it can; otherwise
+    why it cannot. Scores that nothing is trained from must be numbers; NaN in training is left to the training loop,
+    which names the step.
     Raises: BadInput for anything else.
     """
     scores = as_floats(scores, "scores", 2)
     match = torch.as_tensor(match, device=scores.device)
     if match.shape != scores.shape:
-        raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions.")
+        raise BadInput(
+            f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions."
+        )
     if not scores.requires_grad and scores.isnan().any():
         i, t = scores.isnan().nonzero()[0].tolist()
         raise BadInput(f"the score of image {i} and caption {t} is not a number; look for NaN in what made the scores.")
@@ -40,6 +45,6 @@ def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
     rows, columns = match.nonzero(as_tuple=True)
     if not len(rows):
         raise BadInput(
-            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption; a loss needs a pair."
+            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption."
         )
     return rows, columns

@@ -34,7 +34,8 @@ def pairwise_diversity(
     """Mean over items and pairs a < b of e^{−t‖p_a − p_b‖²}; 0 for K = 1. In (0, 1], smaller is more diverse.
 
     Args: normalise: bring rows to unit length first; the authors do for residuals and do not for finished embeddings.
-        reduction: 'mean' over pairs (code, weight 0.01) or 'sum' over ordered pairs a ≠ b (paper, with rows as they are, docs/differences.md#x-47).
+        reduction: 'mean' over pairs (code, weight 0.01) or 'sum' over ordered pairs a ≠ b (paper, with rows as they
+            are, docs/differences.md#x-47).
     Raises: BadInput for another reduction.
     Source: DivE (Kim et al., CVPR 2023); docs/methods/dive.md.
 

@@ -17,8 +17,8 @@ _MOST_PAIRS, _DRAWN = 16_384, 128  # of the authors' uniformity: above so many p
 def kl_to_normal(images: GaussianEmbedding, captions: GaussianEmbedding, form: str = "official") -> Float[Tensor, ""]:
     """Σ over both modalities, items and dimensions of the divergence from N(0, 1).
 
-    exact: ½ [μ² + σ² − 1 − 2 log σ]. official: ½ [m̄² + e^s − 1 − s] with m̄ the mean of the samples and s = log σ taken for
-    a log-variance (docs/differences.md#x-13).
+    exact: ½ [μ² + σ² − 1 − 2 log σ]. official: ½ [m̄² + e^s − 1 − s] with m̄ the mean of the samples and s = log σ
+    taken for a log-variance (docs/differences.md#x-13).
     Raises: BadInput for another form, or for distributions without samples in the official one.
     Source: PCME, eq. 8 ("VIB").
 
@@ -31,17 +31,21 @@ def kl_to_normal(images: GaussianEmbedding, captions: GaussianEmbedding, form: s
     total = 0.0
     for items, what in ((images, "image"), (captions, "caption")):
         items = as_gaussians(items, what)
-        mean, s = (samples_of(items, what).mean(1), items.log_std) if form == "official" else (items.mean, 2 * items.log_std)
+        mean, s = (
+            (samples_of(items, what).mean(1), items.log_std) if form == "official" else (items.mean, 2 * items.log_std)
+        )
         total = total + (mean.square() + s.exp() - 1 - s).sum() / 2
     return total
 
 
-def uniformity(images: GaussianEmbedding, captions: GaussianEmbedding, form: str = "official", t: float = 2.0) -> Float[Tensor, ""]:
+def uniformity(
+    images: GaussianEmbedding, captions: GaussianEmbedding, form: str = "official", t: float = 2.0
+) -> Float[Tensor, ""]:
     """Samples of both modalities should spread out: small when exp(−t‖x − y‖²) is small for most pairs.
 
-    official: log of the mean over unordered pairs, of 128 points drawn with replacement where there are more than 16,384
-    pairs. exact (the paper): the sum over all ordered pairs, no logarithm (docs/differences.md#x-14). The paper's weight of 10 belongs to the
-    official form.
+    official: log of the mean over unordered pairs, of 128 points drawn with replacement where there are more than
+    16,384 pairs. exact (the paper): the sum over all ordered pairs, no logarithm (docs/differences.md#x-14). The
+    paper's weight of 10 belongs to the official form.
     Raises: BadInput for another form, or distributions without samples.
     Source: PCME, eq. 9, after Wang & Isola, ICML 2020.
 

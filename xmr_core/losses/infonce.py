@@ -14,11 +14,11 @@ from xmr_core.losses.checks import check_scores, positive_pairs
 class InfoNCE(nn.Module):
     """Contrastive cross-entropy of every row and of every column of a score matrix, averaged over both.
 
-    Boolean match: the mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i} e^{s_in/τ}) ).
-        Another positive of the same row is neither target nor negative for the pair. With one positive per row this is the
-        cross-entropy of CLIP.
-    Degrees m in [0, 1]: the mean over rows with Σ_j m_ij > 0 of −Σ_j p_ij log softmax_j(s_ij/τ), p_ij = m_ij / Σ_j m_ij. With one
-        positive of degree 1 per row this is the same.
+    Boolean match: the mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i}
+        e^{s_in/τ}) ). Another positive of the same row is neither target nor negative for the pair. With one positive
+        per row this is the cross-entropy of CLIP.
+    Degrees m in [0, 1]: the mean over rows with Σ_j m_ij > 0 of −Σ_j p_ij log softmax_j(s_ij/τ), p_ij = m_ij / Σ_j
+        m_ij. With one positive of degree 1 per row this is the same.
 
     Args: temperature: τ > 0 at the start. learned: train log(1/τ). max_scale: bound of 1/τ.
     Raises: BadInput for a temperature below 1/max_scale or not finite, inputs that do not fit, no positive pair.
@@ -37,13 +37,18 @@ class InfoNCE(nn.Module):
         require_flag("learned", learned)
         require_number("temperature", temperature)
         if temperature < 1 / max_scale:
-            raise BadInput(f"temperature must be finite and at least 1/max_scale = {1 / max_scale:.3g}, got {temperature}.")
+            raise BadInput(
+                f"temperature must be finite and at least 1/max_scale = {1 / max_scale:.3g}, got {temperature}."
+            )
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)), requires_grad=learned)
         self.max_scale = max_scale
 
-    def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]) -> Float[Tensor, ""]:
+    def forward(
+        self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
+    ) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match)
-        if self.training:  # bound the number itself, not its exponential: a clamp in the graph has no slope to come back on
+        # bound the number itself, not its exponential: a clamp in the graph has no slope to come back on
+        if self.training:
             with torch.no_grad():
                 self.log_scale.clamp_(max=math.log(self.max_scale))
         scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores

@@ -14,8 +14,8 @@ class Objective(nn.Module):
 
     Args: score_loss: function or module of (scores, match). regularisers: name → (weight, function of the two
         representations); skipped for methods with one vector per item, which have nothing to keep apart.
-        warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an untrained
-        model from collapsing.
+        warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
+        untrained model from collapsing.
     Raises: BadInput for negative weights, or warm-up epochs without a warm-up loss.
 
     >>> import torch

@@ -13,11 +13,13 @@ REDUCTIONS = ("sum", "mean")
 def soft_contrastive(
     scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"], reduction: str = "sum"
 ) -> Float[Tensor, ""]:
-    """Binary cross-entropy of log-odds: Σ over pairs of −m log p − (1 − m) log(1 − p), m = 1 where they match and 0 where they do not.
+    """Binary cross-entropy of log-odds: Σ over pairs of −m log p − (1 − m) log(1 − p), m = 1 where they match and 0
+    where they do not.
 
-    Args: scores: log-odds of a match (similarities.MatchLogit). match: Boolean, or degrees m in [0, 1]. reduction: 'sum', counted
-        twice as in the authors' code, once for the image and once for the caption (docs/differences.md#x-12); 'mean' over
-        pairs, for a learning rate that does not depend on the size of the batch.
+    Args: scores: log-odds of a match (similarities.MatchLogit). match: Boolean, or degrees m in [0, 1]. reduction:
+        'sum', counted twice as in the authors' code, once for the image and once for the caption
+        (docs/differences.md#x-12); 'mean' over pairs, for a learning rate that does not depend on the size of the
+        batch.
     Raises: BadInput for an unknown reduction, scores and match of different shapes, or degrees outside [0, 1].
     Source: Chun et al., CVPR 2021 (PCME), eq. 4.
 

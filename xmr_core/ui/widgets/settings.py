@@ -15,8 +15,8 @@ _WRAP = w.Layout(flex_flow="row wrap")
 
 
 def settings_row(library: Library, title: str, now: Settings, changed: Callable[..., None]) -> w.Widget | None:
-    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new value of one field
-    of Settings."""
+    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new
+    value of one field of Settings."""
     row = []
     own = library.method.similarity
     if "alpha" in own.settings:
@@ -45,7 +45,9 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
         row.append(w.HBox([w.Label(f"of the query ({title})"), *boxes]))
     if isinstance(library.images, GaussianEmbedding):
         options = [("match probability (trained)", ""), *((name, name) for name in DISTANCES)]
-        menu = w.Dropdown(options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"})
+        menu = w.Dropdown(
+            options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"}
+        )
         menu.observe(lambda change: changed(distance=change["new"]), "value")
         row.append(menu)
     return w.HBox(row, layout=_WRAP) if row else None
