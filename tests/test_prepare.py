@@ -52,7 +52,7 @@ def flickr(tmp_path_factory):
 
 def config(flickr, method="vse-infty", **changes):
     small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3, "val_images": 0, "views": 0}
-    return base_config("flickr8k", str(flickr), "quick", method, "cpu").but(**{**small, **changes})
+    return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").but(**{**small, **changes})
 
 
 def test_frozen_networks_on_both_sides(flickr, tmp_path):
@@ -205,7 +205,7 @@ def test_region_features_train_too(tmp_path):
         (tmp_path / f"{split}_caps.txt").write_text(
             "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
         )
-    c = base_config("precomputed", str(tmp_path), "quick", "scan", "cpu").but(epochs=2, d=8, batch_images=6, val_images=0)
+    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").but(epochs=2, d=8, batch_images=6, val_images=0)
     run = fetch(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)

@@ -13,11 +13,11 @@ import pytest
 import torch
 from tiny import tiny_config
 
+from xmr_core import study
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.methods.checkpoints import load_method
-from xmr_core.study import questions as study
 from xmr_core.study import results
 from xmr_core.study.presets import base_config
 from xmr_core.training.runs import fetch, fetch_all, many, stored_ids
@@ -214,7 +214,7 @@ def test_ensembles_by_formula():
     assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
     fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
     assert [run.record["members"] for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
-    table = study.per_run([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
+    table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
     assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
     assert table["parameters"].eq(runs[0].record["parameters"] + runs[3].record["parameters"]).all() and list(table["seed"]) == [0, 1, 2]

@@ -17,11 +17,14 @@ from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.methods.options import Options, option
 from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
 
 OBJECTIVES = ("infonce", "triplet")
+SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
+SET_HEADS = ("slots", "transformer", "pie-net")
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,25 @@ def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 
-def matched_objective(kind: str, margin: float, regularisers: dict, warmup_epochs: int) -> Objective:
+@dataclass(frozen=True)
+class MatchedOptions(Options):
+    """The options that matched methods share. A method repeats a field to give it another default."""
+
+    d: int = option(128, "width of the joint space", least=1)
+    objective: str = option("infonce", "loss on the scores", choices=OBJECTIVES, form="matched")
+    margin: float = option(0.2, "margin of the hinge", above=0)
+    temperature: float = option(0.05, "temperature of InfoNCE at the start; it is learned", least=0.01, form="matched")
+    warmup_epochs: int = option(2, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
+    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
+
+
+def matched_objective(options: MatchedOptions, regularisers: dict | None = None) -> Objective:
     """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest."""
-    if kind == "infonce":
-        return Objective(InfoNCE(), regularisers)
-    if kind == "triplet":
-        hardest = partial(hinge_triplet, margin=margin, mining="hardest", reduction="mean")
-        everything = partial(hinge_triplet, margin=margin, mining="all", reduction="mean")
-        return Objective(hardest, regularisers, warmup_loss=everything, warmup_epochs=warmup_epochs)
-    raise unknown("objective", kind, OBJECTIVES)
+    if options.objective == "infonce":
+        return Objective(InfoNCE(options.temperature), regularisers)
+    hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
+    everything = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
+    return Objective(hardest, regularisers, warmup_loss=everything, warmup_epochs=options.warmup_epochs)
 
 
 def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:

@@ -10,7 +10,7 @@ from xmr_core.base import paths
 from xmr_core.base.errors import unknown
 from xmr_core.base.numerics import numerics_version
 from xmr_core.data.prepare import DataConfig
-from xmr_core.methods.registry import RECIPES, options_in_full
+from xmr_core.methods.registry import full_options, method_spec
 from xmr_core.training import TrainConfig
 
 
@@ -56,7 +56,7 @@ class RunConfig:
         return {
             "method": self.method,
             "form": self.form,
-            "options": options_in_full(self.method, self.form, dict(self.options)),
+            "options": full_options(self.method, self.form, dict(self.options)),
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
             "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
             "val_images": self.val_images,
@@ -71,11 +71,11 @@ class RunConfig:
 
     def numerics(self) -> str:
         """The version of the code that makes this run's numbers."""
-        return numerics_version(RECIPES[self.method], self.data.dataset)
+        return numerics_version(method_spec(self.method).matched, self.data.dataset)
 
     def run_id(self, prepared_identity: Mapping[str, str | int]) -> str:
         """'dive-scenes-' and 16 hex digits."""
-        word = self.method.replace("+", "p")
+        word = method_spec(self.method).id.replace("+", "p")
         return f"{word}-{self.data.dataset}-{paths.content_hash(self.identity(prepared_identity))}"
 
 

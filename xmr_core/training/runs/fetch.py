@@ -25,7 +25,7 @@ from xmr_core.evaluation.engine import Scoring
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.checkpoints import save_method
 from xmr_core.methods.method import Method
-from xmr_core.methods.registry import build, check_options
+from xmr_core.methods.registry import build, full_options
 from xmr_core.training import train
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.judging import judged
@@ -74,7 +74,7 @@ def fetch(config: RunConfig, report: Callable[[dict], None] = lambda event: None
     report: receives training events (see train.train). A damaged record or checkpoint is rebuilt, and a warning says so.
     Raises: BadInput before any work when the recipe does not take the options; what train.train raises.
     """
-    check_options(config.method, dict(config.options))
+    full_options(config.method, config.form, config.options)
     prepared = prepare(config.data, device=config.device)
     run_id = config.run_id(prepared.identity)
     folder = paths.make_folder(paths.folder("runs") / run_id)

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from xmr_core.base import paths
 from xmr_core.data.prepare import prepare
-from xmr_core.methods.registry import check_options
+from xmr_core.methods.registry import full_options
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.fetch import Run, fetch
 
@@ -26,7 +26,7 @@ def fetch_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = T
     Raises: what fetch raises, for the first config that fails; the others go on until they are done and are kept.
     """
     for config in configs:
-        check_options(config.method, dict(config.options))
+        full_options(config.method, config.form, config.options)
     unique = {
         config.run_id(prepare(config.data, device=config.device).identity): config for config in configs
     }  # features are made once, here

@@ -1,104 +1,18 @@
-"""Questions as lists of runs, and lists of runs as tables: what the notebooks share."""
+"""Tables of runs: one row per run, means over seeds, ensembles and verdicts. The notebooks share them."""
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.evaluation.stats import decided, seed_interval
-from xmr_core.methods.registry import RECIPES
-from xmr_core.study.presets import SEEDS
 from xmr_core.study.results import rsum_interval
-from xmr_core.training.runs import Run, RunConfig
+from xmr_core.training.runs import Run
 from xmr_core.training.runs.ensemble import ensemble_of
 
-# The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
-VARIANTS: dict[str, tuple[str, dict]] = {
-    "single vector": ("vse++", {}),
-    "MIL, slots": ("dive", {"similarity": "mil"}),
-    "MP, slots": ("dive", {"similarity": "mp"}),
-    "Chamfer, slots": ("dive", {"similarity": "chamfer"}),
-    "smooth-Chamfer, PIE-Net": ("dive", {"head": "pie-net"}),
-    "smooth-Chamfer, transformer": ("dive", {"head": "transformer"}),
-    "smooth-Chamfer, slots": ("dive", {}),
-}
 
-# What DivE changed in slot attention, taken back one by one (App. B.3): label → (method, options)
-SLOTS: dict[str, tuple[str, dict]] = {
-    "slots as in the paper": ("dive", {}),
-    "sampled slots": ("dive", {"query": "sampled"}),
-    "GRU update": ("dive", {"update": "gru"}),
-    "without global feature": ("dive", {"use_global": False}),
-}
-
-# PCME with all, one, or no number for σ
-GAUSSIANS: dict[str, tuple[str, dict]] = {
-    "PCME": ("pcme", {}),
-    "PCME, one σ": ("pcme", {"spread": "isotropic"}),
-    "PCME, μ only": ("pcme", {"spread": "none"}),
-}
-
-# Every method of the study under the matched protocol: label → (method, options)
-COMPARISON: dict[str, tuple[str, dict]] = {
-    "VSE++": ("vse++", {}),
-    "VSE∞": ("vse-infty", {}),
-    "VSE+2AD": ("vse+2ad", {}),
-    "PVSE": ("pvse", {}),
-    "PCME": ("pcme", {}),
-    "DivE": ("dive", {}),
-    "DivE on GRU states": ("dive", {"text_local": "states"}),
-    "SCAN t-i": ("scan", {"direction": "t2i"}),
-    "SCAN i-t": ("scan", {"direction": "i2t"}),
-    "SAF": ("sgraf", {"reasoner": "saf"}),
-    "SGR": ("sgraf", {"reasoner": "sgr"}),
-    "SGRAF, joint": ("sgraf", {"reasoner": "joint"}),
-}
-
-
-def label_of(method: str) -> str:
-    """The label under which a method stands in tables and claims with no option of its own ('pcme' → 'PCME'); else the name itself."""
-    return next((label for label, (name, options) in COMPARISON.items() if name == method and not options), method)
-
-
-def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
-    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number. Raises BadInput for a negative n."""
-    if n < 0:
-        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
-    return list(range(first, first + (n or SEEDS[preset])))
-
-
-def sweep(base: RunConfig, name: str, values: Sequence, over_seeds: Sequence[int]) -> list[RunConfig]:
-    """One config per value and seed, values outermost. Raises BadInput when there is no value."""
-    if not len(values):
-        raise BadInput(f"no {name} to sweep over; give at least one.")
-    return [base.but(**{name: value, "seed": seed}) for value in values for seed in over_seeds]
-
-
-def of_variants(
-    base: RunConfig, labels: Sequence[str], over_seeds: Sequence[int], variants: Mapping[str, tuple[str, dict]] = VARIANTS
-) -> list[RunConfig]:
-    """One config per variant and seed, variants outermost. variants: VARIANTS, COMPARISON, or your own of that form.
-
-    Raises: BadInput for a label that is not among the variants.
-    """
-    for label in labels:
-        if label not in variants:
-            raise unknown("variant", label, variants)
-    return [
-        base.but(method=variants[label][0], seed=seed, options={**_shared(base, variants[label][0]), **variants[label][1]})
-        for label in labels
-        for seed in over_seeds
-    ]
-
-
-def _shared(base: RunConfig, method: str) -> dict:
-    """Those options of the base config that the other recipe has too (width, objective, …)."""
-    return {k: v for k, v in base.options.items() if k in inspect.signature(RECIPES[method]).parameters}
-
-
-def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
+def run_table(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
     """One row per run, percent: label, seed, rsum per relevance with its interval over images, R@1s, R-Precision, log variance."""
     rows = []
     for run, label in zip(runs, labels, strict=True):
@@ -116,10 +30,10 @@ def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def over_seeds(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
+def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
     """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each column c.
 
-    With one seed the interval of an RSUM is the one over images that per_run found; other columns then have none (NaN).
+    With one seed the interval of an RSUM is the one over images of run_table; other columns then have none (NaN).
     """
     rows = []
     for label, group in table.groupby("label", sort=False):

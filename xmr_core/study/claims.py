@@ -1,69 +1,30 @@
-"""A claim, the rule that decides it, and how a table of results decides."""
+"""The claims ledger: sentences of the papers, the rules that decide them, and verdicts from rows of results."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, holm, seed_interval
+from xmr_core.methods.claim import Claim, Measure
+from xmr_core.methods.registry import methods, papers
 from xmr_core.study.results import latest
 
 LEAST_SEEDS = 3
-RULES = ("each", "means")
 COLUMNS = ["claim", "source", "sentence", "measure", "corpus", "seeds", "effect", "low", "high", "verdict", "p", "p Holm"]
 
-
-@dataclass(frozen=True)
-class Measure:
-    """One number of a run in the rows of results: its columns, and a factor to show it with (100 for percent)."""
-
-    name: str
-    relevance: str
-    direction: str
-    metric: str
-    k: int = 0
-    factor: float = 1.0
+# The claims of the package's papers. Rules were fixed before the runs that decide them; do not edit one to fit a result.
+CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim in spec.claims)
 
 
-RSUM = Measure("RSUM annotated", "annotated", "both", "rsum", factor=100)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One sentence that a number can decide: the variants `above` have a larger measure than the variants `below`.
-
-    rule 'each': every one of `above` against every one of `below`; held if every comparison is, contradicted if one is.
-    rule 'means': the mean over `above` minus the mean over `below`, as one comparison.
-    `below` empty: the measure of `above` itself is compared with 0. smaller: the claim says that `above` is smaller.
-
-    A comparison pairs seeds and is held when the 95 % Student interval of the difference lies on the claimed side of 0, contradicted
-    when it lies on the other, else undecided; fewer than 3 common seeds decide nothing.
-    Raises: BadInput for another rule or no variant.
-    """
-
-    id: str
-    source: str
-    sentence: str
-    above: tuple[str, ...]
-    below: tuple[str, ...] = ()
-    measure: Measure = RSUM
-    rule: str = "each"
-    smaller: bool = False
-
-    def __post_init__(self):
-        if self.rule not in RULES:
-            raise unknown("rule of a claim", self.rule, RULES)
-        if not self.above:
-            raise BadInput(f"claim {self.id} is about no variant.")
-
-    def rule_text(self) -> str:
-        """The rule in words."""
-        sides = " and ".join(self.above) if self.rule == "each" else f"the mean of {', '.join(self.above)}"
-        others = (", ".join(self.below) if self.rule == "each" else f"the mean of {', '.join(self.below)}") if self.below else "0"
-        return f"{self.measure.name}: {sides} {'below' if self.smaller else 'above'} {'each of ' * (len(self.below) > 1 and self.rule == 'each')}{others}"
+def all_claims() -> tuple[Claim, ...]:
+    """The papers' claims, and those of methods from outside the package. The latter are families of their own: however
+    many there are, they change no number of the papers' claims."""
+    others = [(name, spec) for name, spec in methods().items() if name not in papers()]
+    return CLAIMS + tuple(replace(claim, family=claim.family or name) for name, spec in others for claim in spec.claims)
 
 
 def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
@@ -92,29 +53,30 @@ def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
 def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ()) -> pd.DataFrame:
     """Verdicts of claims from rows of results (results.read), one line per claim and corpus; COLUMNS.
 
-    effect, low, high: of the weakest comparison, in the claimed direction (negative speaks against the claim). p Holm: corrected over
-    all comparisons of the whole ledger on that corpus, the largest of the claim's; it is shown beside the verdict, which the
-    claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not measured'.
+    effect, low, high: of the weakest comparison, in the claimed direction (negative speaks against the claim). p Holm: the
+    largest of the claim's p, corrected over all comparisons of its family on that corpus; it is shown beside the verdict,
+    which the claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not measured'.
     ids: only these claims are returned; the correction still counts all. Raises: BadInput for an id that no claim has.
     """
     claims = list(claims)
     for wanted in ids:
         if wanted not in {c.id for c in claims}:
             raise unknown("claim", wanted, [c.id for c in claims])
-    lines, weights = [], []
+    lines, weights, families = [], [], []
     for claim in claims:
         found = [(corpus, decide(claim, values)) for corpus, values in _by_corpus(rows, claim.measure)]
         found = [(corpus, comparisons) for corpus, comparisons in found if comparisons] or [("–", [])]
         for corpus, comparisons in found:
-            told = {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(), "corpus": corpus}
-            lines.append(told | _verdict(comparisons))
-            weights.append([c["p"] for c in comparisons if c["seeds"] >= LEAST_SEEDS and c["p"] == c["p"]])
+            line_start = {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(), "corpus": corpus}
+            lines.append(line_start | _verdict(comparisons))
+            weights.append([c["p"] for c in comparisons if c["seeds"] >= LEAST_SEEDS and not np.isnan(c["p"])])
+            families.append(claim.family)
     table = pd.DataFrame(lines).reindex(columns=COLUMNS)
     table["p Holm"] = np.nan
-    for corpus in table["corpus"].unique():
-        at = [n for n in np.flatnonzero(table["corpus"] == corpus) if weights[n]]
-        corrected = iter(holm([p for n in at for p in weights[n]]))
-        for n in at:
+    for _, group in table.groupby([table["corpus"], pd.Series(families, dtype=object)], sort=False):
+        measured = [n for n in group.index if weights[n]]
+        corrected = iter(holm([p for n in measured for p in weights[n]]))
+        for n in measured:
             table.loc[n, "p Holm"] = max(next(corrected) for _ in weights[n])
     return table[table["claim"].isin(ids)].reset_index(drop=True) if len(ids) else table
 
