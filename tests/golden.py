@@ -1,7 +1,7 @@
 """Golden cases: inputs, weights and outputs of the authors' own code, stored beside the tests in golden_cases/.
 
-golden_cases/README.md says what is stored. A test that opens a case must read every output of it, or golden_uncompared.py
-must give the reason why not (tests/conftest.py checks this after each test).
+golden_cases/README.md says what is stored. A test that opens a case must read every output of it, or
+golden_uncompared.py must give the reason why not (tests/conftest.py checks this after each test).
 """
 
 import gzip
@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 from golden_pack import SETTINGS, unpack
 from golden_uncompared import NOT_COMPARED
+
+from xmr_core.types import EmbeddingSet
 
 FOLDER = Path(__file__).parent / "golden_cases"
 RTOL, ATOL = 1e-5, 1e-6  # single operations
@@ -87,6 +89,16 @@ def faults_of_reading(case: Case) -> list[str]:
 def reason(name: str) -> str | None:
     """Why "group/case" or "group/case:out.name" is not compared; None when it has to be."""
     return next((text for pattern, text in NOT_COMPARED.items() if fnmatch(name, pattern)), None)
+
+
+def full_set(x: torch.Tensor) -> EmbeddingSet:
+    """Sets "n k d" without padding."""
+    return EmbeddingSet(x, torch.ones(x.shape[:2], dtype=torch.bool))
+
+
+def diagonal(n: int, m: int | None = None) -> torch.Tensor:
+    """Bool "n m": row q matches column q."""
+    return torch.eye(n, m or n, dtype=torch.bool)
 
 
 def lengths_mask(lengths: torch.Tensor, width: int) -> torch.Tensor:

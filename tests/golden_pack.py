@@ -41,7 +41,9 @@ def unpack(path: Path) -> dict[str, dict[str, np.ndarray | str]]:
     with np.load(path) as stored:
         index = json.loads(stored["index"].tobytes())
         flat = {
-            kind: np.ascontiguousarray(stored[kind].T).reshape(-1).view(kind) for kind in stored.files if kind != "index"
+            kind: np.ascontiguousarray(stored[kind].T).reshape(-1).view(kind)
+            for kind in stored.files
+            if kind != "index"
         }
     return {
         case: {SETTINGS: entry["settings"]}
