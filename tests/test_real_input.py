@@ -2,13 +2,14 @@
 
 import json
 import math
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from golden import golden_dir
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -28,7 +29,7 @@ from xmr_core.data.text.tokenise import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.encoders import feature_cache
 
-REAL = golden_dir().parent / "data"
+REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
 
 @pytest.fixture(autouse=True)
@@ -429,7 +430,10 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     )
 
 
-@pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")
+@pytest.mark.skipif(
+    not ((REAL / "flickr8k").exists() and (REAL / "weights").exists()),
+    reason="no Flickr8k and MobileNetV2 in $XMR_TEST_DATA, else in ~/data (users supply their own)",
+)
 def test_the_real_flickr8k_and_its_network_belong_together():
     corpus = load_flickr8k(REAL / "flickr8k")
     assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
