@@ -18,9 +18,10 @@ from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.options import Options, option
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
@@ -119,11 +120,11 @@ def matched_objective(options: MatchedOptions, regularisers: dict | None = None)
     return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
 
 
-def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
+def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
     choices = {
-        "smooth_chamfer": lambda: partial(smooth_chamfer, alpha=alpha),
-        "chamfer": lambda: chamfer,
-        "mil": lambda: max_pairwise,
+        "smooth_chamfer": lambda: SmoothChamfer(alpha),
+        "chamfer": Chamfer,
+        "mil": MaxPairwise,
         "mp": lambda: MatchProbability(learned=learned_mp),
     }
     if name not in choices:
