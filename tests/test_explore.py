@@ -32,7 +32,7 @@ from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import max_pairwise
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
@@ -42,7 +42,7 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: fetch(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
+        yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
 @pytest.fixture(scope="module")

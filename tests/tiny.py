@@ -8,4 +8,4 @@ def tiny_config(method: str = "dive", **changes) -> RunConfig:
     small = {"size": "tiny", "epochs": 2, "d": 16, "batch_images": 16, "captions_per_image": 2, "device": "cpu"}
     if method == "dive":
         small["iterations"] = 1
-    return base_config(method=method).but(**{**small, **changes})
+    return base_config(method=method).replace(**{**small, **changes})

@@ -46,6 +46,18 @@ PUBLISHED = {
 }
 
 
+def version_of(method: str) -> int:
+    """The version of a method's own numbers, which its file raises when they change. Raises BadInput for an unknown method."""
+    options_of(method)
+    return getattr(RECIPES[method], "version", 1)
+
+
+def builder_of(method: str) -> Callable[..., Method]:
+    """The function whose file is the method's. Raises BadInput for an unknown method."""
+    options_of(method)
+    return RECIPES[method]
+
+
 def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Method:
     """The Method of a recipe by name.
 

@@ -9,7 +9,7 @@ from xmr_core.data.readers.plausible_match import ZETAS
 from xmr_core.data.scenes import scenes_plausible
 from xmr_core.evaluation.analysis.ambiguity import per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import scores_of
 
 TRUTH = "R-P exhaustive"
@@ -29,7 +29,7 @@ _COLUMNS = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "R-P": "r_precision", "m
 @dataclass(frozen=True)
 class Benchmarks:
     """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), PROXIES and truth.
-    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Run.with_metrics."""
+    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Evaluated.with_metrics."""
 
     punished: pd.DataFrame
     values: dict[str, float]
@@ -37,7 +37,7 @@ class Benchmarks:
     rows: pd.DataFrame
 
 
-def benchmark_run(run: Run) -> Benchmarks:
+def benchmark_run(run: TrainedRun) -> Benchmarks:
     """Judge a finished run by annotated pairs, plausible matches and the exhaustive truth.
 
     PMRP on scenes takes the set of shapes in a picture for COCO's object labels (scenes_plausible).

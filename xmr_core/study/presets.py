@@ -49,7 +49,7 @@ def base_config(
     """The run that a preset means for a method and data set; every notebook starts here.
 
     epochs: 0 keeps the preset's own number. published_for: the corpus whose settings the preset 'published' takes ('f30k',
-    'coco', 'cub'; '' the first that the paper has). changes: any field or option that RunConfig.but knows.
+    'coco', 'cub'; '' the first that the paper has). changes: any field or option that RunConfig.replace knows.
     Raises: BadInput for an unknown dataset, preset, method or device, negative epochs or seed, a corpus without settings.
     """
     for kind, given, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS), ("method", method, RECIPES)):
@@ -62,16 +62,16 @@ def base_config(
     )
     if preset == "published":
         size = {"size": "large"} if dataset == "scenes" else {}
-        config = config.but(form="published", **size, **published_settings(method, published_for, changes))
+        config = config.replace(form="published", **size, **published_settings(method, published_for, changes))
     else:
         absent = {"iterations"} - set(inspect.signature(RECIPES[method]).parameters)
-        config = config.but(
+        config = config.replace(
             **{k: v for k, v in _SIZES["scenes" if dataset == "scenes" else "photographs", preset].items() if k not in absent}
         )
         if dataset == "precomputed":  # no pictures to crop; the papers leave out a fifth of the regions
-            config = config.but(views=0, cell_drop=min(config.cell_drop, 0.2))
+            config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))
         if changes.get("fine_tune") in ("image", "both"):
-            config = config.but(views=_CROPS)
+            config = config.replace(views=_CROPS)
     if epochs:
-        config = config.but(epochs=epochs)
-    return config.but(**changes)
+        config = config.replace(epochs=epochs)
+    return config.replace(**changes)

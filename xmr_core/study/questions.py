@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_core.methods.registry import RECIPES
 from xmr_core.study.presets import SEEDS
 from xmr_core.study.results import rsum_interval
-from xmr_core.training.runs import Run, RunConfig
+from xmr_core.training.runs import RunConfig, TrainedRun
 from xmr_core.training.runs.ensemble import ensemble_of
 
 # The similarity and architecture ablation of DivE's Table 3, with the single vector below it: label → (method, options)
@@ -73,7 +74,7 @@ def sweep(base: RunConfig, name: str, values: Sequence, over_seeds: Sequence[int
     """One config per value and seed, values outermost. Raises BadInput when there is no value."""
     if not len(values):
         raise BadInput(f"no {name} to sweep over; give at least one.")
-    return [base.but(**{name: value, "seed": seed}) for value in values for seed in over_seeds]
+    return [base.replace(**{name: value, "seed": seed}) for value in values for seed in over_seeds]
 
 
 def of_variants(
@@ -87,7 +88,7 @@ def of_variants(
         if label not in variants:
             raise unknown("variant", label, variants)
     return [
-        base.but(method=variants[label][0], seed=seed, options={**_shared(base, variants[label][0]), **variants[label][1]})
+        base.replace(method=variants[label][0], seed=seed, options={**_shared(base, variants[label][0]), **variants[label][1]})
         for label in labels
         for seed in over_seeds
     ]
@@ -98,11 +99,11 @@ def _shared(base: RunConfig, method: str) -> dict:
     return {k: v for k, v in base.options.items() if k in inspect.signature(RECIPES[method]).parameters}
 
 
-def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
+def per_run(runs: Sequence[Evaluated], labels: Sequence) -> pd.DataFrame:
     """One row per run, percent: label, seed, rsum per relevance with its interval over images, R@1s, R-Precision, log variance."""
     rows = []
     for run, label in zip(runs, labels, strict=True):
-        row = {"label": label, "seed": run.config.train.seed}
+        row = {"label": label, "seed": run.setting.seed}
         for kind in run.per_query["relevance"].unique():
             mean, low, high = rsum_interval(run.per_query, kind)
             row |= {f"rsum {kind}": mean, f"rsum {kind} low": low, f"rsum {kind} high": high}
@@ -110,8 +111,8 @@ def per_run(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
             row |= {f"{d} R@{k} {kind}": 100 * values[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)}
             row |= {f"{d} R-P {kind}": 100 * values[d, "r_precision", 0] for d in ("i2t", "t2i")}
         spread = run.metrics[run.metrics["metric"] == "log_circular_variance"]["value"]
-        row |= {"log variance": spread.mean() if len(spread) else np.nan, "train seconds": run.record["train_seconds"]}
-        row |= {"parameters": run.record["parameters"]}
+        row |= {"log variance": spread.mean() if len(spread) else np.nan, "train seconds": run.provenance.train_seconds}
+        row |= {"parameters": run.provenance.parameters}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -133,7 +134,7 @@ def over_seeds(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95)
     return pd.DataFrame(rows)
 
 
-def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> list[tuple[str, Run]]:
+def ensemble_runs(runs: Sequence[TrainedRun], labels: Sequence[str], formula: str) -> list[tuple[str, Evaluated]]:
     """Ensembles of finished runs: [(label, run), …], the label being the formula.
 
     formula: labels joined by ' + '. Different labels are combined seed by seed ('SAF + SGR' is SGRAF); one label repeated
@@ -151,7 +152,7 @@ def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> l
         mine, n = by_label[parts[0]], len(parts)
         groups = [mine[at : at + n] for at in range(0, len(mine) - n + 1, n)]
     elif len(set(parts)) == len(parts):
-        of_seed = [{run.config.train.seed: run for run in by_label[part]} for part in parts]
+        of_seed = [{run.setting.seed: run for run in by_label[part]} for part in parts]
         groups = [[members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)]
     else:
         raise BadInput(f"the parts of {formula!r} must be all different or all the same.")
