@@ -73,7 +73,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
             cached_features(corpus, grid, progress=iter, rows=rows, crops=_Whole(n))
             extracted.append(len(rows) / (time.perf_counter() - clock))
 
-        config = base_config("flickr8k", str(root), "study", method, "cpu")
+        config = base_config(method, dataset="flickr8k", data_root=str(root), preset="study", device="cpu")
         prepared = prepare(config.replace(views=1).data, progress=iter)
         train = Batches(
             prepared.sides["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from xmr_core.base import paths
-from xmr_core.study.method_tables import methods_table, published_table
+from xmr_core.study.method_tables import methods_table
 
 START, END = "<!-- methods: made by `make readme` -->\n", "<!-- end of methods -->"
 
@@ -11,4 +11,4 @@ if __name__ == "__main__":
     readme = Path(__file__).resolve().parent.parent / "README.md"
     text = readme.read_text()
     before, rest = text.split(START)
-    paths.write_atomic(readme, before + START + methods_table() + "\n" + published_table() + END + rest.split(END)[1])
+    paths.write_atomic(readme, before + START + methods_table() + END + rest.split(END)[1])

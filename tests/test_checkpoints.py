@@ -19,7 +19,7 @@ from xmr_core.base.types import Features, Tokens
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method, load_official, read_official, read_vocabulary, save_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import FORMS, RECIPES, build
+from xmr_core.methods.registry import build, papers
 
 LISTED = {
     "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",
@@ -290,8 +290,7 @@ def test_a_vocabulary_with_gaps_is_refused(tmp_path, monkeypatch):
         read_vocabulary(tmp_path / "v.pkl")
 
 
-@pytest.mark.parametrize("method", RECIPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("method", "form"), [(name, form) for name, spec in papers().items() for form in spec.forms])
 def test_ours_comes_back_whole(tmp_path, method, form):
     torch.manual_seed(0)
     inputs, words = Inputs(5, 3, len(WORDS), word_dim=4), Vocabulary(tuple(WORDS))

@@ -6,10 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.fingerprint import file_content, files_content
-from xmr_core.base import fingerprint
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from tiny import tiny_config
 
+from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
 from xmr_core.study import paper_tables as published
-from xmr_core.study import questions as study
 from xmr_core.ui import plots
 
 

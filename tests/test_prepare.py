@@ -1,6 +1,7 @@
 """From a folder of photographs and pretrained networks to trained methods: every road that prepare offers."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,7 @@ from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method, read_vocabulary
 from xmr_core.methods.registry import build
 from xmr_core.study.presets import base_config
-from xmr_core.training.runs import produce, train_or_load
-from xmr_core.training.runs import zero_shot_reference
+from xmr_core.training.runs import train_or_load, zero_shot_reference
 from xmr_core.training.stages import pretrained_names, stages_learning, thaw
 
 N = {"train": 12, "dev": 6, "test": 6}
@@ -51,7 +51,7 @@ def flickr(tmp_path_factory):
 
 def config(flickr, method="vse-infty", **changes):
     small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3, "val_images": 0, "views": 0}
-    return base_config("flickr8k", str(flickr), "quick", method, "cpu").replace(**{**small, **changes})
+    return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").replace(**{**small, **changes})
 
 
 def test_frozen_networks_on_both_sides(flickr, tmp_path):
@@ -204,7 +204,7 @@ def test_region_features_train_too(tmp_path):
         (tmp_path / f"{split}_caps.txt").write_text(
             "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
         )
-    c = base_config("precomputed", str(tmp_path), "quick", "scan", "cpu").replace(epochs=2, d=8, batch_images=6, val_images=0)
+    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").replace(epochs=2, d=8, batch_images=6, val_images=0)
     run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
@@ -226,11 +226,12 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
     more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
-    monkeypatch.setattr(produce, "prepare", lambda *_, **__: more)
-    monkeypatch.setattr(produce, "train", lambda *_, **__: pytest.fail("it was trained again"))
+    module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
+    monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
     after = train_or_load(c)
     rsum = after.metrics[after.metrics["metric"] == "rsum"].set_index("relevance")["value"]
-    assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ("annotated", "anything")
+    assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ["annotated", "anything"]
     kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
     assert kept.equals(before.per_query) and after.provenance.train_seconds == before.provenance.train_seconds
 

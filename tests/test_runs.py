@@ -13,16 +13,22 @@ import pytest
 import torch
 from tiny import tiny_config
 
+from xmr_core import study
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.methods.checkpoints import load_method
-from xmr_core.study import questions as study
 from xmr_core.study import results
 from xmr_core.study.presets import base_config
-from xmr_core.evaluation.results import Evaluated
-from xmr_core.training.runs import TrainedRun, ensemble_of, scores_of, stored_ids, stored_run, train_or_load, train_or_load_all
-from xmr_core.training.runs import many, produce
+from xmr_core.training.runs import (
+    ensemble_of,
+    many,
+    produce,
+    scores_of,
+    stored_ids,
+    train_or_load,
+    train_or_load_all,
+)
 from xmr_core.training.runs.produce import plan_run
 
 
@@ -148,7 +154,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
         ({"method": "divee"}, "unknown method 'divee'. Did you mean 'dive'"),
         ({"preset": "quik"}, "unknown preset 'quik'. Did you mean 'quick'"),
         ({"device": "tpu"}, "unknown device"),
-        ({"epochs": -1}, "epochs and seed must be 0 or more"),
+        ({"epochs": -1}, "epochs must be at least 1 and seed 0 or more"),
     ],
 )
 def test_bad_names_are_refused_before_any_work(given, message):
@@ -159,7 +165,7 @@ def test_bad_names_are_refused_before_any_work(given, message):
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"alpha": 0.0}, "alpha must be a positive, finite number, got 0.0"),
+        ({"alpha": 0.0}, "alpha must be above 0, got 0.0"),
         ({"slots": 0}, "slots must be at least 1, got 0"),
         ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"similarity": "emd"}, "unknown similarity 'emd'"),
@@ -214,7 +220,7 @@ def test_ensembles_by_formula():
     assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
     fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
     assert [list(run.provenance.members) for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
-    table = study.per_run([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
+    table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
     assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
     assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(table["seed"]) == [0, 1, 2]

@@ -11,12 +11,10 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.evaluation.engine import top_k
-from xmr_core.search.library import Library
-from xmr_core.search.query import Query
-from xmr_core.search.ranking import Settings, rank
 from xmr_core.search.elements import Elements
-from xmr_core.search.query import encode, words_of
-from xmr_core.search.ranking import check_settings
+from xmr_core.search.library import Library
+from xmr_core.search.query import Query, encode, words_of
+from xmr_core.search.ranking import Settings, check_settings, rank
 from xmr_core.search.two_stage import two_stage
 from xmr_core.search.why import meeting
 from xmr_core.similarities import JointSgraf, Sgraf, order, scan, sum_max

@@ -16,9 +16,9 @@ from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.search.files import described, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
+from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.training.runs import TrainedRun
 
 FORMAT = 1

@@ -18,7 +18,6 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
-from xmr_core.search.library import Library
 from xmr_core.search.files import check_files, read_manifest
 from xmr_core.search.gallery import open_gallery, read_header
 from xmr_core.search.index import (
@@ -33,6 +32,7 @@ from xmr_core.search.index import (
     Source,
     run_identity,
 )
+from xmr_core.search.library import Library
 from xmr_core.training.runs import TrainedRun, stored_run
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"

@@ -1,6 +1,5 @@
 """What identifies a run."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -11,7 +10,7 @@ from xmr_core.base.errors import unknown
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Setting
-from xmr_core.methods.registry import check_options, options_in_full, options_of
+from xmr_core.methods.registry import full_options, method_spec
 from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.versions import component_versions
 
@@ -54,9 +53,10 @@ class RunConfig:
         of the method. Raises: BadInput for a name that is none of these, or a value out of range; it suggests a near name.
         """
         own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
-        method, settings = changes.get("method", self.method), own | train | data
-        for name in changes.keys() - settings - {*options_of(method)}:
-            raise unknown(f"option of {method}", name, settings | {*options_of(method)})
+        spec, settings = method_spec(changes.get("method", self.method)), own | train | data
+        names = settings | {*spec.options.names()}
+        for name in changes.keys() - names:
+            raise unknown(f"option of {spec.id}", name, names)
         # fields of one class change together, because some values are allowed only beside others
         of_train = {name: value for name, value in changes.items() if name in train - own}
         of_data = {name: value for name, value in changes.items() if name in data - train - own}
@@ -65,7 +65,7 @@ class RunConfig:
         copy = replace(
             copy, train=replace(copy.train, **of_train), data=replace(copy.data, **of_data), options={**copy.options, **options}
         )
-        check_options(method, dict(copy.options))
+        spec.make_options(copy.form, copy.options)
         return copy
 
     @property
@@ -85,7 +85,7 @@ class RunConfig:
             "scheme": SCHEME,
             "method": self.method,
             "form": self.form,
-            "options": options_in_full(self.method, self.form, dict(self.options)),
+            "options": full_options(self.method, self.form, dict(self.options)),
             "batches": [self.batch_images, self.captions_per_image, self.unit, self.positives],
             "augment": [self.cell_drop, self.cell_rule, self.word_drop, self.word_rule, self.erase],
             "val_images": self.val_images,
@@ -97,14 +97,18 @@ class RunConfig:
         }
 
 
-def run_id(method: str, dataset: str, seed: int, identity: object) -> str:
-    """A readable name: method, data set, seed, and 10 hex digits for the identity.
+    def run_id(self, identity: object) -> str:
+        """The readable name of the run with an identity: 'dive-scenes-s0-1a2b3c4d5e'."""
+        return readable_id(method_spec(self.method).id, self.data.dataset, self.train.seed, identity)
 
-    >>> run_id("vse++", "scenes", 0, {})[:-10]
+
+def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
+    """Method, data set, seed, and 10 hex digits for an identity.
+
+    >>> readable_id("vse++", "scenes", 0, {})[:-10]
     'vsepp-scenes-s0-'
     """
-    words = re.sub(r"[^\w.-]+", "_", method.replace("+", "p")), dataset, f"s{seed}", content_hash(identity)[:10]
-    return "-".join(words)
+    return "-".join((method.replace("+", "p"), dataset, f"s{seed}", content_hash(identity)[:10]))
 
 
 def resolve_device(device: str) -> str:
@@ -113,7 +117,7 @@ def resolve_device(device: str) -> str:
     >>> resolve_device("cpu")
     'cpu'
     """
-    known = ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    if device not in known:
-        raise unknown("device (or not present on this machine)", device, known)
-    return known[-1] if device == "auto" else device
+    devices = ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    if device not in devices:
+        raise unknown("device (or not present on this machine)", device, devices)
+    return devices[-1] if device == "auto" else device

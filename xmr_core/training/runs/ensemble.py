@@ -9,7 +9,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.engine import MeanScores, Scoring, as_matrix
 from xmr_core.evaluation.results import Evaluated
-from xmr_core.training.runs.config import run_id
+from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.run import TrainedRun
 
@@ -53,5 +53,5 @@ def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
         members=members,
         files={},
     )
-    name = run_id("ensemble", setting.dataset, setting.seed, members)
+    name = readable_id("ensemble", setting.dataset, setting.seed, members)
     return Evaluated(name, setting, metrics, evaluation.per_query, provenance)

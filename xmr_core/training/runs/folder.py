@@ -16,7 +16,7 @@ from xmr_core.base.provenance import Environment
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Provenance
 from xmr_core.training.loop import TrainConfig
-from xmr_core.training.runs.config import RunConfig, run_id
+from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
 
@@ -49,8 +49,7 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
             raise DamagedFile(f"{path} is missing or altered.")
     own_config, own_identity = _read_config(folder / CONFIG)
     config, identity = config or own_config, identity or own_identity
-    wanted = run_id(config.method, config.data.dataset, config.train.seed, identity)
-    if files.as_json(identity) != own_identity or folder.name != wanted:
+    if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
         raise DamagedFile(f"{folder / CONFIG} is the configuration of another run, or of another version of this package.")
     try:
         tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES}
@@ -84,8 +83,8 @@ def stored_run(run_id: str) -> TrainedRun:
 
     Raises: BadInput for an id that is not there or not finished; DamagedFile for a run whose files were altered.
     """
-    if run_id not in (known := stored_ids()):
-        raise unknown("run", run_id, known or ["none finished in this folder of runs"])
+    if run_id not in (ids := stored_ids()):
+        raise unknown("run", run_id, ids or ["none finished in this folder of runs"])
     try:
         run = read_run(paths.root() / "runs" / run_id)
     except DamagedFile as e:

@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from tqdm.auto import tqdm
 
 from xmr_core.base import files
-from xmr_core.methods.registry import check_options
+from xmr_core.methods.registry import full_options
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.folder import RECORD, warn_of_other_code
 from xmr_core.training.runs.produce import Plan, plan_run, produce
@@ -30,7 +30,7 @@ def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: 
     []
     """
     for config in configs:  # all of them before any work
-        check_options(config.method, dict(config.options))
+        full_options(config.method, config.form, config.options)
     plans = [plan_run(config) for config in configs]
     unique = {plan.id: plan for plan in plans}
     runs = {run_id: run for run_id, plan in unique.items() if (run := plan.finished()) is not None}
@@ -43,12 +43,12 @@ def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: 
             if workers > 1:
                 _in_processes(missing, workers, bar)
             for run_id, plan in missing.items():  # loads what the processes finished, trains or continues the others
-                runs[run_id] = _here(plan, bar) if workers <= 1 else plan.finished() or produce(plan)
+                runs[run_id] = _train_in_this_process(plan, bar) if workers <= 1 else plan.finished() or produce(plan)
             bar.update(bar.total - bar.n)
     return [runs[plan.id] for plan in plans]
 
 
-def _here(plan: Plan, bar) -> TrainedRun:
+def _train_in_this_process(plan: Plan, bar) -> TrainedRun:
     """Train a run in this process and move the bar along."""
     before = bar.n
 

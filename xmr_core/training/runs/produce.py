@@ -24,9 +24,9 @@ from xmr_core.evaluation.engine import Scoring
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.results import Provenance
 from xmr_core.methods.method import Method
-from xmr_core.methods.registry import build, check_options
+from xmr_core.methods.registry import build, full_options
 from xmr_core.training.loop import train
-from xmr_core.training.runs.config import RunConfig, run_id
+from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
 from xmr_core.training.runs.run import MODEL, TrainedRun
@@ -43,7 +43,7 @@ class Plan:
 
     @cached_property
     def id(self) -> str:
-        return run_id(self.config.method, self.config.data.dataset, self.config.train.seed, self.identity)
+        return self.config.run_id(self.identity)
 
     @property
     def folder(self) -> Path:
@@ -61,7 +61,7 @@ class Plan:
 
 def plan_run(config: RunConfig) -> Plan:
     """Check a configuration, read its data (features are extracted here, once) and name the run. Raises: BadInput."""
-    check_options(config.method, dict(config.options))
+    full_options(config.method, config.form, config.options)
     prepared = prepare(config.data, device=config.device)
     return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.judges))
 

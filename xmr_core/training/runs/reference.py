@@ -9,7 +9,7 @@ from xmr_core.data.corpora import corpus_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot_scores
-from xmr_core.training.runs.config import resolve_device, run_id
+from xmr_core.training.runs.config import readable_id, resolve_device
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.versions import STAGES
 
@@ -27,7 +27,7 @@ def zero_shot_reference(source: Path | str, data: DataConfig, device: str = "aut
     evaluation, metrics = evaluate_corpus(zero_shot_scores(model, corpus, progress=progress), corpus)
     size = data.size if data.dataset == "scenes" else ""
     return Evaluated(
-        id=run_id("zero-shot", data.dataset, 0, [corpus.fingerprint, model.identity, STAGES["evaluation"]]),
+        id=readable_id("zero-shot", data.dataset, 0, [corpus.fingerprint, model.identity, STAGES["evaluation"]]),
         setting=Setting("zero-shot", "as it comes", data.dataset, size),
         metrics=metrics,
         per_query=evaluation.per_query,

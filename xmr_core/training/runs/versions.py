@@ -4,7 +4,8 @@ A run's identity holds its configuration, names of its data by content, and thes
 only recorded: tidying code trains nothing again. `tests/test_numerics.py` holds numbers of every stage and method, and
 fails when numbers change and the version here (or in the method's own file) does not.
 
-A reader or a frozen extractor without a version counts by the code it runs: `own_code_version`.
+A method from outside the package, and a reader or a frozen extractor without a version, count by the code they run too:
+`own_code_version`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from xmr_core.base.code_version import code_hash, own_code_version
 from xmr_core.data.corpora import READERS
 from xmr_core.data.scenes import load_scenes
-from xmr_core.methods.registry import builder_of, version_of
+from xmr_core.methods.registry import method_spec
 
 STAGES: dict[str, int] = {
     "training": 1,  # the loop, schedules, stages of fine-tuning, choice of the epoch
@@ -37,18 +38,18 @@ _PACKAGE_READERS = {"scenes": load_scenes, **READERS}
 def component_versions(method: str, dataset: str) -> dict[str, int | str]:
     """The versions of the components that a method on a data set reaches, by component.
 
-    A reader that is not the package's own (another function under the same name, or a new name) counts by its code.
+    A method or reader that is not the package's own (a reader may replace one under its name) counts by its code.
 
     >>> component_versions("dive", "scenes")["reader"]
     1
     """
-    return {**STAGES, "method": version_of(method), "reader": _reader_version(dataset)}
+    return {**STAGES, "method": _method_version(method), "reader": _reader_version(dataset)}
 
 
 def code_of(method: str, dataset: str) -> str:
     """12 hex digits for the code that a method on a data set runs; recorded with the run, no part of its identity."""
     modules = (f"xmr_core.{name}" for name in (*_PASSED, _reader(dataset).__module__.removeprefix("xmr_core.")))
-    return code_hash(builder_of(method), modules)
+    return code_hash(method_spec(method).matched, modules)
 
 
 def identity_scheme(run_id: str) -> int:
@@ -66,6 +67,12 @@ def identity_scheme(run_id: str) -> int:
 def _reader(dataset: str) -> Callable:
     readers: Mapping[str, Callable] = {"scenes": load_scenes, **READERS}
     return readers.get(dataset, load_scenes)
+
+
+def _method_version(method: str) -> int | str:
+    spec = method_spec(method)
+    own = not spec.matched.__module__.startswith("xmr_core.")
+    return f"{spec.version}-{own_code_version(spec.matched)}" if own else spec.version
 
 
 def _reader_version(dataset: str) -> int | str:

@@ -8,7 +8,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
-from xmr_core.methods.registry import FORMS, RECIPES, build, options_of
+from xmr_core.methods.registry import build, method_spec, papers
 from xmr_core.training import TrainConfig, train
 
 VARIANTS = [
@@ -43,12 +43,12 @@ def test_matched_variants_learn(prepared, name, options):
         assert torch.isfinite(parameter).all(), name_
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [name for name, spec in papers().items() if spec.published])
 def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, "published", d=32)
-    diagonal = name != "dive"
-    batches = Batches(prepared.sides["train"], 8, 2, 0, "captions" if diagonal else "images", "diagonal" if diagonal else "annotated")
+    settings = method_spec(name).published_settings()
+    batches = Batches(prepared.sides["train"], 8, 2, 0, settings["unit"], settings["positives"])
     loss, _, scores = method.loss(batches.batch(0, 0, batches.plan(0)))
     loss.backward()
     assert torch.isfinite(scores).all()
@@ -56,14 +56,10 @@ def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     cancelled = ("head.balance.bias", "head.common.bias", "head.norm_query.bias", ".key.bias")
     trained = [(n, p) for n, p in method.named_parameters() if p.requires_grad and not n.endswith(cancelled)]
     silent = [n for n, p in trained if p.grad is None or not p.grad.any()]
-    # legacy PVSE reads the backward state at the last token, where it has seen one word and no state before it (METHODS §3)
-    legacy = {"pvse": ["encoder"], "pcme": ["encoder", "head"]}.get(name, [])
-    expected = [f"caption_{where}.rnn.weight_hh_l0_reverse" for where in legacy]
-    assert silent == expected, f"no gradient reaches {silent}"
+    assert silent == list(method_spec(name).untrained), f"no gradient reaches {silent}"
 
 
-@pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("name", "form"), [(name, form) for name, spec in papers().items() for form in spec.forms])
 def test_matched_forms_share_their_encoders(prepared, name, form):
     method = build(name, prepared.inputs, form, d=16)
     shared = build("dive", prepared.inputs, d=16)
@@ -101,6 +97,11 @@ def test_unknown_things_are_refused(prepared):
         build("vse++", prepared.inputs, slots=4)
     with pytest.raises(BadInput, match="unknown measure 'l2'"):
         build("vse++", prepared.inputs, measure="l2")
-    assert "objective" in options_of("dive", "matched") and "objective" not in options_of("dive", "published")
-    assert "slot_lr" in options_of("dive", "published") and "slot_lr" not in options_of("dive", "matched")
-    assert set(options_of("dive")) == set(options_of("dive", "published")) | set(options_of("dive", "matched"))
+    with pytest.raises(BadInput, match="option slot_lr of dive is not read by its matched form"):
+        build("dive", prepared.inputs, slot_lr=0.1)
+    for values, words in (({"alpha": 0}, "alpha must be above 0, got 0.0"), ({"alpha": "16"}, "alpha must be of type float, got '16'"),
+                          ({"use_global": "banana"}, "use_global must be of type bool"), ({"slots": 0}, "slots must be at least 1"),
+                          ({"slots": True}, "slots must be of type int"), ({"d": 2.5}, "d must be of type int"),
+                          ({"alpha": float("nan")}, "alpha must be above 0, got nan")):  # fmt: skip
+        with pytest.raises(BadInput, match=words):
+            build("dive", prepared.inputs, **values)
