@@ -21,6 +21,11 @@ class Method(nn.Module):
             may give several score matrices while training (`scorings`); the objective is then the sum over them.
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
+
+    >>> from xmr_core.methods import Inputs, build
+    >>> method = build("scan", Inputs(image_width=8, cells=4, vocabulary=20), d=16)
+    >>> method.name, method.device.type
+    ('scan', 'cpu')
     """
 
     def __init__(
