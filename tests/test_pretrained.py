@@ -50,16 +50,16 @@ def copy(zoo, tmp_path):
     return lambda name: Path(shutil.copytree(zoo(name), tmp_path / "copy", dirs_exist_ok=True))
 
 
-def pictures(side: int = SIDE) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (2, side, side, 3), np.uint8)
+def pictures(resolution: int = SIDE) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (2, resolution, resolution, 3), np.uint8)
 
 
-def by_transformers(name: str, side: int):
+def by_transformers(name: str, resolution: int):
     """Last states of the model itself on pictures scaled by transformers' own processor."""
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
     processor = ViTImageProcessorPil(do_resize=False, image_mean=MEAN, image_std=STD)
-    x = processor(list(pictures(side)), return_tensors="pt")["pixel_values"]
+    x = processor(list(pictures(resolution)), return_tensors="pt")["pixel_values"]
     model = tiny_models.make(name)
     model = getattr(model, "vision_model", getattr(model, "vit", model))
     with torch.no_grad():
@@ -80,8 +80,8 @@ def by_transformers(name: str, side: int):
     ],
 )
 def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
-    side = 2 * SIDE if name in ("resnet", "convnext", "swin") else SIDE
-    grid, out = PretrainedGrid(zoo(name), what="both", side=side), by_transformers(name, side)
+    resolution = 2 * SIDE if name in ("resnet", "convnext", "swin") else SIDE
+    grid, out = PretrainedGrid(zoo(name), what="both", resolution=resolution), by_transformers(name, resolution)
     states = out.last_hidden_state
     if before is None:
         assert states.shape[2:] == (2, 2)
@@ -90,16 +90,16 @@ def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
         cells = states[:, before:]
         assert len(cells[0]) == 16
     expected = torch.cat([(out.pooler_output.flatten(1) if whole == "pooled" else states[:, 0])[:, None], cells], 1)
-    got = grid(pictures(side))
+    got = grid(pictures(resolution))
     assert grid.layout.before == before and got.shape == (2, *grid.shape) and got.dtype == np.float16
     np.testing.assert_allclose(got, expected.numpy(), rtol=2e-3, atol=2e-3)
-    assert (PretrainedGrid(zoo(name), side=side)(pictures(side)) == got[:, 1:]).all()
+    assert (PretrainedGrid(zoo(name), resolution=resolution)(pictures(resolution)) == got[:, 1:]).all()
 
 
 def test_a_grid_of_another_side(zoo):
-    assert PretrainedGrid(zoo("resnet"), side=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), side=64).shape == (16, 32)
+    assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), resolution=64).shape == (16, 32)
     with pytest.raises(BadInput, match="cannot read pictures of 64×64"):
-        PretrainedGrid(zoo("vit"), side=64)
+        PretrainedGrid(zoo("vit"), resolution=64)
     with pytest.raises(BadInput, match="expected pictures of 32×32×3, got 20×32×3"):
         PretrainedGrid(zoo("resnet"))(pictures()[:, :20])
     with pytest.raises(BadInput, match="what must be one of"):
@@ -158,8 +158,8 @@ def test_preprocessor_files(copy, told, expected):
             read_scaling(found, config)
     else:
         got = read_scaling(found, config)
-        assert got.factor == pytest.approx(expected.factor) and (got.side, got.mean, got.std, got.bgr) == (
-            expected.side, expected.mean, expected.std, expected.bgr,
+        assert got.factor == pytest.approx(expected.factor) and (got.resolution, got.mean, got.std, got.bgr) == (
+            expected.resolution, expected.mean, expected.std, expected.bgr,
         )  # fmt: skip
         x = torch.rand(1, 3, 2, 2)
         one = got.apply(x, *got.tensors())[0, 0, 1, 1]
@@ -172,7 +172,7 @@ def test_a_missing_preprocessor_file_is_said(copy):
     (folder / "preprocessor_config.json").unlink()
     with pytest.warns(UserWarning, match="holds no preprocessor_config.json: pictures of 32 pixels are scaled with ImageNet's"):
         grid = PretrainedGrid(folder)
-    assert grid.side == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
+    assert grid.resolution == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
 
 
 # ---------------------------------------------------------------- fine-tuning pictures
@@ -266,7 +266,7 @@ def test_weights_of_another_network_are_refused(zoo):
 
 
 def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.data.features.hf_text._TOKENS", 16)  # several batches
+    monkeypatch.setattr("xmr_core.data.features.pretrained_states._TOKENS", 16)  # several batches
     states = PretrainedStates(zoo("bert"))
     got, bert = states(TEXTS), tiny_models.make("bert")
     ids = [[2, *(5 + WORDS.index(piece) for piece in words.split()), 3] for words in (

@@ -18,7 +18,7 @@ UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal")
 
 
 @dataclass(frozen=True)
-class Side:
+class Split:
     """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
 
     captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the
@@ -46,8 +46,8 @@ class Side:
         longest = int(tokens.mask.sum(1).max())
         return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
 
-    def first(self, n: int) -> "Side":
-        """The first n pictures and their annotated captions, as a side of its own."""
+    def first(self, n: int) -> "Split":
+        """The first n pictures and their annotated captions, as a split of its own."""
         images = np.arange(min(n, len(self.image_rows)))
         captions = np.flatnonzero(np.isin(self.relevance.indices[self.relevance.indptr[:-1]], images))
         of = self.captions
@@ -77,7 +77,7 @@ class Batches:
     positives 'annotated': match follows the relevance. positives 'diagonal' (not with unit 'images', and only where a caption has
     one image): a caption matches its own row and nothing else, as the authors' loaders do.
 
-    augment: what is left out or changed in what is read. Where the side has views of its pictures, each picture is shown as itself
+    augment: what is left out or changed in what is read. Where the split has views of its pictures, each picture is shown as itself
     or as one of them, all equally likely.
 
     Plan and augmentation depend on (seed, epoch, step) only, so a killed run continues with the very next batch.
@@ -85,7 +85,7 @@ class Batches:
 
     def __init__(
         self,
-        side: Side,
+        split: Split,
         batch_images: int,
         captions_per_image: int,
         seed: int,
@@ -98,22 +98,22 @@ class Batches:
                 raise unknown(name, given, known)
         if positives == "diagonal" and unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes': with several captions per image there is no diagonal.")
-        if unit == "classes" and side.classes is None:
+        if unit == "classes" and split.classes is None:
             raise BadInput("unit='classes' needs pictures with classes (cub); this data set has none. Use 'images' or 'captions'.")
         if batch_images < 2:
             raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
         if captions_per_image < 1:
             raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
         self.augment = augment
-        self.side, self.batch_images, self.captions_per_image = side, batch_images, captions_per_image
+        self.split, self.batch_images, self.captions_per_image = split, batch_images, captions_per_image
         self.seed, self.unit, self.positives = seed, unit, positives
-        self._captions_of = side.relevance.transpose()
+        self._captions_of = split.relevance.transpose()
 
     def __len__(self) -> int:
         """Steps in an epoch."""
         if self.unit == "classes":
-            return max(1, len(self.side.caption_rows) // len(np.unique(self.side.classes)))
-        items = len(self.side.image_rows if self.unit == "images" else self.side.caption_rows)
+            return max(1, len(self.split.caption_rows) // len(np.unique(self.split.classes)))
+        items = len(self.split.image_rows if self.unit == "images" else self.split.caption_rows)
         return max(1, items // self.batch_images)
 
     def plan(self, epoch: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -122,19 +122,19 @@ class Batches:
         if self.unit == "classes":
             return [self._one_of_each_class(rng) for _ in range(len(self))]
         if self.unit == "captions":
-            order = rng.permutation(len(self.side.caption_rows))
-            own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]
+            order = rng.permutation(len(self.split.caption_rows))
+            own = self.split.relevance.indices[self.split.relevance.indptr[:-1]]
             return [(own[captions], captions) for captions in self._cut(order)]
         steps = []
-        for images in self._cut(rng.permutation(len(self.side.image_rows))):
+        for images in self._cut(rng.permutation(len(self.split.image_rows))):
             captions = [rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]
             steps.append((images, np.concatenate(captions)))
         return steps
 
     def _one_of_each_class(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]  # the image of each caption
+        own = self.split.relevance.indices[self.split.relevance.indptr[:-1]]  # the image of each caption
         shuffled = rng.permutation(len(own))
-        _, first = np.unique(self.side.classes[own[shuffled]], return_index=True)
+        _, first = np.unique(self.split.classes[own[shuffled]], return_index=True)
         captions = rng.permutation(shuffled[first])[: self.batch_images]
         return own[captions], captions
 
@@ -147,15 +147,15 @@ class Batches:
         if self.positives == "diagonal":
             match = np.eye(len(images), dtype=bool)
         else:
-            match = self.side.relevance.dense(captions, images).T
+            match = self.split.relevance.dense(captions, images).T
         rng = np.random.default_rng([self.seed, 8, epoch, step])
-        view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.side.views + 1, len(images)) if self.side.views else None
+        view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.split.views + 1, len(images)) if self.split.views else None
         return Batch(
-            images=self.augment.images(self.side.images_at(images, view), rng),
-            captions=self.augment.captions(self.side.captions_at(captions), rng),
+            images=self.augment.images(self.split.images_at(images, view), rng),
+            captions=self.augment.captions(self.split.captions_at(captions), rng),
             match=torch.from_numpy(np.ascontiguousarray(match)),
-            image_rows=torch.from_numpy(self.side.image_rows[images]),
-            caption_rows=torch.from_numpy(self.side.caption_rows[captions]),
+            image_rows=torch.from_numpy(self.split.image_rows[images]),
+            caption_rows=torch.from_numpy(self.split.caption_rows[captions]),
         )
 
     def ahead(self, epoch: int, start: int, plan: list[tuple[np.ndarray, np.ndarray]], workers: int = 1) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""The image side of what a method is given: frozen features with their views, or pixels."""
+"""The image resolution of what a method is given: frozen features with their views, or pixels."""
 
 import json
 from collections.abc import Callable
@@ -28,18 +28,18 @@ _REDUCED = 320  # width of the principal components of a network's cells, unless
 @dataclass(frozen=True)
 class ImageInputs:
     """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''.
-    describe: any pictures, uint8 "n side side 3", the same way; None where the corpus brings regions, whose detector nobody has here.
+    describe: any pictures, uint8 "n resolution resolution 3", the same way; None where the corpus brings regions, whose detector nobody has here.
     of: all pictures of another corpus, the same way, kept on disk; takes progress too."""
 
     read: ImageReader
     identity: str
     width: int = 0
     cells: int = 0
-    whole_width: int = 0
+    global_width: int = 0
     ordered: bool = True
     views: int = 0
     network: str = ""
-    side: int = 224
+    resolution: int = 224
     describe: Callable[[np.ndarray], Features | Pixels] | None = None
     of: Callable[..., ImageReader] | None = None
 
@@ -59,16 +59,16 @@ def image_inputs(
         return ImageInputs(feature_reader(corpus.features), identity, width, cells, ordered=bool(corpus.about.get("ordered_cells", False)))
     if corpus.read_pixels is None:
         raise BadInput(f"{config.dataset} brings features and no pictures; features={kind!r} needs pictures. Use features='auto'.")
-    own_side = int(corpus.about.get("side", 224))
+    own_resolution = int(corpus.about.get("resolution", 224))
     if kind == "pixels" or (kind == "pretrained" and config.fine_tunes("image")):
-        network, identity, side = "", "pixels", own_side
+        network, identity, resolution = "", "pixels", own_resolution
         if kind == "pretrained":
             network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
-            side = json.loads(network)["scaling"]["side"]
-        reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
-        other = lambda corpus, progress=None: pixel_reader(corpus, side)  # noqa: E731
-        return ImageInputs(reader, identity, views=config.views, network=network, side=side, describe=as_pixels, of=other)
-    return _frozen(config, corpus, _extractor(kind, config, own_side, device), progress)
+            resolution = json.loads(network)["scaling"]["resolution"]
+        reader = pixel_reader(corpus, resolution, _crops_by_view if config.views else None)
+        other = lambda corpus, progress=None: pixel_reader(corpus, resolution)  # noqa: E731
+        return ImageInputs(reader, identity, views=config.views, network=network, resolution=resolution, describe=as_pixels, of=other)
+    return _frozen(config, corpus, _extractor(kind, config, own_resolution, device), progress)
 
 
 def _kind(config: DataConfig, corpus: Corpus) -> str:
@@ -81,9 +81,9 @@ def _kind(config: DataConfig, corpus: Corpus) -> str:
     return "cells" if config.dataset == "scenes" else "mobilenet_v2"
 
 
-def _extractor(kind: str, config: DataConfig, side: int, device: torch.device | str | None) -> Extractor:
+def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
     if kind == "cells":
-        return CellDescriptor(side)
+        return CellDescriptor(resolution)
     if kind == "mobilenet_v2":
         path = find(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
         if path is None:
@@ -131,7 +131,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         array.shape[1],
         0 if whole is None else whole.shape[1],
         views=config.views,
-        side=extractor.side,
+        resolution=extractor.resolution,
         describe=describe,
         of=of,
     )

@@ -67,15 +67,15 @@ def feature_reader(
     return read
 
 
-def pixel_reader(corpus: Corpus, side: int = 0, crops: Callable[[np.ndarray, np.ndarray], list] | None = None) -> ImageReader:
-    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels. side: 0 for the corpus's own.
+def pixel_reader(corpus: Corpus, resolution: int = 0, crops: Callable[[np.ndarray, np.ndarray], list] | None = None) -> ImageReader:
+    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels. resolution: 0 for the corpus's own.
 
     crops: (image rows, one view number per row) → data.pictures.Crop per row; the reader then takes view numbers too.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
         given = {} if view is None or crops is None else {"crops": crops(rows, view)}
-        return as_pixels(corpus.read_pixels(rows, **({"side": side} if side else {}), **given))
+        return as_pixels(corpus.read_pixels(rows, **({"resolution": resolution} if resolution else {}), **given))
 
     return read
 

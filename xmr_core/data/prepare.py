@@ -11,7 +11,7 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
-from xmr_core.data.batches import Side
+from xmr_core.data.batches import Split
 from xmr_core.data.caption_inputs import caption_inputs
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, corpus_of
@@ -30,12 +30,12 @@ _recent: "dict[DataConfig, Prepared]" = {}
 
 @dataclass(frozen=True)
 class Prepared:
-    """A corpus ready for training. sides: 'train', 'val', 'test' → Side. identity: names corpus, features, words and input
+    """A corpus ready for training. splits: 'train', 'val', 'test' → Split. identity: names corpus, features, words and input
     sizes by content. vocabulary: None where a text model brings its own words, whose tokenizer is pieces. coverage: share of the
     training captions' words with a word vector from a file, None without a file. describe, of, read: behind new_images, images_of and new_captions."""
 
     corpus: Corpus
-    sides: dict[str, Side]
+    splits: dict[str, Split]
     inputs: Inputs
     vocabulary: Vocabulary | None
     identity: dict[str, str | int]
@@ -46,15 +46,15 @@ class Prepared:
     read: Callable[[Sequence[str]], Tokens | Features] | None = None
     of: Callable[..., ImageReader] | None = None
 
-    def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
-        """Pictures that are not in the corpus (or were changed) as its own are given to a method. side: inputs.side.
+    def new_images(self, pictures: UInt8[np.ndarray, "n resolution resolution 3"]) -> Features | Pixels:
+        """Pictures that are not in the corpus (or were changed) as its own are given to a method. resolution: inputs.resolution.
 
-        Raises: BadInput for a corpus of region features, pictures of another side, or none.
+        Raises: BadInput for a corpus of region features, pictures of another resolution, or none.
         """
-        side = self.inputs.side
+        resolution = self.inputs.resolution
         self._needs_pictures(self.describe)
-        if not len(pictures) or pictures.shape[1:] != (side, side, 3) or pictures.dtype != np.uint8:
-            raise BadInput(f"pictures must be uint8 of n×{side}×{side}×3, got {pictures.dtype} of {'×'.join(map(str, pictures.shape))}.")
+        if not len(pictures) or pictures.shape[1:] != (resolution, resolution, 3) or pictures.dtype != np.uint8:
+            raise BadInput(f"pictures must be uint8 of n×{resolution}×{resolution}×3, got {pictures.dtype} of {'×'.join(map(str, pictures.shape))}.")
         return self.describe(pictures)
 
     def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
@@ -80,9 +80,9 @@ class Prepared:
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Give the pretrained models that a new method fine-tunes their weights; a recipe alone builds them with random ones."""
-        for side, source in (("image", self.config.image_model), ("text", self.config.text_model)):
-            if self.config.fine_tunes(side):
-                encoder = method.image_encoder if side == "image" else method.caption_encoder
+        for kind, source in (("image", self.config.image_model), ("text", self.config.text_model)):
+            if self.config.fine_tunes(kind):
+                encoder = method.image_encoder if kind == "image" else method.caption_encoder
                 encoder.load_weights(source)
 
 
@@ -110,12 +110,12 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
             )
     captions = caption_inputs(config, corpus, progress, device)
     images = image_inputs(config, corpus, progress, device)
-    sides = {}
+    splits = {}
     for split in SPLITS:
         i, t = corpus.rows(split)
         views = images.views if split == "train" else 0
         classes = corpus.images["class"].iloc[i].astype("category").cat.codes.to_numpy() if "class" in corpus.images else None
-        sides[split] = Side(i, t, images.read, captions.of(t), corpus.judges["annotated"](split), views, classes)
+        splits[split] = Split(i, t, images.read, captions.of(t), corpus.judges["annotated"](split), views, classes)
     inputs = Inputs(
         image_width=images.width,
         cells=images.cells,
@@ -123,8 +123,8 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
         word_dim=captions.vectors.shape[1] if captions.vectors is not None else config.word_dim,
         word_vectors=captions.vectors,
         ordered_cells=images.ordered,
-        side=images.side,
-        whole_width=images.whole_width,
+        resolution=images.resolution,
+        global_width=images.global_width,
         text_width=captions.width,
         image_network=images.network,
         text_network=captions.network,
@@ -135,7 +135,7 @@ def _prepared(config: DataConfig, progress: Callable | None, device: torch.devic
         identity["transformers"] = version("transformers")
     return Prepared(
         corpus,
-        sides,
+        splits,
         inputs,
         captions.vocabulary,
         identity,

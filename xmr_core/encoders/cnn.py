@@ -1,4 +1,4 @@
-"""A small trainable CNN: pixels to a grid of cells, for those who want the image side learned end to end."""
+"""A small trainable CNN: pixels to a grid of cells, for those who want the image resolution learned end to end."""
 
 import itertools
 
@@ -17,14 +17,14 @@ class SmallCNN(nn.Module):
     Shapes: Pixels x "n 3 h w" in [0, 1] → Features(local_feats "n l d", global_feat "n d") with l = (h/8)·(w/8).
     """
 
-    def __init__(self, d: int, side: int = 64, channels: int = 32, dropout: float = 0.1):
+    def __init__(self, d: int, resolution: int = 64, channels: int = 32, dropout: float = 0.1):
         super().__init__()
         widths = [3, channels, 2 * channels, 4 * channels]
         blocks = []
         for c_in, c_out in itertools.pairwise(widths):
             blocks += [nn.Conv2d(c_in, c_out, 3, stride=2, padding=1), nn.GroupNorm(8, c_out), nn.GELU()]
         self.convolutions = nn.Sequential(*blocks)
-        self.cells = GridEncoder(widths[-1], d, cells=(side // 8) ** 2, dropout=dropout)
+        self.cells = GridEncoder(widths[-1], d, cells=(resolution // 8) ** 2, dropout=dropout)
 
     def forward(self, pixels: Pixels) -> Features:
         x = self.convolutions(2 * pixels.x - 1).flatten(2).transpose(1, 2)  # n l c

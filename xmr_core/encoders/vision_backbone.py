@@ -25,9 +25,9 @@ class VisionBackbone(nn.Module):
         d: joint width. freeze_norm: BatchNorm layers stay in eval mode, and their scale and shift are buffers, not parameters, so
         that no optimiser or unfreezing reaches them. class_token: the token before the cells enters the global feature too, as
         GridEncoder's g.
-    Shapes: Pixels x "n 3 side side" in [0, 1] → Features(local_feats "n l d", global_feat "n d").
+    Shapes: Pixels x "n 3 resolution resolution" in [0, 1] → Features(local_feats "n l d", global_feat "n d").
     Parameters of the pretrained network are named 'backbone.…'; those that no cell depends on (poolers, a norm behind the class
-    token) do not learn. Raises: BadInput for another description, a class token that is not there, pictures of another side.
+    token) do not learn. Raises: BadInput for another description, a class token that is not there, pictures of another resolution.
     """
 
     def __init__(self, description: str, d: int, dropout: float = 0.1, freeze_norm: bool = True, class_token: bool = False):
@@ -37,11 +37,11 @@ class VisionBackbone(nn.Module):
             shape, scaling = given["architecture"], Scaling(**given["scaling"])
         except (ValueError, KeyError, TypeError):
             raise BadInput(f"a description from describe_vision is needed, got {description[:60]!r}.") from None
-        self.side = scaling.side
+        self.resolution = scaling.resolution
         with torch.device("meta"):  # its shapes, for nothing
             plan = build(shape, "image").eval()
-            self.layout = find_layout(plan, self.side, str(shape.get("model_type")))
-            self._idle = _without_influence(plan, self.side)
+            self.layout = find_layout(plan, self.resolution, str(shape.get("model_type")))
+            self._idle = _without_influence(plan, self.resolution)
         if class_token and not self.layout.before:
             raise BadInput(f"a {shape.get('model_type')} has no class token; leave class_token out.")
         self.backbone = build(shape, "image")
@@ -74,17 +74,17 @@ class VisionBackbone(nn.Module):
         return self
 
     def forward(self, pixels: Pixels) -> Features:
-        if pixels.x.shape[1:] != (3, self.side, self.side):
-            raise BadInput(f"expected pictures of 3×{self.side}×{self.side}, got {'×'.join(map(str, pixels.x.shape[1:]))}.")
+        if pixels.x.shape[1:] != (3, self.resolution, self.resolution):
+            raise BadInput(f"expected pictures of 3×{self.resolution}×{self.resolution}, got {'×'.join(map(str, pixels.x.shape[1:]))}.")
         states = self.backbone(pixel_values=self.scaling.apply(pixels.x, self.mean, self.std)).last_hidden_state
         cells = self.layout.of(states)
         mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
         return self.cells(Features(cells, mask, states[:, 0] if self.class_token else None))
 
 
-def _without_influence(model: nn.Module, side: int) -> frozenset[str]:
+def _without_influence(model: nn.Module, resolution: int) -> frozenset[str]:
     """Names ('backbone.…') of parameters that no state depends on."""
-    states = model(pixel_values=torch.zeros(1, 3, side, side)).last_hidden_state
+    states = model(pixel_values=torch.zeros(1, 3, resolution, resolution)).last_hidden_state
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     gradients = torch.autograd.grad(states.sum(), list(named.values()), allow_unused=True)
     fixed = {name for name, p in model.named_parameters() if not p.requires_grad}  # sine codes, as the model has them

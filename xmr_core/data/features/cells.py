@@ -21,25 +21,25 @@ class CellDescriptor:
     (HOG without its normalisation): 4 × 23 = 92 numbers of about unit scale. It is computed from the pixels, so erasing or
     mixing pixels acts on features as it would for a learned encoder.
 
-    Args: side: height and width of the pictures in pixels, a multiple of 8, at least 16.
+    Args: resolution: height and width of the pictures in pixels, a multiple of 8, at least 16.
     Source: histograms of oriented gradients after Dalal & Triggs, CVPR 2005; colour bins and sizes are ours.
     """
 
     dtype = np.float16
     batch = 250
 
-    def __init__(self, side: int = 64):
-        if side % 8 or side < 16:
-            raise BadInput(f"the cell descriptor needs pictures whose side is a multiple of 8 and at least 16, got {side}.")
-        self.side = side
-        self.grid = (side // 8, side // 8)
+    def __init__(self, resolution: int = 64):
+        if resolution % 8 or resolution < 16:
+            raise BadInput(f"the cell descriptor needs pictures whose resolution is a multiple of 8 and at least 16, got {resolution}.")
+        self.resolution = resolution
+        self.grid = (resolution // 8, resolution // 8)
         self.shape = (self.grid[0] * self.grid[1], 4 * (_HUES + _GREYS + _ORIENTATIONS))
-        self.identity = f"cells-2-{side}"
+        self.identity = f"cells-2-{resolution}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe pictures. Raises BadInput when their side is not the one this descriptor was made for."""
-        if pixels.shape[1:] != (self.side, self.side, 3):
-            raise BadInput(f"expected pictures of {self.side}×{self.side}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
+        """Describe pictures. Raises BadInput when their resolution is not the one this descriptor was made for."""
+        if pixels.shape[1:] != (self.resolution, self.resolution, 3):
+            raise BadInput(f"expected pictures of {self.resolution}×{self.resolution}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float() / 255  # n 3 h w
             small = F.avg_pool2d(x, 2)  # colours need no finer grid, and half of it halves the noise

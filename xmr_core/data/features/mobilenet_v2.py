@@ -99,7 +99,7 @@ class MobileNetV2Grid:
     """
 
     shape = (49, 1280)
-    side = _SIDE
+    resolution = _SIDE
     dtype = np.float16
     batch = 32
 

@@ -33,27 +33,27 @@ class Layout:
         return states.flatten(2).transpose(1, 2) if self.before is None else states[:, self.before :]
 
 
-def find_layout(model: nn.Module, side: int, given: str) -> Layout:
+def find_layout(model: nn.Module, resolution: int, given: str) -> Layout:
     """Try one picture and compare the number of tokens with the grid of patches.
 
-    A plain transformer has (side / patch)² tokens and at most class, distillation and register tokens before them; one with
+    A plain transformer has (resolution / patch)² tokens and at most class, distillation and register tokens before them; one with
     stages has a grid halved once or several times, and none before; without a patch size in the config there may be one
     token more than a square.
-    Raises: BadInput when the model refuses pictures of this side, or its tokens are no such grid (masked autoencoders in
+    Raises: BadInput when the model refuses pictures of this resolution, or its tokens are no such grid (masked autoencoders in
         pretraining, detection tokens).
     """
     parameter = next(model.parameters())
     try:
         with torch.no_grad():
-            states = model(pixel_values=torch.zeros(1, 3, side, side, device=parameter.device)).last_hidden_state
+            states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=parameter.device)).last_hidden_state
     except Exception as e:  # whatever a foreign model raises
-        raise BadInput(f"{given} cannot read pictures of {side}×{side} ({' '.join(str(e).split())[:120]}). Give another side.") from e
+        raise BadInput(f"{given} cannot read pictures of {resolution}×{resolution} ({' '.join(str(e).split())[:120]}). Give another resolution.") from e
     if states.ndim == 4:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
     patch, registers = getattr(model.config, "patch_size", None), getattr(model.config, "num_register_tokens", 0) or 0
     if isinstance(patch, int):
-        edge = max(1, side // patch)
+        edge = max(1, resolution // patch)
         if 0 <= (before := tokens - edge**2) <= 2 + registers:
             return Layout(edge**2, width, before)
         while edge**2 > tokens:
@@ -62,7 +62,7 @@ def find_layout(model: nn.Module, side: int, given: str) -> Layout:
     else:
         before, most = tokens - isqrt(tokens) ** 2, 1
     if before > most:
-        raise BadInput(f"{given}: its {tokens} tokens are no square grid of cells of a picture of {side}×{side}. Choose another model.")
+        raise BadInput(f"{given}: its {tokens} tokens are no square grid of cells of a picture of {resolution}×{resolution}. Choose another model.")
     return Layout(tokens - before, width, before)
 
 
@@ -77,7 +77,7 @@ class PretrainedGrid:
     LayerNorm (CLIP, DINOv2), attention pooling (SigLIP), tanh layer on the class token (ViT and DeiT, where the file has one).
     Models without it, or whose file lacks it: class token, else mean over cells.
 
-    Args: source: folder or hub name. side: of the pictures in pixels, 0 for what the model was made for. device: where it
+    Args: source: folder or hub name. resolution: of the pictures in pixels, 0 for what the model was made for. device: where it
         computes. batch: pictures at a time.
     Raises: BadInput as load_pretrained, read_scaling and find_layout do.
     """
@@ -85,29 +85,29 @@ class PretrainedGrid:
     dtype = np.float16
     ordered = True
 
-    def __init__(self, source: Path | str, what: str = "cells", side: int = 0, device: torch.device | str | None = None, batch: int = 32):
+    def __init__(self, source: Path | str, what: str = "cells", resolution: int = 0, device: torch.device | str | None = None, batch: int = 32):
         if what not in WHAT:
             raise BadInput(f"what must be one of {', '.join(WHAT)}, got {what!r}.")
         loaded = load_pretrained(source, "image")
-        self.scaling = read_scaling(loaded.found, loaded.config, side)
+        self.scaling = read_scaling(loaded.found, loaded.config, resolution)
         self.net = loaded.model.to(device).requires_grad_(False)
         self._mean, self._std = (v.to(device) for v in self.scaling.tensors())
-        self.layout = find_layout(self.net, self.scaling.side, loaded.found.given)
+        self.layout = find_layout(self.net, self.scaling.resolution, loaded.found.given)
         self.what, self.batch = what, batch
         cells = {"cells": self.layout.cells, "whole": 1, "both": 1 + self.layout.cells}[what]
-        probe = self(np.zeros((1, self.side, self.side, 3), np.uint8)) if what != "cells" else None
+        probe = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)) if what != "cells" else None
         self.shape = (cells, self.layout.width if probe is None else probe.shape[2])
         self.identity = f"pretrained-1-{what}-{paths.content_hash(asdict(self.scaling))}-{loaded.found.identity}"
 
     @property
-    def side(self) -> int:
+    def resolution(self) -> int:
         """Height and width of the pictures it wants, in pixels."""
-        return self.scaling.side
+        return self.scaling.resolution
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe pictures. Raises BadInput unless they are side × side."""
-        if pixels.shape[1:] != (self.side, self.side, 3):
-            raise BadInput(f"expected pictures of {self.side}×{self.side}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
+        """Describe pictures. Raises BadInput unless they are resolution × resolution."""
+        if pixels.shape[1:] != (self.resolution, self.resolution, 3):
+            raise BadInput(f"expected pictures of {self.resolution}×{self.resolution}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
         with torch.inference_mode():
             x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self._mean.device).permute(0, 3, 1, 2).float() / 255
             out = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std))
@@ -124,8 +124,8 @@ class PretrainedGrid:
         return out.last_hidden_state[:, 0] if self.layout.before else cells.mean(1)
 
 
-def describe_vision(source: Path | str, side: int = 0) -> str:
-    """JSON of everything that VisionBackbone needs to build a network, but its weights. side: of the pictures, 0 for the model's own."""
+def describe_vision(source: Path | str, resolution: int = 0) -> str:
+    """JSON of everything that VisionBackbone needs to build a network, but its weights. resolution: of the pictures, 0 for the model's own."""
     found = find_pretrained(source)
-    scaling = read_scaling(found, tower_config(found, "image"), side)
+    scaling = read_scaling(found, tower_config(found, "image"), resolution)
     return json.dumps({"architecture": architecture(found, "image"), "scaling": asdict(scaling)}, sort_keys=True)

@@ -1,4 +1,4 @@
-"""How a pretrained model wants its pictures: side, scale, mean and deviation, from its preprocessor file."""
+"""How a pretrained model wants its pictures: resolution, scale, mean and deviation, from its preprocessor file."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ _FALLBACK_SIDE = 224
 class Scaling:
     """y = (factor · x − mean) / std per channel, x RGB in [0, 1] (then turned to BGR where the model was trained on it).
 
-    side: of the square pictures in pixels. Resizing to it is the corpus reader's: the whole picture, its aspect ratio not kept,
+    resolution: of the square pictures in pixels. Resizing to it is the corpus reader's: the whole picture, its aspect ratio not kept,
     where most preprocessors cut out the middle.
     """
 
-    side: int
+    resolution: int
     mean: tuple[float, ...] = _MEAN
     std: tuple[float, ...] = _STD
     factor: float = 1.0
@@ -36,17 +36,17 @@ class Scaling:
         return (self.factor * (x.flip(1) if self.bgr else x) - mean) / std
 
 
-def read_scaling(found: Found, config, side: int = 0) -> Scaling:
-    """From preprocessor_config.json, or the image part of processor_config.json. side: another side than the file's, 0 for that.
+def read_scaling(found: Found, config, resolution: int = 0) -> Scaling:
+    """From preprocessor_config.json, or the image part of processor_config.json. resolution: another resolution than the file's, 0 for that.
 
-    Without such a file: the side in the model's config (or 224) and ImageNet's mean and deviation, and a warning says so.
+    Without such a file: the resolution in the model's config (or 224) and ImageNet's mean and deviation, and a warning says so.
     Raises: BadInput for pictures that are not square, or numbers that are none.
     """
     told = _preprocessor(found)
     if told is None:
-        usual = Scaling(side or _edge(getattr(config, "image_size", None) or _FALLBACK_SIDE, found.given))
+        usual = Scaling(resolution or _edge(getattr(config, "image_size", None) or _FALLBACK_SIDE, found.given))
         warnings.warn(
-            f"{found.given} holds no preprocessor_config.json: pictures of {usual.side} pixels are scaled with ImageNet's mean and deviation. "
+            f"{found.given} holds no preprocessor_config.json: pictures of {usual.resolution} pixels are scaled with ImageNet's mean and deviation. "
             "Copy the file into the folder if the model was trained otherwise.",
             stacklevel=3,
         )
@@ -58,7 +58,7 @@ def read_scaling(found: Found, config, side: int = 0) -> Scaling:
         if told.get("rescale_offset"):
             raise ValueError("rescale_offset")
         return Scaling(
-            side=side or _edge(size, found.given),
+            resolution=resolution or _edge(size, found.given),
             mean=_three(told["image_mean"]) if normal else (0.0,) * 3,
             std=_three(told["image_std"]) if normal else (1.0,) * 3,
             factor=255 * float(told.get("rescale_factor", 1 / 255)) if told.get("do_rescale", True) else 255.0,

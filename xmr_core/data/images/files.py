@@ -26,15 +26,15 @@ class Crop:
     mirrored: bool = False
 
 
-def read_picture(path: Path | str, side: int = SIDE, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
-    """One picture, or a part of it, as RGB of side × side pixels (the whole is kept, so its aspect ratio is not).
+def read_picture(path: Path | str, resolution: int = SIDE, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
+    """One picture, or a part of it, as RGB of resolution × resolution pixels (the whole is kept, so its aspect ratio is not).
 
     It is turned as its EXIF says. Any colour mode is converted: grey and palette, CMYK, 16 bits a channel (scaled to 8),
     transparency (laid on white). Of an animation, the first picture.
     Raises: DamagedFile naming a file that is missing, truncated or no picture.
     """
     try:
-        return _part(decoded(path), side, crop)
+        return _part(decoded(path), resolution, crop)
     except UNREADABLE as e:
         raise DamagedFile(f"picture {path} cannot be read ({e}). Replace the file, or take it out of the lists.") from None
 
@@ -57,11 +57,11 @@ def as_rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def picture_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
-    """A Corpus's read_pixels for picture files: (row numbers, side, one Crop per row) → stacked pictures."""
+def picture_reader(files: Sequence[Path | str], resolution: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
+    """A Corpus's read_pixels for picture files: (row numbers, resolution, one Crop per row) → stacked pictures."""
 
-    def read(rows: np.ndarray, side: int = side, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        jobs = list(zip([files[row] for row in rows], [side] * len(rows), crops or [Crop()] * len(rows), strict=True))
+    def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        jobs = list(zip([files[row] for row in rows], [resolution] * len(rows), crops or [Crop()] * len(rows), strict=True))
         if len(jobs) < 2 * _THREADS:
             return np.stack([read_picture(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -73,20 +73,20 @@ def picture_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[..
 def array_reader(pixels: UInt8[np.ndarray, "n h w 3"]) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
     """A Corpus's read_pixels for pictures in memory."""
 
-    def read(rows: np.ndarray, side: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        side = side or pixels.shape[1]
-        if side == pixels.shape[1] and crops is None:
+    def read(rows: np.ndarray, resolution: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        resolution = resolution or pixels.shape[1]
+        if resolution == pixels.shape[1] and crops is None:
             return pixels[rows]
         return np.stack(
-            [_part(Image.fromarray(pixels[row]), side, crop) for row, crop in zip(rows, crops or [Crop()] * len(rows), strict=True)]
+            [_part(Image.fromarray(pixels[row]), resolution, crop) for row, crop in zip(rows, crops or [Crop()] * len(rows), strict=True)]
         )
 
     return read
 
 
-def _part(picture: Image.Image, side: int, crop: Crop) -> np.ndarray:
+def _part(picture: Image.Image, resolution: int, crop: Crop) -> np.ndarray:
     w, h = picture.size
     left, top, right, bottom = crop.box
-    if picture.size != (side, side) or crop.box != (0, 0, 1, 1):
-        picture = picture.resize((side, side), Image.Resampling.BICUBIC, box=(left * w, top * h, right * w, bottom * h))
+    if picture.size != (resolution, resolution) or crop.box != (0, 0, 1, 1):
+        picture = picture.resize((resolution, resolution), Image.Resampling.BICUBIC, box=(left * w, top * h, right * w, bottom * h))
     return np.asarray(ImageOps.mirror(picture) if crop.mirrored else picture)

@@ -53,7 +53,7 @@ def photograph_corpus(
         judges=annotated_judges(images, captions, more_relevant) | dict(judges or {}),
         grades=dict(grades or {}),
         faults=dict(faults.counts),
-        about={"side": SIDE, **(about or {})},
+        about={"resolution": SIDE, **(about or {})},
     )
 
 

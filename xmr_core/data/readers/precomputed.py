@@ -84,7 +84,7 @@ def load_precomputed(data_root: Path | str, faults: Faults | None = None) -> Cor
             "cells": features.shape[1],
             "width": features.shape[2],
             "ordered_cells": False,  # detected regions have no fixed place
-            "side": 0,  # there are no pictures
+            "resolution": 0,  # there are no pictures
             "repeated": {s.stem: s.repeated for s in splits},
             "protocol": _protocol(base, splits),
         },

@@ -82,7 +82,7 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
         fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(made["texts"])}),
         read_pixels=array_reader(made["pixels"]),
         judges={kind: partial(judge, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
+        about={**spec, "resolution": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 

@@ -16,7 +16,7 @@ from xmr_core.training.runs.judging import judged
 def scoring_of(run: Run, split: str = "test") -> Scoring:
     """The scores of a finished run on a split, to be had block by block."""
     method = run.method()
-    return Scoring(method.similarity, *encode_split(method, run.prepared().sides[split]))
+    return Scoring(method.similarity, *encode_split(method, run.prepared().splits[split]))
 
 
 def scores_of(run: Run, split: str = "test") -> np.ndarray:

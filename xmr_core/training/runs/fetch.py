@@ -105,7 +105,7 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
     prepared.load_pretrained(method)
     batches = Batches(
-        prepared.sides["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
+        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
         _augmentation(config, prepared),
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
@@ -130,7 +130,7 @@ def _train(config: RunConfig, prepared: Prepared, folder: Path, report: Callable
 def _judge(method: Method, prepared: Prepared, folder: Path, record: dict) -> None:
     """Rank the test split for every judge of the corpus, and write the record."""
     clock = time.monotonic()
-    images, captions = encode_split(method, prepared.sides["test"])
+    images, captions = encode_split(method, prepared.splits["test"])
     pairs = len(images) * len(captions)
     with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
         scores = Scoring(method.similarity, images, captions, device=method.device)
@@ -155,7 +155,7 @@ def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
 def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:
     """Selection value: RSUM on the annotated relevance of the validation split (its first n_images pictures), in [0, 6]; and how
     spread out the sets are there, which no epoch is chosen by."""
-    side = prepared.sides["val"].first(n_images) if n_images else prepared.sides["val"]
+    side = prepared.splits["val"].first(n_images) if n_images else prepared.splits["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, side)
