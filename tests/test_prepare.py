@@ -173,7 +173,7 @@ def test_validation_on_some_pictures_only(flickr):
         ({"features": "regions"}, "brings no region features"),
         ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
-        ({"image_model": "BERT"}, "not a model of pictures"),
+        ({"image_model": "BERT"}, "not a model of images"),
         ({"tokeniser": "spaces"}, "unknown tokeniser"),
     ],
 )
@@ -209,9 +209,9 @@ def test_region_features_train_too(tmp_path):
     run = fetch(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="views are crops of pictures"):
+    with pytest.raises(BadInput, match="views are crops of images"):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="brings features and no pictures"):
+    with pytest.raises(BadInput, match="brings features and no images"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
     with pytest.raises(BadInput, match="need the detector that made them"):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
@@ -249,7 +249,7 @@ def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
 
 
 @pytest.mark.parametrize("networks", [(), ("resnet", "bert"), ("vit", "")])
-def test_pictures_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
+def test_images_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
     if networks:
         image, text = networks
         c = config(flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1).data
