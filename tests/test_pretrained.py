@@ -67,7 +67,7 @@ def by_transformers(name: str, resolution: int):
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "whole"),
+    ("name", "before", "pooled"),
     [
         ("resnet", None, "pooled"),
         ("convnext", None, "pooled"),
@@ -79,9 +79,9 @@ def by_transformers(name: str, resolution: int):
         ("registers", 5, "pooled"),
     ],
 )
-def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
+def test_cells_and_global_vector_are_the_models_own(zoo, name, before, pooled):
     resolution = 2 * SIDE if name in ("resnet", "convnext", "swin") else SIDE
-    grid, out = PretrainedGrid(zoo(name), what="both", resolution=resolution), by_transformers(name, resolution)
+    grid, out = PretrainedGrid(zoo(name), output="both", resolution=resolution), by_transformers(name, resolution)
     states = out.last_hidden_state
     if before is None:
         assert states.shape[2:] == (2, 2)
@@ -89,7 +89,7 @@ def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
     else:
         cells = states[:, before:]
         assert len(cells[0]) == 16
-    expected = torch.cat([(out.pooler_output.flatten(1) if whole == "pooled" else states[:, 0])[:, None], cells], 1)
+    expected = torch.cat([(out.pooler_output.flatten(1) if pooled == "pooled" else states[:, 0])[:, None], cells], 1)
     got = grid(pictures(resolution))
     assert grid.layout.before == before and got.shape == (2, *grid.shape) and got.dtype == np.float16
     np.testing.assert_allclose(got, expected.numpy(), rtol=2e-3, atol=2e-3)
@@ -98,12 +98,12 @@ def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
 
 def test_a_grid_of_another_side(zoo):
     assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), resolution=64).shape == (16, 32)
-    with pytest.raises(BadInput, match="cannot read pictures of 64×64"):
+    with pytest.raises(BadInput, match="cannot read images of 64×64"):
         PretrainedGrid(zoo("vit"), resolution=64)
-    with pytest.raises(BadInput, match="expected pictures of 32×32×3, got 20×32×3"):
+    with pytest.raises(BadInput, match="expected images of 32×32 pixels, got 20×32"):
         PretrainedGrid(zoo("resnet"))(pictures()[:, :20])
-    with pytest.raises(BadInput, match="what must be one of"):
-        PretrainedGrid(zoo("resnet"), what="all")
+    with pytest.raises(BadInput, match="output must be one of"):
+        PretrainedGrid(zoo("resnet"), output="all")
 
 
 def test_tokens_that_are_no_grid_are_refused(zoo):
@@ -115,7 +115,7 @@ def test_identity_is_content(zoo, copy):
     same = copy("vit")
     name = find_pretrained(zoo("vit")).identity
     assert name.startswith("vit-") and find_pretrained(same).identity == name
-    grids = {PretrainedGrid(same).identity, PretrainedGrid(same, "whole").identity, PretrainedGrid(zoo("vit")).identity}
+    grids = {PretrainedGrid(same).identity, PretrainedGrid(same, "global").identity, PretrainedGrid(zoo("vit")).identity}
     assert len(grids) == 2
     told = json.loads((same / "preprocessor_config.json").read_text())
     (same / "preprocessor_config.json").write_text(json.dumps({**told, "image_mean": [0.5] * 3}))
@@ -152,12 +152,12 @@ def test_preprocessor_files(copy, told, expected):
     folder = copy("vit")
     (folder / "preprocessor_config.json").unlink()
     (folder / "processor_config.json").write_text(json.dumps({"image_processor": told}))  # as version 5 nests it
-    found, config = find_pretrained(folder), library().ViTConfig(image_size=SIDE)
+    model, config = find_pretrained(folder), library().ViTConfig(image_size=SIDE)
     if isinstance(expected, str):
         with pytest.raises(BadInput, match=expected):
-            read_scaling(found, config)
+            read_scaling(model, config)
     else:
-        got = read_scaling(found, config)
+        got = read_scaling(model, config)
         assert got.factor == pytest.approx(expected.factor) and (got.resolution, got.mean, got.std, got.bgr) == (
             expected.resolution, expected.mean, expected.std, expected.bgr,
         )  # fmt: skip
@@ -170,7 +170,7 @@ def test_preprocessor_files(copy, told, expected):
 def test_a_missing_preprocessor_file_is_said(copy):
     folder = copy("vit")
     (folder / "preprocessor_config.json").unlink()
-    with pytest.warns(UserWarning, match="holds no preprocessor_config.json: pictures of 32 pixels are scaled with ImageNet's"):
+    with pytest.warns(UserWarning, match="holds no preprocessor_config.json: images of 32 pixels are scaled with ImageNet's"):
         grid = PretrainedGrid(folder)
     assert grid.resolution == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
 
@@ -208,7 +208,7 @@ def test_the_class_token_enters_the_global_feature(zoo):
     assert_close(got.global_feat, got.local_feats.mean(1) + states[:, 0] @ linear.weight.T + linear.bias)
     with pytest.raises(BadInput, match="swin has no class token"):
         backbone(zoo, "swin", class_token=True)
-    with pytest.raises(BadInput, match="expected pictures of 3×32×32"):
+    with pytest.raises(BadInput, match="expected images of 32×32 pixels"):
         net(Pixels(torch.rand(2, 3, 16, 16)))
 
 
@@ -304,7 +304,7 @@ def test_word_pieces(zoo):
     assert tokens.mask.sum(1).tolist() == [5, 6, 4, 6] and (pieces.pad, pieces.mask, pieces.special) == (0, 4, (0, 1, 2, 3))
     again = WordPieces.from_json(pieces.to_json())
     assert again == pieces and torch.equal(again(TEXTS)[0].ids, tokens.ids) and again.identity == pieces.identity
-    assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), 0).max_length == 20
+    assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), None).max_length == 20
     with pytest.raises(BadInput, match="leaves no room for a word"):
         word_pieces(zoo("bert"), 2)
     with pytest.raises(BadInput, match="caption 1 is no text but None"):
@@ -460,7 +460,7 @@ def test_what_cannot_be_loaded_is_said_in_one_line(copy, tmp_path, monkeypatch, 
 
 
 def test_text_models_are_no_picture_models(zoo):
-    with pytest.raises(BadInput, match="is a BertModel, not a model of pictures"):
+    with pytest.raises(BadInput, match="is a BertModel, not a model of images"):
         PretrainedGrid(zoo("bert"))
 
 

@@ -18,15 +18,14 @@ from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.data.features.reduce import PrincipalComponents, RootMean
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import read_picture
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.text.tokenise import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.encoders import feature_cache
+from xmr_core.data.features import feature_cache
 
 REAL = golden_dir().parent / "data"
 

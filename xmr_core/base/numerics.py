@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).parent.parent
 SHARED = (
     "xmr_core.training", "xmr_core.evaluation.evaluate", "xmr_core.training.runs.judging", "xmr_core.evaluation.analysis.representations", "xmr_core.data.batches", "xmr_core.data.text.vocabulary",
     "xmr_core.data.features.feature_cache", "xmr_core.data.features.cells", "xmr_core.data.features.mobilenet_v2", "xmr_core.data.features.reduce",
-    "xmr_core.data.features.glove", "xmr_core.data.features.reduced_features", "xmr_core.data.images.crops", "xmr_core.data.images.files",
+    "xmr_core.data.features.glove", "xmr_core.data.images.crops", "xmr_core.data.images.files",
 )  # fmt: skip
 _WORDS_ONLY = {"errors.py", "paths.py", "__init__.py"}  # messages and files
 

@@ -17,7 +17,7 @@ from xmr_core.data.features.feature_cache import Extractor, cached_features
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import Crop
 from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader

@@ -77,7 +77,7 @@ class VisionBackbone(nn.Module):
         if pixels.x.shape[1:] != (3, self.resolution, self.resolution):
             raise BadInput(f"expected pictures of 3×{self.resolution}×{self.resolution}, got {'×'.join(map(str, pixels.x.shape[1:]))}.")
         states = self.backbone(pixel_values=self.scaling.apply(pixels.x, self.mean, self.std)).last_hidden_state
-        cells = self.layout.of(states)
+        cells = self.layout.cells_of(states)
         mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
         return self.cells(Features(cells, mask, states[:, 0] if self.class_token else None))
 

@@ -47,13 +47,13 @@ class ZeroShot(nn.Module):
         super().__init__()
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
-        self.scaling = read_scaling(loaded.found, getattr(loaded.config, "vision_config", loaded.config))
-        self.pieces = word_pieces(loaded.found, max_length=0)
+        self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
+        self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        self.first_siglip = self.model_type in _PADDING_IN_VIEW and _tokenizer_class(loaded.found.folder).startswith("SiglipTokenizer")
-        self.identity = f"{loaded.found.identity}-{paths.content_hash([self.pieces.identity, asdict(self.scaling)])}"
+        self.first_siglip = self.model_type in _PADDING_IN_VIEW and _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
+        self.identity = f"{loaded.folder.identity}-{paths.content_hash([self.pieces.identity, asdict(self.scaling)])}"
         self.to(device).eval()
 
     @property
