@@ -100,7 +100,7 @@ def test_a_grid_of_another_side(zoo):
     assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), resolution=64).shape == (16, 32)
     with pytest.raises(BadInput, match="cannot read images of 64×64"):
         PretrainedGrid(zoo("vit"), resolution=64)
-    with pytest.raises(BadInput, match="expected images of 32×32 pixels, got 20×32"):
+    with pytest.raises(BadInput, match="expected images of 32×32×3, got 20×32×3"):
         PretrainedGrid(zoo("resnet"))(pictures()[:, :20])
     with pytest.raises(BadInput, match="output must be one of"):
         PretrainedGrid(zoo("resnet"), output="all")
@@ -204,11 +204,11 @@ def test_the_class_token_enters_the_global_feature(zoo):
     net, x = backbone(zoo, "vit", class_token=True), Pixels(torch.rand(2, 3, SIDE, SIDE))
     with torch.no_grad():
         states = net.backbone(pixel_values=(x.x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)).last_hidden_state
-        got, linear = net(x), net.cells.whole[1]
+        got, linear = net(x), net.cells.project_global[1]
     assert_close(got.global_feat, got.local_feats.mean(1) + states[:, 0] @ linear.weight.T + linear.bias)
     with pytest.raises(BadInput, match="swin has no class token"):
         backbone(zoo, "swin", class_token=True)
-    with pytest.raises(BadInput, match="expected images of 32×32 pixels"):
+    with pytest.raises(BadInput, match="expected images of 32×32×3"):
         net(Pixels(torch.rand(2, 3, 16, 16)))
 
 

@@ -7,8 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.encoders.cnn import SmallCNN
-from xmr_core.encoders.image import GridEncoder
+from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone

@@ -1,4 +1,4 @@
-"""The frozen cell descriptor: histograms of colour and of gradient direction in overlapping windows, without weights."""
+"""The frozen cell descriptor: histograms of colour and gradient direction in overlapping windows; no weights."""
 
 import numpy as np
 import torch

@@ -38,9 +38,8 @@ def load_word_vectors(
             word, *numbers = line.rstrip("\n").split(" ")
             width = width or len(numbers)
             if len(numbers) != width:
-                raise BadInput(
-                    f"{path} line {number} has {len(numbers)} numbers, the lines before it {width}. The file is damaged."
-                )
+                count = f"{len(numbers)} numbers, the lines before it {width}"
+                raise BadInput(f"{path} line {number} has {count}. The file is damaged.")
             if vectors is None:
                 vectors = np.zeros((len(words), width), np.float32)
             for row, own_spelling in targets.get(word, ()):

@@ -19,7 +19,7 @@ _GROUPS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3
 
 
 class _Convolution(nn.Conv2d):
-    """Convolution with TensorFlow's SAME padding: where stride 2 needs an odd total, bottom and right get the larger half."""
+    """Convolution with TensorFlow's SAME padding: of an odd total, bottom and right get the larger half."""
 
     def forward(self, x: Tensor) -> Tensor:
         (kernel, _), (stride, _) = self.kernel_size, self.stride

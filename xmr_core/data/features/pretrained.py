@@ -14,8 +14,13 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.features.model_folder import (
-    ModelFolder, find_pretrained, library, quiet, read_settings, weight_files,
-)  # fmt: skip
+    ModelFolder,
+    find_pretrained,
+    library,
+    quiet,
+    read_settings,
+    weight_files,
+)
 
 Source = Path | str | ModelFolder  # a folder, or a hub name
 _TOWERS = {"image": "vision_config", "text": "text_config"}  # in the config of a model of two towers
@@ -32,7 +37,7 @@ _NOT_ARCHITECTURE = (
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A loaded model in float32, in eval mode, with every tensor from its file; a pooler that the file lacks is None."""
+    """A loaded model in float32, in eval mode. Every tensor is from its file; a pooler that the file lacks is None."""
 
     model: nn.Module
     config: object
