@@ -118,7 +118,7 @@ def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
     losses = run.history["loss"].tolist()
     assert losses[-1] < losses[0]
     recall = run.metrics.set_index(["relevance", "direction", "metric", "k"])["value"]["annotated", "t2i", "recall", 10]
-    pictures = len(run.prepared().sides["test"].image_rows)
+    pictures = len(run.prepared().splits["test"].image_rows)
     assert recall > 10 / pictures
     again = train_or_load(config)
     assert_close(torch.tensor(again.metrics["value"].to_numpy(float)), torch.tensor(run.metrics["value"].to_numpy(float)), equal_nan=True)

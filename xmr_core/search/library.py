@@ -103,9 +103,9 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.sides:
-        raise BadInput(f"split must be one of {', '.join(prepared.sides)}, got {split!r}.")
-    side, method, corpus = prepared.sides[split], run.method(), prepared.corpus
+    if split not in prepared.splits:
+        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    side, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, side)
     judges = {kind: judge(split) for kind, judge in corpus.judges.items()}
     whole = {
@@ -134,7 +134,7 @@ def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: 
     inputs = prepared.images_of(corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, judges = corpus.captions["text"].to_numpy(), {}
-    side = replace(prepared.sides["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
+    side = replace(prepared.splits["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
     if len(texts):
         side = replace(side, caption_rows=np.arange(len(texts)), captions=_kept(prepared.new_captions(texts.tolist())))
         judges["annotated"] = Relevance.from_pairs(zip(caption_ids, corpus.captions["image_id"], strict=True), caption_ids, ids)
@@ -146,7 +146,7 @@ def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: 
 
 
 def _kept(captions: Tokens | Features) -> Tokens | CaptionStates:
-    """Captions as a Side holds them."""
+    """Captions as a Split holds them."""
     if isinstance(captions, Tokens):
         return captions
     lengths = captions.mask.sum(1).numpy()

@@ -102,7 +102,7 @@ class StoredInputs:
         """As Prepared.new_captions."""
         return self.whole.new_captions(texts) if self.vocabulary is None or not len(texts) else self.vocabulary.encode(texts)
 
-    def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
+    def new_images(self, pictures: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
         """As Prepared.new_images."""
         return self.whole.new_images(pictures)
 
@@ -130,7 +130,7 @@ class _Pictures:
     def _read(self):
         if self._source.kind == "folder":
             return self._run.prepared().images_of(self._corpus)
-        return self._run.prepared().sides[self._source.name].images_at
+        return self._run.prepared().splits[self._source.name].images_at
 
     def inputs(self, at: np.ndarray) -> Features | Pixels:
         """What the method is given of the pictures at positions."""

@@ -60,7 +60,7 @@ def corrupted_uncertainty(method: Method, prepared: Prepared, shares: Sequence[f
     Raises: BadInput for captions that are no word numbers or a tokenizer without an unknown word, for pictures that cannot be described anew (region
         features), and as uncertainty does. Source: PCME, Figures 7 and F.1.
     """
-    side, device = prepared.sides["test"].first(pictures), method.device
+    side, device = prepared.splits["test"].first(pictures), method.device
     texts, pieces = side.captions_at(np.arange(len(side.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
         raise BadInput(
@@ -68,7 +68,7 @@ def corrupted_uncertainty(method: Method, prepared: Prepared, shares: Sequence[f
         )
     words = {"special": pieces.special, "unknown_id": pieces.mask} if pieces else {}
     pixels = (
-        prepared.corpus.read_pixels(side.image_rows, side=prepared.inputs.side)
+        prepared.corpus.read_pixels(side.image_rows, resolution=prepared.inputs.resolution)
         if prepared.corpus.read_pixels
         else np.zeros((0, 0, 0, 3), np.uint8)
     )

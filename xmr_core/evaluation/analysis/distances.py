@@ -59,7 +59,7 @@ def sampling_gain(table: pd.DataFrame, n_queries: int) -> pd.DataFrame:
 
 
 def _gaussians(method: Method, prepared: Prepared) -> tuple[GaussianEmbedding, GaussianEmbedding]:
-    both = encode_split(method, prepared.sides["test"])
+    both = encode_split(method, prepared.splits["test"])
     if not all(isinstance(r, GaussianEmbedding) and bool(r.log_std.isfinite().all()) for r in both):
         raise BadInput(f"{method.name} makes no distributions to compare; take pcme with a σ.")
     return both

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
-from xmr_core.data.batches import Side
+from xmr_core.data.batches import Split
 from xmr_core.ui.plots.style import wrapped
 
 
-def gallery(corpus: Corpus, side: Side, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
+def gallery(corpus: Corpus, side: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
     """The first pictures of a split with their first captions underneath. Only for corpora whose pictures may be shown."""
     rows = side.image_rows[:n]
     fig, axes = plt.subplots(
