@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 
 
 def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -24,7 +25,13 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
         setattr(sys.modules[package], name, value)
         return value
 
+    class Package(ModuleType):
+        def __setattr__(self, name: str, value: object) -> None:
+            # Python binds an imported module in its package; a public name that is spelled like its module takes its place.
+            super().__setattr__(name, getattr(value, name) if modules.get(name) == name and isinstance(value, ModuleType) else value)
+
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    sys.modules[package].__class__ = Package
     return get, names, sorted(modules)
