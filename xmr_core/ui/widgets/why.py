@@ -66,7 +66,7 @@ def _meeting(library, query, at: int | None, text: str, caption: Representation,
     image = library.images[at] if at is not None else encode(library, query)
     if elements_of(image) > 1 and isinstance(caption, EmbeddingSet):
         met = meeting(image, caption, similarity_of(library, settings))
-        yield _png(plots.meeting(met.products, met.image_parts, met.caption_parts))
+        yield _png(plots.element_cosines(met.products, met.image_parts, met.caption_parts))
 
 
 def _pair(library: Library, query: Query, at: int):
