@@ -3,6 +3,7 @@
 python scripts/build_readme.py, or `make readme`.
 """
 
+import textwrap
 from pathlib import Path
 
 from xmr_core.base import paths
@@ -17,18 +18,24 @@ def options_page() -> str:
     """docs/methods/options.md: the options of every method, and what each paper set."""
     return (
         "(methods-options)=\n# Options and published settings of every method\n\n"
-        "`make readme` writes this page from the specs of the methods; nothing in it is typed. An option is given by its name "
-        "in a notebook, on the command line or from Python:\n\n"
+        "`make readme` writes this page from the specs of the methods; nothing in it is typed. An option is given by its\n"
+        "name in a notebook, on the command line or from Python:\n\n"
         '```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n'
         "from xmr_core.study import base_config\n\nbase_config(\"scan\", direction=\"i2t\", sharpness=4.0).options[\"direction\"]\n```\n\n"
-        "What an option means, its range and its choices stand in the options class of the method's file in "
-        "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). A value that is out of its range "
-        "is refused with a message that says so.\n\n"
+        "What an option means, its range and its choices stand in the options class of the method's file in\n"
+        "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). A value that is out of its\n"
+        "range is refused with a message that says so.\n\n"
         "(methods-options-table)=\n## Options\n\n"
         f"{options_table()}\n"
         "(methods-published-table)=\n## Published settings\n\n"
-        f"{published_table()}"
+        f"{_wrapped(published_table())}"
     )
+
+
+def _wrapped(text: str) -> str:
+    """Markdown with lines of prose of at most 116 characters; tables stay as they are."""
+    lines = text.splitlines()
+    return "".join(f"{line if line.startswith('|') else textwrap.fill(line, 116)}\n" for line in lines)
 
 
 def with_table(readme: str) -> str:
