@@ -11,7 +11,7 @@ from xmr_core.evaluation.analysis.distances import distance_table, samples_table
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty, uncertainty_rows
 from xmr_core.similarities.gaussian import DISTANCES
-from xmr_core.study.benchmarks import PROXIES, TRUTH, benchmark_run
+from xmr_core.study.benchmarks import BENCHMARKS, TRUTH, benchmark_run
 from xmr_core.training.runs import fetch
 from xmr_core.training.runs.ensemble import scores_of
 
@@ -98,7 +98,7 @@ def test_rows_of_uncertainty(runs):
 def test_a_run_beside_the_truth(runs):
     run = runs["dive"]
     found = benchmark_run(run)
-    assert set(found.values) == {*PROXIES, TRUTH}
+    assert set(found.values) == {*BENCHMARKS, TRUTH}
     assert found.values["RSUM annotated"] == pytest.approx(of(run, "rsum", "both"))
     assert found.values[TRUTH] == pytest.approx(
         (of(run, "r_precision", "i2t", "exhaustive") + of(run, "r_precision", "t2i", "exhaustive")) / 2

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def catalogue(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """(`__getattr__`, `__dir__`, `__all__`) of a package that shows its public names without importing their modules.
 
     Args: package: `__name__` of the package. modules: public name → module below the package that defines it; '' means
@@ -16,7 +18,9 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
 
     def get(name: str) -> object:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}.")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}."
+            )
         path = f"{package}.{modules[name]}" if modules[name] else f"{package}.{name}"
         value = import_module(path)
         if modules[name]:

@@ -1,4 +1,6 @@
-"""Claims as data: a sentence of a paper, and which variants a number must put in which order. study.claims decides them."""
+"""Claims as data: a sentence of a paper, and which variants a number must put in which order. study.claims decides
+them.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What several recipes are made of: the encoders, objectives, heads and similarities that they choose between."""
+"""What several methods are made of: encoders, objectives, heads and similarities to choose between."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,8 +33,9 @@ class Inputs:
 
     image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
     picture beside them, 0 for none. cells: local features per picture. side: of a picture in
-    pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False
-    for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word numbers.
+    pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells:
+    False for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word
+    numbers.
     image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
     """
 
@@ -52,11 +53,16 @@ class Inputs:
 
 
 def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, nn.Module]:
-    """The encoders that every matched method shares. local: what a GRU hands on, 'words' or 'states'; of a text model, its states."""
+    """The encoders of images and captions that every matched method shares.
+
+    local: the local features of a GRU, 'words' (word vectors) or 'states'; those of a text model are its states.
+    """
     if inputs.image_network:
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:
-        image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width)
+        image = GridEncoder(
+            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width
+        )
     else:
         image = SmallCNN(d, inputs.side, dropout=dropout)
     if inputs.text_network:
@@ -69,9 +75,11 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
 
 
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
-    """Raises: BadInput where the captions are not word numbers."""
+    """A GRU over word vectors. Raises: BadInput where the captions are not word numbers."""
     if inputs.text_width or inputs.text_network:
-        raise BadInput("this recipe reads words through a GRU in its published form; use the matched form with a text model, or none.")
+        raise BadInput(
+            "the published form reads words through a GRU; use the matched form with a text model, or no text model."
+        )
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 
@@ -92,8 +100,8 @@ def matched_objective(options: MatchedOptions, regularisers: dict | None = None)
     if options.objective == "infonce":
         return Objective(InfoNCE(options.temperature), regularisers)
     hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
-    everything = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
-    return Objective(hardest, regularisers, warmup_loss=everything, warmup_epochs=options.warmup_epochs)
+    warmup = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
+    return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
 
 
 def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
@@ -120,8 +128,4 @@ def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn
 
 def on_both(regulariser: Callable[[Tensor], Tensor]) -> Callable:
     """A diversity loss of one modality's residuals, summed over both modalities."""
-
-    def both(images, captions):
-        return regulariser(images.residual) + regulariser(captions.residual)
-
-    return both
+    return lambda images, captions: regulariser(images.residual) + regulariser(captions.residual)

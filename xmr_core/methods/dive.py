@@ -29,7 +29,9 @@ from xmr_core.methods.spec import MethodSpec
 @dataclass(frozen=True)
 class DivEOptions(MatchedOptions):
     """Options of DivE. head: 'transformer' and 'pie-net' are those of Table 3. query 'sampled', update 'gru' and
-    use_global=False are the variants of App. B.3. text_local: 'words' is the paper's, 'states' an option of the authors."""
+    use_global=False are the variants of App. B.3. text_local: 'words' is the paper's, 'states' an option of the
+    authors.
+    """
 
     slots: int = option(4, "embeddings per item, K", least=1)
     iterations: int = option(4, "rounds of slot attention, T", least=1)
@@ -42,7 +44,9 @@ class DivEOptions(MatchedOptions):
     text_local: str = option("words", "what the slots of captions attend to", choices=("words", "states"))
     diversity: float = option(0.01, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
-    slot_lr: float = option(0.1, "factor on the learning rate of the image modality and the slots of captions", above=0, form="published")
+    slot_lr: float = option(
+        0.1, "factor on the learning rate of the image modality and the slots of captions", above=0, form="published"
+    )
 
 
 def _regularisers(o: DivEOptions) -> dict:
@@ -65,7 +69,8 @@ def matched(inputs: Inputs, o: DivEOptions) -> Method:
 
 
 def published(inputs: Inputs, o: DivEOptions) -> Method:
-    """As the authors trained it: four heads of 512, padding as in their code (docs/differences.md#x-43 and #x-44), the mean
+    """As the authors trained it: four heads of 512, padding as in their code (docs/differences.md#x-43 and #x-44), the
+    mean
     hinge, and slower slots (docs/differences.md#x-49)."""
     similarity = set_similarity(o.similarity, o.alpha, learned_mp=False)
     image = RegionEncoder(inputs.image_width, o.d, o.dropout)
@@ -78,9 +83,19 @@ def published(inputs: Inputs, o: DivEOptions) -> Method:
 
 
 _SETTINGS = {
-    "lr": 1e-3, "weight_decay": 1e-4, "clip": 1.0, "epochs": 80, "schedule": "cosine", "batch_images": 200, "captions_per_image": 5,
-    "unit": "images", "positives": "annotated", "cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse",
-}  # fmt: skip
+    "lr": 1e-3,
+    "weight_decay": 1e-4,
+    "clip": 1.0,
+    "epochs": 80,
+    "schedule": "cosine",
+    "batch_images": 200,
+    "captions_per_image": 5,
+    "unit": "images",
+    "positives": "annotated",
+    "cell_drop": 0.2,
+    "word_drop": 0.2,
+    "word_rule": "vse",
+}
 _SIMILARITY = {  # Table 3, with the single vector below it
     "single vector": ("vse++", {}),
     "MIL, slots": ("dive", {"similarity": "mil"}),
@@ -100,32 +115,70 @@ _ALPHAS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def _claims() -> tuple[Claim, ...]:
-    sets, table3, table4 = ("smooth-Chamfer, slots",), "DivE, Table 3", "DivE, Table 4"
-    paper, alphas = ("slots as in the paper",), [f"α={a}" for a in _ALPHAS]
-    others = ("MIL, slots", "MP, slots", "Chamfer, slots")
-    rounds = ("T=3", "T=4", "T=5")
+    table3, table4, appendix = "DivE, Table 3", "DivE, Table 4", "DivE, App. B.3"
+    sets, paper = ("smooth-Chamfer, slots",), ("slots as in the paper",)
+    similarities, pie_net = ("MIL, slots", "MP, slots", "Chamfer, slots"), ("smooth-Chamfer, PIE-Net",)
+    alphas = tuple(f"α={a}" for a in _ALPHAS)
+    many, few = ("K=4", "K=5", "K=6"), ("K=1", "K=2", "K=3")
+    ones = ("single vector",)
+
+    def collapse(name: str, sentence: str, below: tuple[str, ...]) -> list[Claim]:
+        source = f"{table3}, right"
+        return [Claim(f"{name}-{m}", source, f"{sentence} ({m}).", sets, below, v) for m, v in VARIANCE.items()]
+
     return (
-        Claim("dive-sets", f"{table3} and B.1", "A set of embeddings beats a single vector under the same encoders.", sets, ("single vector",)),
-        Claim("dive-similarity", table3, "Smooth-Chamfer beats MIL, MP and Chamfer under the same encoders.", sets, others),
+        Claim(
+            "dive-sets",
+            f"{table3} and B.1",
+            "A set of embeddings beats a single vector under the same encoders.",
+            sets,
+            ones,
+        ),
+        Claim(
+            "dive-similarity",
+            table3,
+            "Smooth-Chamfer beats MIL, MP and Chamfer under the same encoders.",
+            sets,
+            similarities,
+        ),
         Claim("dive-smooth-mp", table3, "Smooth-Chamfer beats match probability.", sets, ("MP, slots",)),
         Claim("dive-smooth-mil", table3, "Smooth-Chamfer beats MIL.", sets, ("MIL, slots",)),
-        Claim("dive-slots", table3, "Slots beat PIE-Net and a transformer as makers of sets.", sets,
-              ("smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer")),
-        *(Claim(f"dive-collapse-mp-{m}", f"{table3}, right", f"Match probability collapses the sets ({m}).", sets, ("MP, slots",), v)
-          for m, v in VARIANCE.items()),
-        *(Claim(f"dive-collapse-pie-net-{m}", f"{table3}, right", f"PIE-Net's sets collapse ({m}).", sets, ("smooth-Chamfer, PIE-Net",), v)
-          for m, v in VARIANCE.items()),
+        Claim(
+            "dive-slots",
+            table3,
+            "Slots beat PIE-Net and a transformer as makers of sets.",
+            sets,
+            (*pie_net, "smooth-Chamfer, transformer"),
+        ),
+        *collapse("dive-collapse-mp", "Match probability collapses the sets", ("MP, slots",)),
+        *collapse("dive-collapse-pie-net", "PIE-Net's sets collapse", pie_net),
         Claim("dive-alpha-16", table4, "α = 16 is the best scale.", ("α=16",), tuple(a for a in alphas if a != "α=16")),
-        Claim("dive-alpha-large", table4, "Scales above 4 are all good: better than 1 to 4 on average.", (*alphas[3:],), (*alphas[:3],), rule="means"),
-        Claim("dive-k-4", table4, "Four elements are the best number.", ("K=4",), ("K=1", "K=2", "K=3", "K=5", "K=6")),
-        Claim("dive-k-large", table4, "More than three elements are better than one to three.", ("K=4", "K=5", "K=6"), ("K=1", "K=2", "K=3"), rule="means"),
-        Claim("dive-t-large", table4, "More than two rounds are better than one or two.", rounds, ("T=1", "T=2"), rule="means"),
-        Claim("dive-slots-learned", "DivE, App. B.3", "Learned slots beat sampled ones.", paper, ("sampled slots",)),
-        Claim("dive-slots-residual", "DivE, App. B.3", "The residual update beats a GRU.", paper, ("GRU update",)),
-        Claim("dive-slots-global", "DivE, App. B.3", "Adding the global feature helps.", paper, ("without global feature",)),
+        Claim(
+            "dive-alpha-large",
+            table4,
+            "Scales above 4 are all good: better than 1 to 4 on average.",
+            alphas[3:],
+            alphas[:3],
+            rule="means",
+        ),
+        Claim("dive-k-4", table4, "Four elements are the best number.", ("K=4",), (*few, *many[1:])),
+        Claim(
+            "dive-k-large", table4, "More than three elements are better than one to three.", many, few, rule="means"
+        ),
+        Claim(
+            "dive-t-large",
+            table4,
+            "More than two rounds are better than one or two.",
+            ("T=3", "T=4", "T=5"),
+            ("T=1", "T=2"),
+            rule="means",
+        ),
+        Claim("dive-slots-learned", appendix, "Learned slots beat sampled ones.", paper, ("sampled slots",)),
+        Claim("dive-slots-residual", appendix, "The residual update beats a GRU.", paper, ("GRU update",)),
+        Claim("dive-slots-global", appendix, "Adding the global feature helps.", paper, ("without global feature",)),
         Claim("dive-vse-infty", "DivE, Table 1", "DivE beats VSE∞.", ("DivE",), ("VSE∞",)),
         Claim("dive-pvse", "DivE, Table 1", "DivE beats PVSE and PCME.", ("DivE",), ("PVSE", "PCME")),
-    )  # fmt: skip
+    )
 
 
 SPEC = MethodSpec(

@@ -69,12 +69,16 @@ class Options:
             if name not in cls.names():
                 raise unknown(f"option of {method}", name, cls.names())
             if name not in cls.names(form):
-                raise BadInput(f"option {name} of {method} is not read by its {form} form. Leave it out, or take the other form.")
+                raise BadInput(
+                    f"option {name} of {method} is not read by its {form} form. Leave it out, or take the other form."
+                )
         return cls(**values)
 
 
 def _checked(f: Field, type_: type, value: object) -> object:
-    """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is allowed."""
+    """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is
+    allowed.
+    """
     kinds = get_args(type_) or (type_,)
     if value is None and type(None) in kinds:
         return None
@@ -88,7 +92,9 @@ def _checked(f: Field, type_: type, value: object) -> object:
     if kind in (int, float):
         least, above, most = (f.metadata[k] for k in ("least", "above", "most"))
         if not (math.isfinite(value) and least <= value <= most and value > above):
-            raise BadInput(f"{f.name} must be {_range(least, above, most)}, got {value!r}. {f.metadata['help'].capitalize()}.")
+            raise BadInput(
+                f"{f.name} must be {_range(least, above, most)}, got {value!r}. {f.metadata['help'].capitalize()}."
+            )
     return value
 
 
@@ -96,5 +102,3 @@ def _range(least: float, above: float, most: float) -> str:
     limits = [f"above {above:g}"] * (above > -math.inf) + [f"at least {least:g}"] * (least > -math.inf)
     limits += [f"at most {most:g}"] * (most < math.inf)
     return " and ".join(limits) or "a finite number"
-
-

@@ -19,7 +19,8 @@ SPREADS = ("per dimension", "isotropic", "none")
 
 @dataclass(frozen=True)
 class PCMEOptions(Options):
-    """Options of PCME. scale and shift are 15 on COCO and 5 on CUB. From the authors' log_std_start = 0 the few epochs of a
+    """Options of PCME. scale and shift are 15 on COCO and 5 on CUB. From the authors' log_std_start = 0 the few epochs
+    of a
     matched run go into shrinking σ."""
 
     d: int = option(128, "width of the joint space", least=1)
@@ -40,7 +41,10 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     similarity = MatchLogit(o.scale, o.shift)
     if form == "matched":
         image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
-        heads = (GaussianHead(o.d, o.d, "global", seed=1, **shape), GaussianHead(text.local_width, o.d, "global", seed=2, **shape))
+        heads = (
+            GaussianHead(o.d, o.d, "global", seed=1, **shape),
+            GaussianHead(text.local_width, o.d, "global", seed=2, **shape),
+        )
         regularisers = {"kl": (o.kl, _exactly(kl_to_normal)), "uniformity": (o.uniform, _exactly(uniformity))}
     else:
         image = PooledEncoder(inputs.image_width, o.d)
@@ -70,8 +74,45 @@ def _exactly(regulariser):
     return lambda images, captions: regulariser(images, captions, "exact")
 
 
+_CUB_OPTIONS = {"d": 512, "scale": 5.0, "shift": 5.0, "kl": 1e-3, "uniform": 10.0}
 _SETTINGS = {"schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme"}
-_CORRUPTED = (("images", "pixels are erased"), ("captions", "words are blanked"))
+
+
+def _claims() -> tuple[Claim, ...]:
+    mean, directions = ("PCME",), ("i2t", "t2i")
+    corrupted = {"images": "pixels are erased", "captions": "words are blanked"}
+
+    def uncertainty(d: str) -> Claim:
+        measure = correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1")
+        sentence = f"The more uncertain a query, the lower its R@1 ({d})."
+        return Claim(f"pcme-uncertainty-{d}", "PCME, Figure 6", sentence, mean, (), measure, smaller=True)
+
+    def ambiguity(d: str) -> Claim:
+        measure = correlation("uncertainty and true answers", "exhaustive", d, "spearman_uncertainty_answers")
+        sentence = f"Uncertainty rises with the true number of answers ({d})."
+        return Claim(f"pcme-ambiguity-{d}", "PCME, §1 and §4.4", sentence, mean, (), measure)
+
+    def corruption(m: str) -> Claim:
+        measure = Measure(f"mean log σ, all of it corrupted minus none, {m}", "", m, "uncertainty_rise")
+        sentence = f"Uncertainty grows as {corrupted[m]}."
+        return Claim(f"pcme-corruption-{m}", "PCME, Figure 7", sentence, ("PCME with word drop",), (), measure)
+
+    def sampling(d: str) -> Claim:
+        name = f"R-Precision annotated, match probability minus mean only, {d}"
+        measure = Measure(name, "annotated", d, "r_precision_gain_of_sampling", factor=100)
+        sentence = f"At test time match probability beats comparing means ({d})."
+        return Claim(f"pcme-match-probability-{d}", "PCME, Table 1", sentence, mean, (), measure)
+
+    sentence = "A distribution beats its mean alone, trained so."
+    return (
+        *map(uncertainty, directions),
+        *map(ambiguity, directions),
+        *map(corruption, corrupted),
+        Claim("pcme-distribution", "PCME, Table 1", sentence, mean, ("PCME, μ only",)),
+        *map(sampling, directions),
+    )
+
+
 SPEC = MethodSpec(
     id="pcme",
     label="PCME",
@@ -83,8 +124,7 @@ SPEC = MethodSpec(
     published_options={"d": 1024, "scale": 15.0, "shift": 15.0, "log_std_start": 0.0},
     settings={
         "coco": {"lr": 2e-4, "epochs": 30, **_SETTINGS},
-        "cub": {"lr": 1e-4, "epochs": 10, **_SETTINGS, "batch_images": 150, "unit": "classes", "d": 512, "scale": 5.0, "shift": 5.0,
-                "kl": 1e-3, "uniform": 10.0},
+        "cub": {"lr": 1e-4, "epochs": 10, **_SETTINGS, "batch_images": 150, "unit": "classes", **_CUB_OPTIONS},
     },
     ablations={
         "spread": {
@@ -94,36 +134,6 @@ SPEC = MethodSpec(
         },
         "word drop": {"PCME with word drop": ("pcme", {})},  # trained with <unk>, so that a blanked word is no stranger
     },
-    claims=(
-        *(
-            Claim(
-                f"pcme-uncertainty-{d}", "PCME, Figure 6", f"The more uncertain a query, the lower its R@1 ({d}).", ("PCME",), (),
-                correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1"), smaller=True,
-            )
-            for d in ("i2t", "t2i")
-        ),
-        *(
-            Claim(
-                f"pcme-ambiguity-{d}", "PCME, §1 and §4.4", f"Uncertainty rises with the true number of answers ({d}).", ("PCME",), (),
-                correlation("uncertainty and true answers", "exhaustive", d, "spearman_uncertainty_answers"),
-            )
-            for d in ("i2t", "t2i")
-        ),
-        *(
-            Claim(
-                f"pcme-corruption-{m}", "PCME, Figure 7", f"Uncertainty grows as {what}.", ("PCME with word drop",), (),
-                Measure(f"mean log σ, all of it corrupted minus none, {m}", "", m, "uncertainty_rise"),
-            )
-            for m, what in _CORRUPTED
-        ),
-        Claim("pcme-distribution", "PCME, Table 1", "A distribution beats its mean alone, trained so.", ("PCME",), ("PCME, μ only",)),
-        *(
-            Claim(
-                f"pcme-match-probability-{d}", "PCME, Table 1", f"At test time match probability beats comparing means ({d}).", ("PCME",), (),
-                Measure(f"R-Precision annotated, match probability minus mean only, {d}", "annotated", d, "r_precision_gain_of_sampling", factor=100),
-            )
-            for d in ("i2t", "t2i")
-        ),
-    ),
+    claims=_claims(),
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse", "caption_head.rnn.weight_hh_l0_reverse"),
-)  # fmt: skip
+)

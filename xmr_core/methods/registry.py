@@ -21,8 +21,8 @@ _registered: dict[str, MethodSpec] = {}
 @cache
 def papers() -> dict[str, MethodSpec]:
     """The package's own methods: id → spec, in the order of every table."""
-    found = [import_module(f"xmr_core.methods.{name}").SPEC for name in MODULES]
-    return {spec.id: spec for spec in found}
+    specs = [import_module(f"xmr_core.methods.{name}").SPEC for name in MODULES]
+    return {spec.id: spec for spec in specs}
 
 
 def methods() -> dict[str, MethodSpec]:
@@ -41,9 +41,10 @@ def method_spec(name: str) -> MethodSpec:
     """
     if ":" in name:
         return _from_address(name)
-    if name not in (known := methods()):
-        raise unknown("method", name, known)
-    return known[name]
+    specs = methods()
+    if name not in specs:
+        raise unknown("method", name, specs)
+    return specs[name]
 
 
 def register(spec: MethodSpec) -> MethodSpec:
@@ -60,7 +61,10 @@ def register(spec: MethodSpec) -> MethodSpec:
 
 
 def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Method:
-    """The untrained method of a name. Raises: BadInput for an unknown method, form or option, or a value out of range."""
+    """The untrained method of a name.
+
+    Raises: BadInput for an unknown method, form or option, or a value out of range.
+    """
     built = method_spec(method).build(inputs, form, **options)
     built.address = method
     return built
@@ -76,7 +80,9 @@ def _from_address(address: str) -> MethodSpec:
     try:
         value = getattr(import_module(module), attribute or "SPEC")
     except (ImportError, AttributeError) as e:
-        raise BadInput(f"method {address!r} cannot be imported ({e}). Give 'module:ATTRIBUTE' of a file on the Python path.") from None
+        raise BadInput(
+            f"method {address!r} cannot be imported ({e}). Give 'module:ATTRIBUTE' of a file on the Python path."
+        ) from None
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
     if value.id in papers() and papers()[value.id] is not value:

@@ -25,9 +25,13 @@ class SCANOptions(MatchedOptions):
 
     direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=DIRECTIONS)
     aggregate: str = option("mean", "how the queries of an item are joined", choices=AGGREGATIONS)
-    normalise: str = option("clipped_l2norm", "what is done to the products before the attention", choices=NORMALISATIONS)
+    normalise: str = option(
+        "clipped_l2norm", "what is done to the products before the attention", choices=NORMALISATIONS
+    )
     sharpness: float | None = option(None, "λ₁ of the attention; None takes the paper's for the direction", above=0)
-    lse_scale: float | None = option(None, "λ₂ of the aggregation 'lse'; None takes the paper's for the direction", above=0)
+    lse_scale: float | None = option(
+        None, "λ₂ of the aggregation 'lse'; None takes the paper's for the direction", above=0
+    )
 
 
 def _similarity(o: SCANOptions):
@@ -58,8 +62,8 @@ def published(inputs: Inputs, o: SCANOptions) -> Method:
 
 def adjust(corpus: str, options: dict) -> dict:
     """λ₂ of image-to-text LSE is another on COCO."""
-    both = (options.get("direction"), options.get("aggregate"))
-    return {"lse_scale": 20.0} if corpus == "coco" and both == ("i2t", "lse") else {}
+    special = corpus == "coco" and options.get("direction") == "i2t" and options.get("aggregate") == "lse"
+    return {"lse_scale": 20.0} if special else {}
 
 
 SPEC = MethodSpec(
@@ -78,7 +82,13 @@ SPEC = MethodSpec(
     adjust=adjust,
     variants={"SCAN t-i": {"direction": "t2i"}, "SCAN i-t": {"direction": "i2t"}},
     claims=(
-        Claim("scan-ensemble", "SCAN, Table 1", "t-i and i-t averaged beat either.", ("SCAN t-i + SCAN i-t",), ("SCAN t-i", "SCAN i-t")),
+        Claim(
+            "scan-ensemble",
+            "SCAN, Table 1",
+            "t-i and i-t averaged beat either.",
+            ("SCAN t-i + SCAN i-t",),
+            ("SCAN t-i", "SCAN i-t"),
+        ),
         Claim("scan-vsepp", "SCAN, Table 1", "Cross attention beats one vector.", ("SCAN t-i", "SCAN i-t"), ("VSE++",)),
     ),
 )

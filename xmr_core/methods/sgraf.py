@@ -20,7 +20,9 @@ from xmr_core.similarities.sgraf_joint import JointSgraf
 class SGRAFOptions(MatchedOptions):
     """Options of SGRAF. What the paper calls SGRAF is the mean of the scores of an 'sgr' and a 'saf' trained apart."""
 
-    reasoner: str = option("sgr", "graph reasoning, attention filtration, plain mean, or both at once", choices=(*REASONERS, "joint"))
+    reasoner: str = option(
+        "sgr", "graph reasoning, attention filtration, plain mean, or both at once", choices=(*REASONERS, "joint")
+    )
     m: int = option(64, "width of a similarity vector", least=1)
     steps: int = option(3, "steps of graph reasoning", least=1)
     direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=("t2i", "i2t"))
@@ -75,7 +77,13 @@ SPEC = MethodSpec(
     variants={"SAF": {"reasoner": "saf"}, "SGR": {"reasoner": "sgr"}, "SGRAF, joint": {"reasoner": "joint"}},
     claims=(
         Claim("sgraf-ensemble", "SGRAF, Table 1", "SGR and SAF averaged beat either.", ("SAF + SGR",), ("SAF", "SGR")),
-        Claim("sgraf-split", "SGRAF, Table 5", "Trained apart and averaged, SGR and SAF beat joint training.", ("SAF + SGR",), ("SGRAF, joint",)),
+        Claim(
+            "sgraf-split",
+            "SGRAF, Table 5",
+            "Trained apart and averaged, SGR and SAF beat joint training.",
+            ("SAF + SGR",),
+            ("SGRAF, joint",),
+        ),
         Claim("sgraf-scan", "SGRAF, Table 1", "SGRAF beats SCAN's ensemble.", ("SAF + SGR",), ("SCAN t-i + SCAN i-t",)),
     ),
     tiny={"m": 8},

@@ -26,7 +26,8 @@ class MethodSpec:
         options: a frozen class of `options.Options`. matched: builds it under the study's common protocol.
         published: builds what produced the paper's numbers, or None where nothing was published.
         published_options: option → value where the published form differs from the defaults of the matched one.
-        settings: corpus → training, batches and options as the paper set them for it; empty when it was never published on
+        settings: corpus → training, batches and options as the paper set them for it; empty when it was never published
+            on
             photographs. adjust: (corpus, options) → settings that depend on an option.
         variants: label → options, compared with every other method; the default is the method itself under its label.
         ablations: name → label → (method id, options): comparisons that the paper makes inside the method.
@@ -83,7 +84,9 @@ class MethodSpec:
         return self.options.make(self.id, form, {**preset, **values})
 
     def full_options(self, form: str, values: Mapping[str, object]) -> dict[str, object]:
-        """The options that a form reads, defaults included: a default that is said and one that is left unsaid are the same run."""
+        """The options that a form reads, defaults included: a default that is said and one that is left unsaid are the
+        same run.
+        """
         full = asdict(self.make_options(form, values))
         return {name: full[name] for name in self.options.names(form)}
 
@@ -106,10 +109,10 @@ class MethodSpec:
         return {**COMMON_SETTINGS, **self.settings[corpus], **adjusted}
 
 
-# What the papers share, over which each sets its own. Adam stands as AdamW without decay. Left out, because nothing here
-# needs them: stages that fine-tune a CNN, PVSE's plateau schedule (constant here; docs/differences.md#x-57), AdamP (PCME),
-# and VSE+2AD's decay that compounds every epoch (once here; docs/differences.md#x-37).
+# What the papers share, over which each sets its own. Adam is AdamW without decay. Not taken over are stages that
+# fine-tune a CNN, PVSE's plateau schedule (constant here; docs/differences.md#x-57), AdamP (PCME), and VSE+2AD's decay
+# that compounds every epoch (once here; docs/differences.md#x-37).
 COMMON_SETTINGS = {
-    "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "warmup_steps": 0, "batch_images": 128, "captions_per_image": 1,
-    "unit": "captions", "positives": "diagonal", "word_dim": 300,
+    "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "warmup_steps": 0, "batch_images": 128,
+    "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
 }  # fmt: skip

@@ -19,11 +19,14 @@ from xmr_core.similarities.cosine import cosine
 
 @dataclass(frozen=True)
 class VSE2ADOptions(MatchedOptions):
-    """Options of VSE+2AD. levels: Table 3. objective: 'infonce' and 'triplet' are the paper's "−AdOpt". adopt: 'paper' takes
+    """Options of VSE+2AD. levels: Table 3. objective: 'infonce' and 'triplet' are the paper's "−AdOpt". adopt: 'paper'
+    takes
     the paper's equations where its code differs (docs/differences.md#x-33 to #x-36)."""
 
     levels: str = option("both", "where pooling weights are adapted", choices=LEVELS)
-    token_weights: str = option("matrix", "weights of tokens: one per dimension, or one per token", choices=TOKEN_WEIGHTS)
+    token_weights: str = option(
+        "matrix", "weights of tokens: one per dimension, or one per token", choices=TOKEN_WEIGHTS
+    )
     objective: str = option("adopt", "loss on the scores", choices=("adopt", *OBJECTIVES))
     temperature: float = option(0.05, "temperature of AdOpt, and of InfoNCE at the start", least=0.01)
     mode: str = option("adaptive", "number of negatives", choices=MODES)
@@ -39,7 +42,9 @@ def matched(inputs: Inputs, o: VSE2ADOptions) -> Method:
 
 
 def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
-    """As the authors trained it: padding and negatives as in their code (docs/differences.md#x-30, docs/differences.md#x-32)."""
+    """As the authors trained it: padding and negatives as in their code (docs/differences.md#x-30,
+    docs/differences.md#x-32).
+    """
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
     hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
@@ -48,7 +53,9 @@ def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
 
 
 def _adopt(o: VSE2ADOptions, own_negatives: bool) -> Objective:
-    return Objective(AdaptiveClustering(o.adopt, o.mode, temperature=o.temperature, margin=o.margin, own_negatives=own_negatives))
+    return Objective(
+        AdaptiveClustering(o.adopt, o.mode, temperature=o.temperature, margin=o.margin, own_negatives=own_negatives)
+    )
 
 
 def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Method:
@@ -58,8 +65,14 @@ def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Met
 
 
 _SETTINGS = {
-    "lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, "cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse",
-}  # fmt: skip
+    "lr": 5e-4,
+    "weight_decay": 1e-2,
+    "epochs": 25,
+    "decay_every": 15,
+    "cell_drop": 0.2,
+    "word_drop": 0.2,
+    "word_rule": "vse",
+}
 SPEC = MethodSpec(
     id="vse+2ad",
     label="VSE+2AD",

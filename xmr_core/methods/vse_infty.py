@@ -32,7 +32,9 @@ def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
 
 
 def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
-    """As the authors trained it: regions through a linear layer plus an MLP, one epoch of all negatives before the hardest."""
+    """As the authors trained it: regions through a linear layer plus an MLP, one epoch of all negatives before the
+    hardest.
+    """
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
     hinge = partial(hinge_triplet, margin=o.margin, reduction="sum")
@@ -42,8 +44,14 @@ def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
 
 
 _SETTINGS = {
-    "lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, "cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse",
-}  # fmt: skip
+    "lr": 5e-4,
+    "weight_decay": 1e-2,
+    "epochs": 25,
+    "decay_every": 15,
+    "cell_drop": 0.2,
+    "word_drop": 0.2,
+    "word_rule": "vse",
+}
 SPEC = MethodSpec(
     id="vse-infty",
     label="VSE∞",
@@ -54,5 +62,13 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    claims=(Claim("vse-infty-vsepp", "VSE∞, via VSE+2AD, Table 1", "Generalised pooling beats mean pooling.", ("VSE∞",), ("VSE++",)),),
+    claims=(
+        Claim(
+            "vse-infty-vsepp",
+            "VSE∞, via VSE+2AD, Table 1",
+            "Generalised pooling beats mean pooling.",
+            ("VSE∞",),
+            ("VSE++",),
+        ),
+    ),
 )

@@ -21,9 +21,13 @@ _MEASURES = {"cosine": cosine, "order": order}
 class VSEPPOptions(MatchedOptions):
     """Options of VSE++. mining='all' with normalise_images=False is VSE0 (docs/differences.md#x-61)."""
 
-    mining: str = option("hardest", "negatives of the published hinge", choices=("hardest", "all", "semi-hard"), form="published")
+    mining: str = option(
+        "hardest", "negatives of the published hinge", choices=("hardest", "all", "semi-hard"), form="published"
+    )
     normalise_images: bool = option(True, "give image vectors unit length", form="published")
-    measure: str = option("cosine", "the similarity; 'order' compares absolute values by how far they violate an order", choices=_MEASURES)
+    measure: str = option(
+        "cosine", "the similarity; 'order' compares absolute values by how far they violate an order", choices=_MEASURES
+    )
 
 
 def matched(inputs: Inputs, o: VSEPPOptions) -> Method:
@@ -35,7 +39,7 @@ def matched(inputs: Inputs, o: VSEPPOptions) -> Method:
 
 
 def published(inputs: Inputs, o: VSEPPOptions) -> Method:
-    """As the authors trained it: the last GRU state, and the hinge summed over hardest negatives from the first step."""
+    """As the authors trained it: the last GRU state, the hinge summed over hardest negatives from the start."""
     absolute = o.measure == "order"
     image = PooledEncoder(inputs.image_width, o.d, normalise_input=True, init="xavier")
     text = gru(inputs, o.d, summary="last", dropout=0.0, init="uniform")

@@ -14,9 +14,22 @@ from xmr_core.methods.registry import methods, papers
 from xmr_core.study.results import latest
 
 LEAST_SEEDS = 3
-COLUMNS = ["claim", "source", "sentence", "measure", "corpus", "seeds", "effect", "low", "high", "verdict", "p", "p Holm"]
+COLUMNS = [
+    "claim",
+    "source",
+    "sentence",
+    "measure",
+    "corpus",
+    "seeds",
+    "effect",
+    "low",
+    "high",
+    "verdict",
+    "p",
+    "p Holm",
+]
 
-# The claims of the package's papers. Rules were fixed before the runs that decide them; do not edit one to fit a result.
+# The papers' claims. Rules were fixed before the runs that decide them; do not edit one to fit a result.
 CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim in spec.claims)
 
 
@@ -28,7 +41,8 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
-    """The comparisons of a claim on one corpus: effect (in the claimed direction), low, high, p (two-sided, paired Student), seeds.
+    """The comparisons of a claim on one corpus: effect (in the claimed direction), low, high, p (two-sided, paired
+    Student), seeds.
 
     values: variant → its measure by seed. Empty when a variant is missing, or no seed is common.
     """
@@ -38,14 +52,20 @@ def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
     if claim.rule == "means":
         pairs = [(group(claim.above), group(claim.below) if claim.below else 0.0)]
     else:
-        pairs = [(values[a], values[b]) for a in claim.above for b in claim.below] or [(values[a], 0.0) for a in claim.above]
+        pairs = [(values[a], values[b]) for a in claim.above for b in claim.below] or [
+            (values[a], 0.0) for a in claim.above
+        ]
     out = []
     for a, b in pairs:
         difference = ((a - b) * (-1 if claim.smaller else 1)).dropna()
         if not len(difference):
             return []
         mean, low, high = seed_interval(difference)
-        p = float(scipy_stats.ttest_1samp(difference, 0.0).pvalue) if len(difference) > 1 and difference.std() > 0 else np.nan
+        p = (
+            float(scipy_stats.ttest_1samp(difference, 0.0).pvalue)
+            if len(difference) > 1 and difference.std() > 0
+            else np.nan
+        )
         out.append({"effect": mean, "low": low, "high": high, "p": p, "seeds": len(difference)})
     return out
 
@@ -53,9 +73,10 @@ def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
 def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ()) -> pd.DataFrame:
     """Verdicts of claims from rows of results (results.read), one line per claim and corpus; COLUMNS.
 
-    effect, low, high: of the weakest comparison, in the claimed direction (negative speaks against the claim). p Holm: the
-    largest of the claim's p, corrected over all comparisons of its family on that corpus; it is shown beside the verdict,
-    which the claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not measured'.
+    effect, low, high: of the weakest comparison, in the claimed direction (negative speaks against the claim). p Holm:
+    the largest of the claim's p, corrected over all comparisons of its family on that corpus; it is shown beside the
+    verdict, which the claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not
+    measured'.
     ids: only these claims are returned; the correction still counts all. Raises: BadInput for an id that no claim has.
     """
     claims = list(claims)
@@ -64,10 +85,16 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
             raise unknown("claim", wanted, [c.id for c in claims])
     lines, weights, families = [], [], []
     for claim in claims:
-        found = [(corpus, decide(claim, values)) for corpus, values in _by_corpus(rows, claim.measure)]
-        found = [(corpus, comparisons) for corpus, comparisons in found if comparisons] or [("–", [])]
-        for corpus, comparisons in found:
-            line_start = {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(), "corpus": corpus}
+        decisions = [(corpus, decide(claim, values)) for corpus, values in _by_corpus(rows, claim.measure)]
+        decisions = [(corpus, comparisons) for corpus, comparisons in decisions if comparisons] or [("–", [])]
+        for corpus, comparisons in decisions:
+            line_start = {
+                "claim": claim.id,
+                "source": claim.source,
+                "sentence": claim.sentence,
+                "measure": claim.rule_text(),
+                "corpus": corpus,
+            }
             lines.append(line_start | _verdict(comparisons))
             weights.append([c["p"] for c in comparisons if c["seeds"] >= LEAST_SEEDS and not np.isnan(c["p"])])
             families.append(claim.family)
@@ -87,26 +114,35 @@ def _verdict(comparisons: list[dict]) -> dict:
     words = [decided(c["low"], c["high"], c["seeds"], LEAST_SEEDS) for c in comparisons]
     weakest = min(comparisons, key=lambda c: c["effect"])
     word = "contradicted" if "contradicted" in words else "held" if set(words) == {"held"} else "undecided"
-    return {**weakest, "seeds": min(c["seeds"] for c in comparisons), "p": max(c["p"] for c in comparisons), "verdict": word}
+    return {
+        **weakest,
+        "seeds": min(c["seeds"] for c in comparisons),
+        "p": max(c["p"] for c in comparisons),
+        "verdict": word,
+    }
 
 
 def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str, pd.Series]]]:
     """(corpus, variant → values by seed), corpora in order of appearance, called 'scenes (study)' and the like."""
-    mine = rows[
-        (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction) & (rows["metric"] == measure.metric)
-        & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
+    selected = rows[
+        (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction)
+        & (rows["metric"] == measure.metric) & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
     ]  # fmt: skip
-    mine = latest(mine)
-    corpus = mine["dataset"] + mine["size"].fillna("").map(lambda size: f" ({size})" if size else "")
+    selected = latest(selected)
+    corpus = selected["dataset"] + selected["size"].fillna("").map(lambda size: f" ({size})" if size else "")
     out = []
     for name in corpus.unique():
-        part = mine[corpus == name]
-        out.append((name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")}))
+        part = selected[corpus == name]
+        out.append(
+            (name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")})
+        )
     return out
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with 5 seeds."."""
+    """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with
+    5 seeds.".
+    """
     out = []
     for line in table.itertuples():
         sentence = line.sentence.rstrip(".")
@@ -114,6 +150,9 @@ def in_words(table: pd.DataFrame) -> str:
             out.append(f"“{sentence}”: not measured yet.")
         else:
             digits = 1 if abs(line.effect) >= 1 else 3
-            interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if line.low == line.low else ""
-            out.append(f"“{sentence}”: {line.verdict} on {line.corpus}, {line.effect:+.{digits}f}{interval} with {line.seeds} seeds.")
+            interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
+            out.append(
+                f"“{sentence}”: {line.verdict} on {line.corpus}, {line.effect:+.{digits}f}{interval} "
+                f"with {line.seeds} seeds."
+            )
     return " ".join(out)

@@ -17,20 +17,26 @@ def methods_table() -> str:
 
 
 def options_table() -> str:
-    """A GitHub table, one row per method: options with the defaults of the matched form, and where the published one differs."""
+    """A GitHub table, one row per method: options with the defaults of the matched form, and where the published one
+    differs.
+    """
     rows = [
-        (f"`{s.id}`", _settings(s.options.defaults("matched")), _settings(s.published_options) or "–") for s in papers().values()
+        (f"`{s.id}`", _settings(s.options.defaults("matched")), _settings(s.published_options) or "–")
+        for s in papers().values()
     ]
     return _table(("method", "options of the matched form", "published form"), rows)
 
 
 def published_table() -> str:
-    """What the papers trained with: what all share in a line, then a GitHub table with one row per method and corpora."""
+    """What the papers trained with: what all share, then a GitHub table with one row per method and corpora."""
     rows = [
-        (f"`{s.id}`", ", ".join(corpora), _settings(settings)) for s in papers().values() for corpora, settings in _merged(s.settings)
+        (f"`{s.id}`", ", ".join(corpora), _settings(settings))
+        for s in papers().values()
+        for corpora, settings in _merged(s.settings)
     ]
-    shared = f"The published form trains as the paper did (`preset=published`, `published_for=` a corpus): {_settings(COMMON_SETTINGS)}, and"
-    return f"{shared}\n\n{_table(('method', 'corpus', 'published settings'), rows)}"
+    shared = f"(`preset=published`, `published_for=` a corpus): {_settings(COMMON_SETTINGS)}, and"
+    table = _table(("method", "corpus", "published settings"), rows)
+    return f"The published form trains as the paper did {shared}\n\n{table}"
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

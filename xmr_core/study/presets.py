@@ -1,4 +1,6 @@
-"""The run that a preset means: `quick` answers in a minute, `study` is what reports/ was made with, `published` is the papers' scale."""
+"""The run that a preset means: `quick` answers in a minute, `study` is what reports/ was made with, `published` is the
+papers' scale.
+"""
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.prepare import DATASETS, DataConfig
@@ -30,7 +32,15 @@ _SIZES = {
 _OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options of methods
 _CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
 _COMMON = ("dataset", "data_root", "preset", "device", "epochs", "seed")  # parameters that every training notebook has
-_NETWORKS = ("weights", "image_model", "text_model", "fine_tune", "features", "ambiguity", "word_drop")  # and those that some have
+_NETWORKS = (
+    "weights",
+    "image_model",
+    "text_model",
+    "fine_tune",
+    "features",
+    "ambiguity",
+    "word_drop",
+)  # and those that some have
 
 
 def base_config(
@@ -47,11 +57,11 @@ def base_config(
 ) -> RunConfig:
     """The run that a preset means for a method and a data set; every notebook starts here.
 
-    method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number. published_for: the
-    corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
+    method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number. published_for:
+    the corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
     changes: any field or option that RunConfig.but knows.
-    Raises: BadInput for an unknown dataset, preset, method, option or device, epochs below 1, a negative seed, or a corpus
-    without published settings.
+    Raises: BadInput for an unknown dataset, preset, method, option or device, epochs below 1, a negative seed, or a
+    corpus without published settings.
 
     >>> base_config("scan", preset="study", device="cpu", seed=3).train.seed
     3
@@ -83,7 +93,8 @@ def base_config(
 
 
 def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
-    """`base_config` from the parameters of a notebook: data set, preset, device, epochs, seed and networks, where it has them.
+    """`base_config` from the parameters of a notebook: data set, preset, device, epochs, seed and networks, where it
+    has them.
 
     parameters: a mapping such as check_parameters gives; its epochs 0 keeps the preset's number.
     """
@@ -92,7 +103,13 @@ def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
 
 
 def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
-    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number. Raises BadInput for a negative n."""
+    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number.
+
+    Raises: BadInput for a negative n.
+
+    >>> seeds("quick", first=2, n=3)
+    [2, 3, 4]
+    """
     if n < 0:
         raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
     return list(range(first, first + (n or SEEDS[preset])))

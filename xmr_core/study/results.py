@@ -24,8 +24,10 @@ COLUMNS = (
 
 
 def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6];
-    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation split).
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in
+    [0, 6];
+    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation
+    split).
 
     variants: a label per run for tables and plots ('α=16'); the method's name when None.
     """
@@ -33,7 +35,11 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
     for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
         environment = run.record["environment"]
         best = run.record["best_val"]  # not a number for an ensemble, which kept no epoch
-        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}] if best == best else []
+        bounds = (
+            [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}]
+            if best == best
+            else []
+        )
         for kind in run.per_query["relevance"].unique():
             _, low, high = rsum_interval(run.per_query, kind)
             bounds += [
@@ -67,20 +73,39 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
     mine = per_query[per_query["relevance"] == relevance]
-    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)]
+    parts = [
+        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
+        for _, table in mine.groupby("direction")
+        for k in (1, 5, 10)
+    ]
     return bootstrap_interval(parts, level)
 
 
 def study_rows() -> pd.DataFrame:
-    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without them."""
+    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without
+    them.
+    """
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
     return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
 
 
 def latest(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that changes its numbers
+    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that
+    changes its numbers
     gives a run another id, and the file of results only grows. Later: further down in the file."""
-    same = ["variant", "dataset", "size", "split", "seed", "relevance", "direction", "metric", "k", "protocol", "origin"]
+    same = [
+        "variant",
+        "dataset",
+        "size",
+        "split",
+        "seed",
+        "relevance",
+        "direction",
+        "metric",
+        "k",
+        "protocol",
+        "origin",
+    ]
     return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
 
 
@@ -92,10 +117,12 @@ def write(table: pd.DataFrame, path: Path | str) -> None:
 
 
 def append(table: pd.DataFrame, path: Path | str) -> int:
-    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many were new.
+    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many
+    were new.
 
-    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds NUMBERS, and
-    `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill leaves the old files whole.
+    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds
+    NUMBERS, and `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill
+    leaves the old files whole.
     Raises: DamagedFile when the files there are not such tables; CannotWrite.
     """
     path = Path(path)
@@ -114,7 +141,9 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
 
 
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
-    return table.to_csv(index=False, header=header, float_format="%.9g")  # percent to seven digits; a run's own files keep every digit
+    return table.to_csv(
+        index=False, header=header, float_format="%.9g"
+    )  # percent to seven digits; a run's own files keep every digit
 
 
 def _runs_file(path: Path) -> Path:
@@ -122,7 +151,9 @@ def _runs_file(path: Path) -> Path:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is missing."""
+    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is
+    missing.
+    """
     path = Path(path)
     table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():

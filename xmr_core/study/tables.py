@@ -13,7 +13,9 @@ from xmr_core.training.runs.ensemble import ensemble_of
 
 
 def run_table(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
-    """One row per run, percent: label, seed, rsum per relevance with its interval over images, R@1s, R-Precision, log variance."""
+    """One row per run, in percent: label, seed, RSUM per relevance set with its interval over images, recalls,
+    R-Precision,
+    log circular variance, training seconds, parameters."""
     rows = []
     for run, label in zip(runs, labels, strict=True):
         row = {"label": label, "seed": run.config.train.seed}
@@ -31,7 +33,8 @@ def run_table(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
 
 
 def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
-    """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each column c.
+    """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each
+    column c.
 
     With one seed the interval of an RSUM is the one over images of run_table; other columns then have none (NaN).
     """
@@ -50,23 +53,29 @@ def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95)
 def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> list[tuple[str, Run]]:
     """Ensembles of finished runs: [(label, run), …], the label being the formula.
 
-    formula: labels joined by ' + '. Different labels are combined seed by seed ('SAF + SGR' is SGRAF); one label repeated
-    takes that many different seeds at a time ('DivE + DivE'), the last ones left out where they do not come out even.
+    formula: labels joined by ' + '. Different labels are combined seed by seed ('SAF + SGR' is SGRAF); one label
+    repeated takes that many different seeds at a time ('DivE + DivE'), the last ones left out where they do not come
+    out even.
     Raises: BadInput for fewer than two parts, a label without runs, or too few seeds.
     """
     parts = [part.strip() for part in formula.split(" + ")]
-    by_label = {label: [run for run, given in zip(runs, labels, strict=True) if given == label] for label in dict.fromkeys(labels)}
+    by_label = {
+        label: [run for run, its_label in zip(runs, labels, strict=True) if its_label == label]
+        for label in dict.fromkeys(labels)
+    }
     for part in parts:
         if part not in by_label:
             raise unknown("part of an ensemble", part, by_label)
     if len(parts) < 2:
         raise BadInput(f"an ensemble needs at least two parts joined by ' + ', got {formula!r}.")
     if len(set(parts)) == 1:
-        mine, n = by_label[parts[0]], len(parts)
-        groups = [mine[at : at + n] for at in range(0, len(mine) - n + 1, n)]
+        members, n = by_label[parts[0]], len(parts)
+        groups = [members[start : start + n] for start in range(0, len(members) - n + 1, n)]
     elif len(set(parts)) == len(parts):
         of_seed = [{run.config.train.seed: run for run in by_label[part]} for part in parts]
-        groups = [[members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)]
+        groups = [
+            [members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)
+        ]
     else:
         raise BadInput(f"the parts of {formula!r} must be all different or all the same.")
     if not groups:
@@ -75,17 +84,18 @@ def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> l
 
 
 def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str, float, float, float]:
-    """Is `better` above `worse` in a column, seed by seed? → (held | contradicted | undecided, mean difference, low, high).
+    """Whether `better` is above `worse` in a column, seed by seed: (word, mean difference, low, high).
 
-    Decided when the 95 % interval of the paired difference over seeds leaves 0 out; with fewer than 3 seeds always undecided.
+    The word is held or contradicted when the 95 % interval of the paired difference over seeds leaves out 0, else
+    undecided; with fewer than 3 seeds it is always undecided.
     """
-    both = better.merge(worse, on="seed", suffixes=("", " other"))
-    mean, low, high = seed_interval(both[column] - both[f"{column} other"])
-    return decided(low, high, len(both)), mean, low, high
+    pairs = better.merge(worse, on="seed", suffixes=("", " other"))
+    mean, low, high = seed_interval(pairs[column] - pairs[f"{column} other"])
+    return decided(low, high, len(pairs)), mean, low, high
 
 
 def verdict_text(result: tuple[str, float, float, float], unit: str = "RSUM") -> str:
     """A verdict in words: '+12.0 RSUM [3.1, 20.9] held', or without an interval when there was one seed only."""
     word, mean, low, high = result
-    interval = f"[{low:.1f}, {high:.1f}]" if low == low else "(one seed: no interval)"
+    interval = f"[{low:.1f}, {high:.1f}]" if not np.isnan(low) else "(one seed: no interval)"
     return f"{mean:+.1f} {unit} {interval} {word}"

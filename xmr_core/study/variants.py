@@ -14,7 +14,9 @@ def comparison() -> dict[str, Variant]:
     >>> comparison()["SAF"]
     ('sgraf', {'reasoner': 'saf'})
     """
-    return {label: (name, dict(options)) for name, spec in methods().items() for label, options in spec.variants.items()}
+    return {
+        label: (name, dict(options)) for name, spec in methods().items() for label, options in spec.variants.items()
+    }
 
 
 def ablation(method: str, name: str) -> dict[str, Variant]:
@@ -57,9 +59,10 @@ def variant_configs(
 ) -> list[RunConfig]:
     """One config per variant and seed, variants outermost.
 
-    Each takes those options of the base config that its method has too (width, objective, …). labels: of the variants, or
-    addresses of methods outside the package ('mypackage.mine:SPEC'), which stand for their first variant.
-    variants: label → (method, options); `comparison()` when None. Raises: BadInput for no label, or one that is not there.
+    Each takes those options of the base config that its method has too (width, objective, …). labels: of the variants,
+    or addresses of methods outside the package ('mypackage.mine:SPEC'), which stand for their first variant.
+    variants: label → (method, options); `comparison()` when None. Raises: BadInput for no label, or one that is not
+    there.
     """
     variants = comparison() if variants is None else variants
     if not len(labels):
