@@ -75,7 +75,7 @@ def dead_links(path: Path, text: str) -> list[str]:
             continue
         place, _, anchor = target.partition("#")
         page = (path.parent / place).resolve() if place else path
-        if not page.exists():
+        if place and not page.exists():
             out.append(f"{target}: there is no such file")
         elif anchor and anchor not in anchors(text if page == path else page.read_text()):
             out.append(f"{target}: there is no such place on the page")

@@ -65,8 +65,8 @@ def test_the_pages_that_sphinx_makes(sources, tmp_path):
 
 def test_links_out_of_the_site_lead_to_the_repository():
     text = "[a](../README.md) [b](data.md#x) [c](https://x.org) `code`\n```\n[d](../README.md)\n```\n![p](p.png)"
-    out = build_site.with_outside_links(text, "docs/howto/page.md", {"docs/howto/data.md"})
-    assert "<a href='../../../../docs/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
+    out = build_site.with_outside_links(text, "guide/a/page.md", {"guide/a/data.md"})
+    assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
 
 
 def test_formulas_become_mathml():
