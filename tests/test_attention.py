@@ -63,7 +63,7 @@ def test_methods_without_attention_of_words(prepared, name, options):
 
 @pytest.mark.parametrize("name", ["vse++", "scan"])
 def test_methods_without_slots(prepared, name):
-    with pytest.raises(BadInput, match="not made by attention to cells"):
+    with pytest.raises(BadInput, match="not encoded by attention to cells"):
         slot_attention(method_of(prepared, name), prepared.sides["test"].images_at(np.arange(2)))
 
 
@@ -104,7 +104,7 @@ def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
                 expected = np.exp(products) / np.exp(products).sum()
                 assert np.allclose(looks[i, t][whole[0, t]], expected, rtol=1e-4, atol=1e-7)
         read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()
-        assert torch.allclose(method.similarity.score(read)[..., 0].sigmoid(), scores, atol=1e-5)
+        assert torch.allclose(method.similarity._modules["score"](read)[..., 0].sigmoid(), scores, atol=1e-5)
 
 
 def test_who_weighs_words_and_who_does_not(prepared):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from golden import golden_dir
+from golden import listings
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Tokens
@@ -111,10 +111,7 @@ def _plausible(name: str, shape: list[int], g: torch.Generator) -> torch.Tensor:
 
 @pytest.mark.parametrize("listing", LISTED)
 def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing):
-    path = golden_dir() / "state_dicts" / f"{listing}.json"
-    if not path.exists():
-        pytest.skip(f"listing {listing} not at hand (users do not have it)")
-    parts, g = json.loads(path.read_text())["parts"], torch.Generator().manual_seed(0)
+    parts, g = listings()[listing]["parts"], torch.Generator().manual_seed(0)
     made = [
         {k: _plausible(k, shape, g) if kind.startswith("float") else torch.zeros(shape, dtype=torch.int64)
          for k, (shape, kind) in part.items() if not BIG.search(k)}

@@ -36,7 +36,7 @@ from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
 from xmr_core.search.looks import element_looks, nearest_captions
 from xmr_core.search.query import encode
-from xmr_core.search.why import doubt, meeting
+from xmr_core.search.why import doubt
 from xmr_core.training.runs import fetch, stored_ids, stored_run
 from xmr_core.ui.cli import main
 
@@ -115,8 +115,8 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
 
 def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
     stored, live = open_index(indexes["dive"]), libraries["dive"]
-    met = meeting(stored.images[3], stored.captions[9], stored.method.similarity)
-    assert np.array_equal(met.products, meeting(live.images[3], live.captions[9], live.method.similarity).products)
+    parts = [each.method.similarity.contributions(each.images[3], each.captions[9]) for each in (stored, live)]
+    assert np.array_equal(parts[0].products, parts[1].products) and np.array_equal(parts[0].images, parts[1].images)
     assert np.allclose(element_looks(stored, 3), element_looks(live, 3)) and elements_of(stored.images) == 4
 
 

@@ -22,7 +22,7 @@ class DataConfig:
     word_vectors: GloVe text file. weights and word_vectors: '' looks in data_root, in its sub-folders `weights` and `glove`, and
     beside it. word_dim: width of word vectors when none are read from a file. vocabulary: file of an official vocabulary (JSON, or a
     pickle that is not executed), '' builds one from the training captions. tokeniser: the rule that makes words
-    (data.tokenise.RULES).
+    (data.text.tokenisers.RULES).
     views: how many augmented crops of each training picture are described beside the picture itself (frozen features), or, with
     pixels, how many different crops there are.
     reduce: width of the principal components of the frozen local features (a pooled vector of full width then comes with

@@ -22,7 +22,7 @@ from xmr_core.data.features.word_pieces import word_pieces
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.evaluation.evaluate import Evaluation, evaluate_scores
 from xmr_core.evaluation.protocols import FULL, Protocol
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
 _PADDING_IN_VIEW = ("siglip",)  # trained on captions of one length: their padding is read like words, and the last place is the summary
@@ -41,7 +41,7 @@ class ZeroShot(nn.Module):
     Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_scaling do.
     """
 
-    similarity = staticmethod(cosine)
+    similarity = Cosine()
 
     def __init__(self, source: Path | str, device: torch.device | str | None = None):
         super().__init__()

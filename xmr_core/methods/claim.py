@@ -42,6 +42,9 @@ class Claim:
     contradicted when it lies on the other, else undecided; fewer than 3 common seeds decide nothing.
     family: claims that are corrected together for being many. '' is the family of the package's own papers.
     Raises: BadInput for another rule or no variant.
+
+    >>> Claim("sets", "ours", "Sets beat one vector.", ("DivE",), ("VSE++",)).rule_text()
+    'RSUM annotated: DivE above VSE++'
     """
 
     id: str

@@ -18,9 +18,10 @@ from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.options import Options, option
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
@@ -29,7 +30,10 @@ SET_HEADS = ("slots", "transformer", "pie-net")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the corpus and its features give a recipe.
+    """What the corpus and its features give a method: the sizes of its inputs.
+
+    >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
+    64
 
     image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
     picture beside them, 0 for none. cells: local features per picture. side: of a picture in
@@ -56,6 +60,10 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
     """The encoders of images and captions that every matched method shares.
 
     local: the local features of a GRU, 'words' (word vectors) or 'states'; those of a text model are its states.
+
+    >>> image, text = matched_encoders(Inputs(image_width=8, cells=4, vocabulary=20), 16, 0.1, local="states")
+    >>> type(image).__name__, type(text).__name__
+    ('GridEncoder', 'GRUEncoder')
     """
     if inputs.image_network:
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
@@ -85,7 +93,11 @@ def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
 
 @dataclass(frozen=True)
 class MatchedOptions(Options):
-    """The options that matched methods share. A method repeats a field to give it another default."""
+    """The options that matched methods share. A method repeats a field to give it another default.
+
+    >>> MatchedOptions(d=64).margin
+    0.2
+    """
 
     d: int = option(128, "width of the joint space", least=1)
     objective: str = option("infonce", "loss on the scores", choices=OBJECTIVES, form="matched")
@@ -96,7 +108,11 @@ class MatchedOptions(Options):
 
 
 def matched_objective(options: MatchedOptions, regularisers: dict | None = None) -> Objective:
-    """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest."""
+    """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest.
+
+    >>> type(matched_objective(MatchedOptions(objective="triplet")).warmup_loss).__name__
+    'partial'
+    """
     if options.objective == "infonce":
         return Objective(InfoNCE(options.temperature), regularisers)
     hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
@@ -104,11 +120,11 @@ def matched_objective(options: MatchedOptions, regularisers: dict | None = None)
     return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
 
 
-def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
+def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
     choices = {
-        "smooth_chamfer": lambda: partial(smooth_chamfer, alpha=alpha),
-        "chamfer": lambda: chamfer,
-        "mil": lambda: max_pairwise,
+        "smooth_chamfer": lambda: SmoothChamfer(alpha),
+        "chamfer": Chamfer,
+        "mil": MaxPairwise,
         "mp": lambda: MatchProbability(learned=learned_mp),
     }
     if name not in choices:

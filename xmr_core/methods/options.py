@@ -25,6 +25,9 @@ def option(
     Args: default: of the matched form; None means that the method chooses. help: one line. choices: the words that are
         allowed. least, above, most: the range of a number (≥ least, > above, ≤ most; numbers are always finite).
         form: the only form that reads the option, or '' for both.
+
+    >>> option(4, "embeddings per item, K", least=1).metadata["help"]
+    'embeddings per item, K'
     """
     about = {"help": help, "choices": tuple(choices), "least": least, "above": above, "most": most, "form": form}
     return field(default=default, metadata=about)

@@ -20,7 +20,11 @@ _registered: dict[str, MethodSpec] = {}
 
 @cache
 def papers() -> dict[str, MethodSpec]:
-    """The package's own methods: id → spec, in the order of every table."""
+    """The package's own methods: id → spec, in the order of every table.
+
+    >>> list(papers())[:3]
+    ['vse++', 'pvse', 'pcme']
+    """
     specs = [import_module(f"xmr_core.methods.{name}").SPEC for name in MODULES]
     return {spec.id: spec for spec in specs}
 
@@ -38,6 +42,9 @@ def method_spec(name: str) -> MethodSpec:
     """The spec of a method by its id ('dive') or address ('mypackage.mine:SPEC').
 
     Raises: BadInput for an unknown id, a module that cannot be imported, or an attribute that is no MethodSpec.
+
+    >>> method_spec("pcme").citation
+    'Chun et al., CVPR 2021'
     """
     if ":" in name:
         return _from_address(name)
@@ -51,6 +58,12 @@ def register(spec: MethodSpec) -> MethodSpec:
     """Make a spec known by its id in this process, and give it back. Other processes need its address instead.
 
     Raises: BadInput for what is no spec, or an id that a paper has.
+
+    >>> from dataclasses import replace
+    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
+    'My DivE'
+    >>> "my-dive" in methods(), _registered.pop("my-dive").id
+    (True, 'my-dive')
     """
     if not isinstance(spec, MethodSpec):
         raise BadInput(f"a MethodSpec can be registered, got {type(spec).__name__}.")
@@ -64,6 +77,10 @@ def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Meth
     """The untrained method of a name.
 
     Raises: BadInput for an unknown method, form or option, or a value out of range.
+
+    >>> from xmr_core.methods import Inputs
+    >>> build("dive", Inputs(image_width=8, cells=4, vocabulary=20), d=16, slots=2).name
+    'dive'
     """
     built = method_spec(method).build(inputs, form, **options)
     built.address = method

@@ -36,6 +36,10 @@ class MethodSpec:
         version: raised by one whenever a change of the code changes the method's numbers.
         tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
     Raises: BadInput for an id with a blank or a colon, or options, settings or variants that the options refuse.
+
+    >>> from xmr_core.methods import method_spec
+    >>> method_spec("dive").make_options("published", {}).d
+    1024
     """
 
     id: str

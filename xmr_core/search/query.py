@@ -8,7 +8,7 @@ import torch
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Representation
 from xmr_core.data.images.files import array_reader
-from xmr_core.data.text.tokenise import rule
+from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
 
 KINDS = {"text": "images", "caption": "images", "image": "captions", "picture": "captions"}  # kind → which side answers

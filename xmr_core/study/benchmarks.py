@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.readers.plausible_match import ZETAS
+from xmr_core.data.readers.relevance import ZETAS
 from xmr_core.data.scenes import scenes_plausible
 from xmr_core.evaluation.analysis.ambiguity import per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores

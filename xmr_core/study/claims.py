@@ -35,7 +35,11 @@ CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim 
 
 def all_claims() -> tuple[Claim, ...]:
     """The papers' claims, and those of methods from outside the package. The latter are families of their own: however
-    many there are, they change no number of the papers' claims."""
+    many there are, they change no number of the papers' claims.
+
+    >>> len(all_claims()) >= len(CLAIMS)
+    True
+    """
     others = [(name, spec) for name, spec in methods().items() if name not in papers()]
     return CLAIMS + tuple(replace(claim, family=claim.family or name) for name, spec in others for claim in spec.claims)
 
@@ -45,6 +49,10 @@ def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
     Student), seeds.
 
     values: variant → its measure by seed. Empty when a variant is missing, or no seed is common.
+
+    >>> values = {"DivE": pd.Series([3.0, 3.1]), "VSE++": pd.Series([2.0, 2.2])}
+    >>> round(decide(Claim("c", "ours", "Sets win.", ("DivE",), ("VSE++",)), values)[0]["effect"], 2)
+    0.95
     """
     if any(variant not in values for variant in (*claim.above, *claim.below)):
         return []
@@ -78,6 +86,10 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
     verdict, which the claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not
     measured'.
     ids: only these claims are returned; the correction still counts all. Raises: BadInput for an id that no claim has.
+
+    >>> from xmr_core.study.results import study_rows
+    >>> ledger(study_rows().iloc[:0], CLAIMS, ["dive-sets"])["verdict"].tolist()
+    ['not measured']
     """
     claims = list(claims)
     for wanted in ids:
@@ -142,6 +154,10 @@ def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str
 def in_words(table: pd.DataFrame) -> str:
     """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with
     5 seeds.".
+
+    >>> from xmr_core.study.results import study_rows
+    >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
+    '“Smooth-Chamfer beats MIL”: not measured yet.'
     """
     out = []
     for line in table.itertuples():

@@ -97,6 +97,9 @@ def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
     has them.
 
     parameters: a mapping such as check_parameters gives; its epochs 0 keeps the preset's number.
+
+    >>> config_from({"preset": "quick", "epochs": 0, "seed": 3, "device": "cpu"}, "scan").train.seed
+    3
     """
     values = {name: parameters[name] for name in (*_COMMON, *_NETWORKS) if name in parameters} | changes
     return base_config(method, **{**values, "epochs": values.get("epochs") or None})

@@ -37,6 +37,10 @@ def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95)
     column c.
 
     With one seed the interval of an RSUM is the one over images of run_table; other columns then have none (NaN).
+
+    >>> table = pd.DataFrame({"label": ["DivE", "DivE"], "seed": [0, 1], "rsum": [300.0, 310.0]})
+    >>> seed_means(table, ["rsum"])["rsum"].tolist()
+    [305.0]
     """
     rows = []
     for label, group in table.groupby("label", sort=False):
@@ -88,6 +92,11 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
 
     The word is held or contradicted when the 95 % interval of the paired difference over seeds leaves out 0, else
     undecided; with fewer than 3 seeds it is always undecided.
+
+    >>> sets = pd.DataFrame({"seed": [0, 1, 2], "rsum": [300.0, 310.0, 305.0]})
+    >>> one = pd.DataFrame({"seed": [0, 1, 2], "rsum": [280.0, 291.0, 284.0]})
+    >>> verdict(sets, one, "rsum")[0]
+    'held'
     """
     pairs = better.merge(worse, on="seed", suffixes=("", " other"))
     mean, low, high = seed_interval(pairs[column] - pairs[f"{column} other"])
@@ -95,7 +104,11 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
 
 
 def verdict_text(result: tuple[str, float, float, float], unit: str = "RSUM") -> str:
-    """A verdict in words: '+12.0 RSUM [3.1, 20.9] held', or without an interval when there was one seed only."""
+    """A verdict in words: '+12.0 RSUM [3.1, 20.9] held', or without an interval when there was one seed only.
+
+    >>> verdict_text(("held", 12.0, 3.1, 20.9))
+    '+12.0 RSUM [3.1, 20.9] held'
+    """
     word, mean, low, high = result
     interval = f"[{low:.1f}, {high:.1f}]" if not np.isnan(low) else "(one seed: no interval)"
     return f"{mean:+.1f} {unit} {interval} {word}"

@@ -32,7 +32,11 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
 
 
 def known_labels() -> set[str]:
-    """Every label that a variant, an ablation or a sweep of some method puts on its runs."""
+    """Every label that a variant, an ablation or a sweep of some method puts on its runs.
+
+    >>> "α=16" in known_labels()
+    True
+    """
     labels = set(comparison())
     for spec in methods().values():
         labels |= {label for table in spec.ablations.values() for label in table}
@@ -41,14 +45,23 @@ def known_labels() -> set[str]:
 
 
 def label_of(method: str) -> str:
-    """The label of a method without options of its own ('pcme' → 'PCME'), or the name itself where there is none."""
+    """The label of a method without options of its own ('pcme' → 'PCME'), or the name itself where there is none.
+
+    >>> label_of("vse-infty")
+    'VSE∞'
+    """
     if ":" not in method and method not in methods():
         return method
     return next((label for label, options in method_spec(method).variants.items() if not options), method)
 
 
 def sweep_configs(base: RunConfig, name: str, values: Sequence, seeds: Sequence[int]) -> list[RunConfig]:
-    """One config per value and seed, values outermost. Raises BadInput when there is no value."""
+    """One config per value and seed, values outermost. Raises BadInput when there is no value.
+
+    >>> from xmr_core.study import base_config
+    >>> [c.options["alpha"] for c in sweep_configs(base_config("dive", device="cpu"), "alpha", [4, 16], seeds=[0])]
+    [4, 16]
+    """
     if not len(values):
         raise BadInput(f"no {name} to sweep over; give at least one.")
     return [base.but(**{name: value, "seed": seed}) for value in values for seed in seeds]
@@ -63,6 +76,10 @@ def variant_configs(
     or addresses of methods outside the package ('mypackage.mine:SPEC'), which stand for their first variant.
     variants: label → (method, options); `comparison()` when None. Raises: BadInput for no label, or one that is not
     there.
+
+    >>> from xmr_core.study import base_config
+    >>> [c.method for c in variant_configs(base_config("dive", device="cpu"), ["DivE", "SAF"], seeds=[0])]
+    ['dive', 'sgraf']
     """
     variants = comparison() if variants is None else variants
     if not len(labels):

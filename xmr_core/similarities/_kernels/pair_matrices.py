@@ -7,21 +7,21 @@ from torch import Tensor
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import same_width
 
-_FEW = 64  # elements of one side that are compared with a gallery as it lies
+_FEW = 64  # elements of one modality that are compared with a gallery as it lies
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones
 
 
-def planes(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> list[list[Float[Tensor, "i t"]]] | None:
-    """p[x][y] = scale · image element x · caption element y, for all pairs of items; the caller may overwrite them.
+def pair_matrices(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> list[list[Float[Tensor, "i t"]]] | None:
+    """p[x][y] = scale · image element x · caption element y, for all pairs of items; the caller may overwrite them. No gradients.
 
-    None where this form does not pay or does not hold: sets with padding, many elements, half precision, or gradients asked for (then
-    pairs.element_products). One product of everything leaves the elements of an item side by side, and to add up four neighbours is
-    several times slower than to add two matrices: with K = 4 and D = 1024 the reductions cost 5 to 15 % of the products in this form.
+    None where this form does not pay or does not hold: sets with padding, many elements, half precision, no items. One product
+    of everything leaves the elements of an item side by side, and to add up four neighbours is several times slower than to
+    add two matrices: with K = 4 and D = 1024 the reductions cost 5 to 15 % of the products in this form.
     Raises: BadInput for two widths.
     """
     k, l = images.x.shape[1], captions.x.shape[1]
     small = 0 < k * l <= _MOST and images.x.dtype in (torch.float32, torch.float64)
-    if torch.is_grad_enabled() or not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
+    if not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
         return None
     same_width(images.x, captions.x)
     i, t = len(images), len(captions)
