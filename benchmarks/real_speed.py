@@ -74,7 +74,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
             extracted.append(len(rows) / (time.perf_counter() - clock))
 
         config = base_config(method, dataset="flickr8k", data_root=str(root), preset="study", device="cpu")
-        prepared = prepare(config.but(views=1).data, progress=iter)
+        prepared = prepare(config.replace(views=1).data, progress=iter)
         train = Batches(
             prepared.sides["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,
             Augmentation(config.cell_drop, config.cell_rule, config.word_drop),

@@ -14,7 +14,7 @@ from xmr_core.methods import registry as recipes
 from xmr_core.methods.common import Inputs, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 
 # step 1: what is new
 
@@ -106,14 +106,14 @@ def test_the_head_keeps_the_contract(monkeypatch):
 def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     monkeypatch.setitem(recipes.RECIPES, "toy", toy)
-    config = tiny_config().but(method="toy", options={"d": 16}, epochs=4)
-    run = fetch(config)
+    config = tiny_config().replace(method="toy", options={"d": 16}, epochs=4)
+    run = train_or_load(config)
     losses = run.history["loss"].tolist()
     assert losses[-1] < losses[0]
     recall = run.metrics.set_index(["relevance", "direction", "metric", "k"])["value"]["annotated", "t2i", "recall", 10]
     pictures = len(run.prepared().sides["test"].image_rows)
     assert recall > 10 / pictures
-    again = fetch(config)
+    again = train_or_load(config)
     assert_close(torch.tensor(again.metrics["value"].to_numpy(float)), torch.tensor(run.metrics["value"].to_numpy(float)), equal_nan=True)
     with pytest.raises(BadInput, match="unknown option of toy 'slots'"):
         recipes.build("toy", run.prepared().inputs, slots=3)

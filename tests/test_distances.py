@@ -12,7 +12,7 @@ from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty, uncertainty_rows
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.study.benchmarks import BENCHMARKS, TRUTH, benchmark_run
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 
 
@@ -20,7 +20,7 @@ from xmr_core.training.runs.ensemble import scores_of
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: fetch(tiny_config(name)) for name in ("pcme", "dive", "vse++")}
+        yield {name: train_or_load(tiny_config(name)) for name in ("pcme", "dive", "vse++")}
 
 
 def of(run, metric, direction, relevance="annotated"):

@@ -8,8 +8,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
-from xmr_core.methods.options import FORMS
-from xmr_core.methods.registry import build, method_spec, methods, papers
+from xmr_core.methods.registry import build, method_spec, papers
 from xmr_core.training import TrainConfig, train
 
 VARIANTS = [

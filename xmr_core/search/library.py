@@ -16,7 +16,7 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 
 _SMALL = 16  # elements that a set may have to count as chosen; more are cells or words
 _TOGETHER = 1024  # items whose uncertainty is computed at a time: it takes copies of them
@@ -96,7 +96,7 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if isinstance(items, EmbeddingSet) and bool(items.mask.all()) and items.x.shape[1] <= _SMALL else 1
 
 
-def open_library(run: Run, label: str = "", split: str = "test") -> Library:
+def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
     """Encode a split of a run's corpus with its method.
 
     Kinds of relevance whose ids are fewer than those of the split (PMRP, ECCV) are left out, because positions would differ.
@@ -122,7 +122,7 @@ def open_library(run: Run, label: str = "", split: str = "test") -> Library:
     )  # fmt: skip
 
 
-def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
+def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
     """Encode all pictures of a folder and its sub-folders with a run's method, which was trained on something else.
 
     Captions, where the folder has a file of them (data.folder), come along, and are then what is right; splits do not matter. Frozen

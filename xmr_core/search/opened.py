@@ -33,7 +33,7 @@ from xmr_core.search.index import (
     run_identity,
 )
 from xmr_core.search.library import Library
-from xmr_core.training.runs import Run, stored_run
+from xmr_core.training.runs import TrainedRun, stored_run
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"
 
@@ -86,7 +86,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
 class StoredInputs:
     """What a Library asks of Prepared, from the words in the index where they are enough, and from the run's corpus where not."""
 
-    def __init__(self, run: Run, words: Vocabulary | WordPieces):
+    def __init__(self, run: TrainedRun, words: Vocabulary | WordPieces):
         self._run = run
         self.vocabulary = words if isinstance(words, Vocabulary) else None
 
@@ -110,7 +110,7 @@ class StoredInputs:
 class _Pictures:
     """The indexed pictures themselves, found when first looked at."""
 
-    def __init__(self, run: Run, source: Source):
+    def __init__(self, run: TrainedRun, source: Source):
         self._run, self._source = run, source
 
     @cached_property
@@ -142,7 +142,7 @@ class _Pictures:
         return self._corpus.read_pixels(self._rows[[at]])[0]
 
 
-def _same_run(about: dict, folder: Path) -> Run:
+def _same_run(about: dict, folder: Path) -> TrainedRun:
     told = about["run"]
     try:
         run = stored_run(told["id"])

@@ -180,7 +180,7 @@ def finish(folder: Path, parameters: Mapping[str, object], files: Mapping[str, P
         "summary": {name: value.item() if hasattr(value, "item") else value for name, value in summary.items()},
         "started_utc": _started["utc"].isoformat(timespec="seconds"),
         "finished_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": {"xmr_core": xmr_core.__version__} | environment(resolve_device(str(parameters.get("device", "cpu")))),
+        "environment": {"xmr_core": xmr_core.__version__} | vars(environment(resolve_device(str(parameters.get("device", "cpu"))))),
     }
     paths.write_json(folder / "record.json", record)
     if asked := os.environ.get(RECORD_VARIABLE):
