@@ -17,7 +17,7 @@ FLOORS = (  # lowest first; a room is a folder with its files. A room may import
     {"evaluation/analysis", "training", "ui/plots"},
     {"training/runs"},
     {"search", "study"},
-    {"study/claims", "ui", "ui/widgets"},
+    {"ui", "ui/widgets"},
     {"."},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

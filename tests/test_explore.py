@@ -29,7 +29,7 @@ from xmr_core.search.state import (
 from xmr_core.search.why import doubt, without_each_cell, without_each_word
 from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
@@ -39,7 +39,7 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: fetch(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
+        yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def sides(case, images, captions):
     )
 
 
-@pytest.mark.parametrize("name", [n for kind in ("SGR_eval", "SAF_eval") for n in cases("sgraf", kind)])
+@pytest.mark.parametrize("name", cases("sgraf", "SGR_eval") + cases("sgraf", "SAF_eval"))
 def test_the_authors_scores_nodes_and_gradients(name):
     case = Case(name)
     image_head, caption_head, similarity = (m.eval() for m in authors(case))
@@ -93,7 +93,7 @@ def test_the_authors_batch_statistics(name):
     image_head, caption_head, similarity = (m.train() for m in authors(case))
     features = sides(case, case["in.images"], case["in.captions"])
     close(similarity(image_head(features[0]), caption_head(features[1])), case["out.scores"])
-    stored = {k.removeprefix("out.after.sim_enc."): case[k] for k in case._arrays.files if k.startswith("out.after.")}
+    stored = {k.removeprefix("out.after.sim_enc."): case[k] for k in case.names("out.after.")}
     ours = {"v_global_out.after.embedding_local.1": image_head.norm_local, "v_global_out.after.embedding_global.1": image_head.norm_whole}
     if case.cfg["module"] == "SAF":
         ours["SAF_module.bn"] = similarity.reasoner.norm

@@ -115,22 +115,25 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
 
 def _check(scores: Scores, q: Question) -> None:
     n_queries, n_gallery = scores.shape if q.by == "images" else scores.shape[::-1]
-    for what, ids, at, n in (
+    for what, ids, positions, n in (
         ("queries", q.relevance.query_ids, q.queries, n_queries),
         ("items", q.relevance.gallery_ids, q.gallery, n_gallery),
     ):
-        if len(ids) != (n if at is None else len(at)):
-            raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {n if at is None else len(at)}.")
+        if len(ids) != (n := n if positions is None else len(positions)):
+            raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {n}.")
     if (empty := np.flatnonzero(q.relevance.counts == 0)).size:
-        raise BadInput(
-            f"query {q.relevance.query_ids[empty[0]]} and {empty.size - 1} more has no relevant item; drop such queries."
-        )
-    if isinstance(scores, MatrixScores) and (at := _first_nan(scores.matrix)) is not None:
-        at = at if q.by == "images" else at[::-1]
-        query, item = q.relevance.query_ids[at[0]], q.relevance.gallery_ids[at[1]]
-        raise BadInput(
-            f"the score of query {query} and item {item} is not a number; look for NaN in what made the scores."
-        )
+        first = q.relevance.query_ids[empty[0]]
+        raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
+    if isinstance(scores, MatrixScores) and (pair := _first_nan(scores.matrix)) is not None:
+        row, column = pair if q.by == "images" else pair[::-1]
+        query, item = _id(q.relevance.query_ids, q.queries, row), _id(q.relevance.gallery_ids, q.gallery, column)
+        raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made it.")
+
+
+def _id(ids: np.ndarray, positions: np.ndarray | None, position: int) -> object:
+    """The id of a row or column of the scores; its position where the relevance does not hold it."""
+    match = [position] if positions is None else np.flatnonzero(np.asarray(positions) == position)
+    return ids[match[0]] if len(match) else position
 
 
 def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:

@@ -1,5 +1,4 @@
-"""How a query differs from what it attended, all pairs at once: the inner loop of SGRAF, with a gradient written by
-hand."""
+"""How a query differs from the vector that it attends to, for all pairs: the inner loop of SGRAF, with its gradient."""
 
 import torch
 from jaxtyping import Float

@@ -30,15 +30,15 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
     if (n := elements_of(library.images)) > 1:
         boxes = [
             w.Checkbox(
-                value=not now.elements or e in now.elements, description=f"element {e + 1}", tooltip=f"element {e + 1} of the query counts",
-                indent=False, layout=_FIT,
+                value=not now.elements or e in now.elements, description=f"element {e + 1}",
+                tooltip=f"element {e + 1} of the query counts", indent=False, layout=_FIT,
             )
             for e in range(n)
         ]  # fmt: skip
 
         def elements(_):
-            kept = tuple(e for e, box in enumerate(boxes) if box.value)
-            changed(elements=() if len(kept) == n else kept or (-1,))  # −1: none, which is refused in words
+            chosen = tuple(e for e, box in enumerate(boxes) if box.value)
+            changed(elements=() if len(chosen) == n else chosen or (-1,))  # −1: none, which is refused in words
 
         for box in boxes:
             box.observe(elements, "value")
