@@ -159,7 +159,7 @@ def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict
     It gives RSUM by the annotated relevance of the validation split (of its first n_images images, 0 for all), in [0, 6];
     and, for the history alone, how spread out the sets are.
     """
-    split = prepared.splits["val"].first(n_images) if n_images else prepared.sides["val"]
+    split = prepared.splits["val"].first(n_images) if n_images else prepared.splits["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, split)

@@ -66,7 +66,7 @@ def _meeting(library, query, at: int | None, text: str, caption: Representation,
     image = library.images[at] if at is not None else encode(library, query)
     if elements_of(image) > 1 and isinstance(caption, EmbeddingSet):
         parts = similarity_of(library, settings).contributions(image, caption)
-        yield _png(plots.meeting(parts.products, parts.images, parts.captions))
+        yield _png(plots.element_cosines(parts.products, parts.images, parts.captions))
 
 
 def _pair(library: Library, query: Query, at: int):
