@@ -10,7 +10,7 @@ class _Catalogue(ModuleType):
     """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+        if isinstance(value, ModuleType) and self.__dict__["_catalogue"].get(name):  # bound by the import system
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
@@ -41,5 +41,6 @@ def catalogue(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    vars(sys.modules[package])["_catalogue"] = modules
     sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)
