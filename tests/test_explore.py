@@ -289,7 +289,7 @@ def test_two_methods_answer_the_same_query(libraries):
     assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(range(1, 11))
     for call, message in (
         (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
-        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has not been trained here"),
+        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             call()
@@ -320,7 +320,7 @@ def test_queries_that_are_chosen_for_one(libraries):
     assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
     alike = replace(dive, judges={"annotated": dive.judges["annotated"]})
     for call, message in (
-        (lambda: hard_query(dive, tries=0), "there is no hard one"), (lambda: ambiguous_queries(alike), "as many known right answers"),
+        (lambda: hard_query(dive, tries=0), "none of them is hard"), (lambda: ambiguous_queries(alike), "as many known right answers"),
         (lambda: hard_query(replace(dive, judges={})), "has no relevance set 'annotated'"), (lambda: ambiguous_queries(replace(dive, judges={})), "as many"),
         (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
     ):  # fmt: skip
