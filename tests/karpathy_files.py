@@ -5,7 +5,7 @@ import json
 from PIL import Image
 
 from xmr_core.data.readers.coco import load_coco
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.flickr30k import load_flickr30k
 
 SPLITS = ("test", "train", "val", "restval", "test", "test", "train")  # in no order, as in the real file
@@ -32,11 +32,11 @@ class Folder:
         self.root, self.name, self.records = root, name, records
         self.json = root / f"dataset_{name}.json"
 
-    def load(self, faults: Faults | None = None):
+    def load(self, faults: FaultLog | None = None):
         self.json.write_text(json.dumps({"images": self.records, "dataset": self.name}))
         return self.read(faults)
 
-    def read(self, faults: Faults | None = None):
+    def read(self, faults: FaultLog | None = None):
         return {"coco": load_coco, "flickr30k": load_flickr30k}[self.name](self.root, faults)
 
 
@@ -46,7 +46,7 @@ def coco_record(n: int, split: str, cocoid: int, sentences: int = 5) -> dict:
 
 
 def flickr_folder(root) -> Folder:
-    """Seven pictures of Flickr30K."""
+    """Seven images of Flickr30K."""
     records = [record(n, split, f"{n}.jpg") for n, split in enumerate(SPLITS)]
     for r in records:
         draw(root / "flickr30k-images" / r["filename"])
@@ -54,7 +54,7 @@ def flickr_folder(root) -> Folder:
 
 
 def coco_folder(root) -> Folder:
-    """Seven pictures of COCO, ids 900 down to 894; the second has seven sentences."""
+    """Seven images of COCO, ids 900 down to 894; the second has seven sentences."""
     records = [coco_record(n, split, 900 - n, 7 if n == 1 else 5) for n, split in enumerate(SPLITS)]
     for r in records:
         draw(root / r["filepath"] / r["filename"])

@@ -1,4 +1,4 @@
-"""Who else judged COCO's test pictures: ECCV Caption and CxC in both directions, plausible matches from instance annotations."""
+"""Who else judged COCO's test images: ECCV Caption and CxC in both directions, plausible matches from instance annotations."""
 
 import json
 from importlib.util import find_spec
@@ -10,9 +10,9 @@ from karpathy_files import coco_folder, coco_record, draw
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.data import coco_judgments
-from xmr_core.data.readers.both_ways import BothWays
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers import coco_relevance
+from xmr_core.data.readers.relevance import TwoWayRelevance
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
@@ -45,7 +45,7 @@ def write_instances(coco, labels: dict[int, list[int]], folder: str = "annotatio
 
 
 @pytest.mark.parametrize("folder", ["", "annotations"])
-def test_plausible_matches_of_labelled_pictures(coco, folder):
+def test_plausible_matches_of_labelled_images(coco, folder):
     coco.records.append(coco_record(7, "test", 5))
     draw(coco.root / "val2014" / coco.records[-1]["filename"])
     write_instances(coco, {900: [1, 1, 90], 896: [90, 1], 895: [1], 4321: [7], 898: [1]}, folder)  # 5 has no label
@@ -59,14 +59,14 @@ def test_plausible_matches_of_labelled_pictures(coco, folder):
     assert [exact[q].tolist() for q in (0, 5, 10)] == [[0, 1], [0, 1], [2]]
     assert (near.counts == 3).all() and (nearer.counts == 3).all()
     assert corpus.judges[PLAUSIBLE[0]]("val").gallery_ids.tolist() == [898]
-    with pytest.raises(BadInput, match="none of the 3 pictures of 'train' is labelled"):
+    with pytest.raises(BadInput, match="none of the 3 images of 'train' is labelled"):
         corpus.judges[PLAUSIBLE[0]]("train")
 
 
-def test_labels_of_other_pictures_are_left_out_and_said(coco):
+def test_labels_of_other_images_are_left_out_and_said(coco):
     write_instances(coco, {1: [1]})
     corpus = coco.load()
-    assert list(corpus.judges) == ["annotated"] and "none of the 3 pictures of 'test'" in corpus.about["judges left out"]["plausible"]
+    assert list(corpus.judges) == ["annotated"] and "none of the 3 images of 'test'" in corpus.about["judges left out"]["plausible"]
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_instances_that_are_none(coco, content, says):
     (coco.root / "instances_val2014.json").write_text(content)
     with pytest.raises(BadInput, match=says):
         coco.load()
-    corpus = coco.load(faults := Faults(collect=True))
+    corpus = coco.load(faults := FaultLog(collect=True))
     assert len(faults.refused) == 1 and list(corpus.judges) == ["annotated"] and len(corpus.images) == 7
 
 
-def test_an_instance_without_a_picture_is_counted(coco):
+def test_an_instance_without_a_image_is_counted(coco):
     write_instances(coco, {900: [1], 896: [1]})
     file = coco.root / "annotations" / "instances_val2014.json"
     file.write_text(file.read_text().replace('"image_id": 896', '"image_id": null'))
-    assert coco.load().faults["instance annotations without a picture or category"] == 1
+    assert coco.load().faults["instance annotations without an image or category"] == 1
 
 
 def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch):
-    monkeypatch.setattr(coco_judgments, "find_spec", lambda _: None)
+    monkeypatch.setattr(coco_relevance, "find_spec", lambda _: None)
     corpus = coco.load()
     assert list(corpus.judges) == ["annotated"]
     assert all("install it" in corpus.about["judges left out"][kind] for kind in ("eccv", "cxc"))
@@ -104,7 +104,7 @@ def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch
 
 @pytest.fixture
 def judged(coco):
-    """The test pictures are real ones with their real ids: one that ECCV Caption asked about, and four whose captions fit it."""
+    """The test images are real ones with their real ids: one that ECCV Caption asked about, and four whose captions fit it."""
     pytest.importorskip("eccv_caption", reason="eccv_caption brings the judgments of COCO")
     data = Path(find_spec("eccv_caption").origin).parent / "data"
     eccv, owners = (json.loads((data / f"{name}.json").read_text()) for name in ("eccv_image_to_caption", "original_caption_to_image"))
@@ -159,7 +159,7 @@ def test_the_judgments_go_through_evaluation(judged):
 def test_both_ways_are_kept_apart():
     there = Relevance.from_pairs([("c1", "i2"), ("c2", "i1")], ["c1", "c2", "c3"], ["i1", "i2"])
     back = Relevance.from_pairs([("i1", "c3"), ("i2", "c1"), ("i2", "c2")], ["i1", "i2"], ["c1", "c2", "c3"])
-    both = BothWays.of(there, back)
+    both = TwoWayRelevance.join(there, back)
     assert both.counts.tolist() == [1, 1, 0] and both.transpose().counts.tolist() == [1, 2]
     again = both.transpose().transpose()
     assert again.indices.tolist() == [1, 0] and again.query_ids.tolist() == ["c1", "c2", "c3"]
@@ -167,4 +167,4 @@ def test_both_ways_are_kept_apart():
     assert [part[q].tolist() for q in (0, 1)] == [[], [0]] and part.query_ids.tolist() == ["c3", "c1"]
     assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]] and part.transpose().query_ids.tolist() == ["i2", "i1"]
     with pytest.raises(BadInput, match="need the same ids"):
-        BothWays.of(there, there)
+        TwoWayRelevance.join(there, there)

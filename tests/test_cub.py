@@ -6,11 +6,11 @@ from PIL import Image
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 BIRDS = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross", "004.Groove_billed_Ani", "005.Crested_Auklet"]
-EACH = 14  # pictures of a bird
+EACH = 14  # images of a bird
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
 
 
-def picture(bird: int, n: int) -> str:
+def image_id(bird: int, n: int) -> str:
     return f"{BIRDS[bird]}/{BIRDS[bird][4:].title()}_{n:04d}_{700 + n}.jpg"
 
 
@@ -31,7 +31,7 @@ def write(file, lines) -> None:
 def cub(tmp_path):
     """Four training birds and one for test, as the archives unpack: two folders side by side, and PCME's lists."""
     root = tmp_path / "data"
-    names = [picture(b, n) for b in range(5) for n in range(EACH)]
+    names = [image_id(b, n) for b in range(5) for n in range(EACH)]
     write(root / "CUB_200_2011" / "images.txt", [f"{k} {name}" for k, name in enumerate(names, 1)])
     write(root / "CUB_200_2011" / "image_class_labels.txt", [f"{k} {1 + k0 // EACH}" for k0, k in enumerate(range(1, len(names) + 1))])
     write(root / "CUB_200_2011" / "classes.txt", [f"{k} {bird}" for k, bird in enumerate(BIRDS, 1)])
@@ -46,7 +46,7 @@ def cub(tmp_path):
     write(lists / "testclasses.txt", [BIRDS[3]])
     write(lists / "trainclasses1.txt", [BIRDS[b] for b in (2, 0, 1)])
     write(lists / "valclasses1.txt", [BIRDS[4]])
-    write(lists / "seen_test_images.txt", [picture(4, 0), picture(0, 13), picture(2, 5)])
+    write(lists / "seen_test_images.txt", [image_id(4, 0), image_id(0, 13), image_id(2, 5)])
     return root
 
 
@@ -54,24 +54,24 @@ def birds_of(corpus, split: str) -> set[str]:
     return set(corpus.images["class"][corpus.images["split"] == split])
 
 
-def test_the_final_split_holds_pictures_out_for_validation(cub):
+def test_the_final_split_holds_images_out_for_validation(cub):
     corpus = load_cub(cub)
     assert corpus.images["split"].value_counts().to_dict() == {"train": 51, "test": 14, "seen": 3, "val": 2}
     assert birds_of(corpus, "test") == {BIRDS[3]} and BIRDS[3] not in birds_of(corpus, "train") | birds_of(corpus, "val")
-    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {picture(4, 0), picture(0, 13), picture(2, 5)}
-    # 13 pictures of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of the third
-    assert corpus.images.index[corpus.images["split"] == "val"].tolist() == [picture(1, 6), picture(2, 13)]
+    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(4, 0), image_id(0, 13), image_id(2, 5)}
+    # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of the third
+    assert corpus.images.index[corpus.images["split"] == "val"].tolist() == [image_id(1, 6), image_id(2, 13)]
     assert not corpus.faults and len(corpus.captions) == 700 and corpus.about["fold"] == ""
-    assert corpus.captions.loc[f"{picture(3, 2)}#4", "text"] == "this bird number 44 has a beak of 4 inches."
-    assert corpus.images.index.tolist() == [picture(b, n) for b in range(5) for n in range(EACH)]
+    assert corpus.captions.loc[f"{image_id(3, 2)}#4", "text"] == "this bird number 44 has a beak of 4 inches."
+    assert corpus.images.index.tolist() == [image_id(b, n) for b in range(5) for n in range(EACH)]
     assert corpus.read_pixels(np.array([30]), 4)[0, 0, 0, 0] == pytest.approx(30, abs=3)
 
 
 def test_a_fold_validates_on_classes_of_its_own(cub):
     corpus = load_cub(cub, "1")
     assert birds_of(corpus, "train") == {BIRDS[0], BIRDS[1], BIRDS[2]} and birds_of(corpus, "test") == {BIRDS[3]}
-    assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, "held-out pictures count only in training classes"
-    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {picture(0, 13), picture(2, 5)}
+    assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, "held-out images count only in training classes"
+    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(0, 13), image_id(2, 5)}
     assert corpus.fingerprint != load_cub(cub).fingerprint and corpus.picture_fingerprint == load_cub(cub).picture_fingerprint
     with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
         load_cub(cub, "2")
@@ -90,14 +90,14 @@ def test_reeds_lists_and_one_folder_for_all(cub):
         part.rename(cub / part.name)
     corpus = load_cub(cub)
     assert [sorted(birds_of(corpus, split)) for split in ("train", "val", "test", "seen")] == [BIRDS[:2], [BIRDS[2]], [BIRDS[3]], []]
-    assert corpus.faults == {"classes called otherwise than in classes.txt": 1, "pictures in no split": EACH}
+    assert corpus.faults == {"classes with another name than in classes.txt": 1, "images in no split": EACH}
 
 
 def test_classes_are_relevant(cub):
     corpus = load_cub(cub)
     assert list(corpus.judges) == ["annotated", "class"]
     seen = corpus.judges["class"]("seen")
-    assert (seen.counts == 1).all() and len(seen) == 30, "three birds, one picture each"
+    assert (seen.counts == 1).all() and len(seen) == 30, "three birds, one image each"
     train = corpus.judges["class"]("train")
     kinds = dict(zip(corpus.images.index, corpus.images["class"], strict=True))
     for q in (0, 200, 509):
@@ -105,14 +105,14 @@ def test_classes_are_relevant(cub):
         assert set(train.gallery_ids[train[q]]) == {i for i in train.gallery_ids if kinds[i] == own}
     relevances = {kind: judge("test") for kind, judge in corpus.judges.items()}
     table = evaluate_scores(np.random.default_rng(0).random((14, 140)), relevances).per_query
-    assert (table[table["relevance"] == "class"]["R@1"] == 1).all(), "the test pictures are of one class"
+    assert (table[table["relevance"] == "class"]["R@1"] == 1).all(), "the test images are of one class"
     assert table[table["relevance"] == "annotated"]["R@1"].mean() < 1
 
 
 def test_an_empty_split_is_empty_and_no_accident(cub):
     write(cub / "annotations" / "cub" / "testclasses.txt", [])
     corpus = load_cub(cub)
-    assert [len(rows) for rows in corpus.rows("test")] == [0, 0] and corpus.faults == {"pictures in no split": EACH}
+    assert [len(rows) for rows in corpus.rows("test")] == [0, 0] and corpus.faults == {"images in no split": EACH}
     assert len(corpus.judges["class"]("test")) == len(corpus.judges["annotated"]("test")) == 0
 
 
@@ -131,42 +131,42 @@ def test_missing_files_are_named(cub, missing):
         load_cub(cub / "nowhere")
 
 
-def test_missing_pictures_are_counted_once_with_the_first(cub):
-    for name in (picture(1, 3), picture(3, 0)):
+def test_missing_images_are_counted_once_with_the_first(cub):
+    for name in (image_id(1, 3), image_id(3, 0)):
         (cub / "CUB_200_2011" / "images" / name).unlink()
-    with pytest.raises(BadInput, match=f"2 of 70 pictures are missing, the first is '{picture(1, 3)}'"):
+    with pytest.raises(BadInput, match=f"2 of 70 images are missing, the first is '{image_id(1, 3)}'"):
         load_cub(cub)
-    corpus = load_cub(cub, faults=(faults := Faults(collect=True)))
+    corpus = load_cub(cub, faults=(faults := FaultLog(collect=True)))
     assert len(faults.refused) == 1 and len(corpus.images) == 68 and len(corpus.captions) == 680 and not corpus.faults
 
 
 def test_captions_that_are_tolerated(cub):
     texts = cub / "cvpr2016_cub" / "text_c10"
-    (texts / picture(0, 0).replace("jpg", "txt")).unlink()
-    (texts / picture(0, 1).replace("jpg", "txt")).write_bytes(b"a caf\xe9 bird\n" + b"a bird\r\n" * 8 + b" . \n")
+    (texts / image_id(0, 0).replace("jpg", "txt")).unlink()
+    (texts / image_id(0, 1).replace("jpg", "txt")).write_bytes(b"a caf\xe9 bird\n" + b"a bird\r\n" * 8 + b" . \n")
     draw = cub / "CUB_200_2011" / "images" / BIRDS[0] / "more.jpg"
     Image.new("RGB", (2, 2)).save(draw)
     corpus = load_cub(cub)
     assert corpus.faults == {
-        "pictures without a caption": 1, "captions without a word": 1, "pictures with fewer than 10 captions": 1,
-        "lines that are not UTF-8, read as Latin-1": 1, "pictures that images.txt does not list": 1,
+        "images without a caption": 1, "captions without a word": 1, "images with fewer than 10 captions": 1,
+        "lines that are not UTF-8, read as Latin-1": 1, "images that images.txt does not list": 1,
     }  # fmt: skip
     assert corpus.captions["text"].iloc[:2].tolist() == ["a café bird", "a bird"]
     for file in texts.rglob("*.txt"):
         file.unlink()
-    with pytest.raises(BadInput, match="text_c10 holds no caption of any picture"):
+    with pytest.raises(BadInput, match="text_c10 holds no caption of any image"):
         load_cub(cub)
 
 
 @pytest.mark.parametrize(
     ("file", "line", "says"),
     [
-        ("CUB_200_2011/images.txt", "nonsense", "images.txt: 1 lines are no 'number value', or repeat a number, the first is line 71: 'nonsense'"),
+        ("CUB_200_2011/images.txt", "nonsense", "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'"),
         ("CUB_200_2011/classes.txt", "1 001.Another", "classes.txt: 1 lines are no 'number value', or repeat"),
-        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg", "1 pictures have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
-        ("annotations/cub/testclasses.txt", BIRDS[0], f"testclasses.txt holds 1 classes of 'train' too, the first is '{BIRDS[0]}'"),
+        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg", "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
+        ("annotations/cub/testclasses.txt", BIRDS[0], f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'"),
         ("annotations/cub/testclasses.txt", "201.Dodo", "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'"),
-        ("annotations/cub/seen_test_images.txt", "x.jpg", "seen_test_images.txt lists 1 pictures that images.txt does not, the first is 'x.jpg'"),
+        ("annotations/cub/seen_test_images.txt", "x.jpg", "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'"),
     ],
 )  # fmt: skip
 def test_lists_that_are_refused(cub, file, line, says):
@@ -174,21 +174,21 @@ def test_lists_that_are_refused(cub, file, line, says):
         f.write(line + "\n")
     with pytest.raises(BadInput, match=says):
         load_cub(cub)
-    corpus = load_cub(cub, faults=(faults := Faults(collect=True)))
+    corpus = load_cub(cub, faults=(faults := FaultLog(collect=True)))
     assert len(faults.refused) == 1 and len(corpus.images) == 70 and len(corpus.rows("test")[0]) == EACH
 
 
-def test_a_picture_listed_twice_is_refused(cub):
-    for file, line in (("images", f"71 {picture(0, 0)}"), ("image_class_labels", "71 1")):
+def test_a_image_listed_twice_is_refused(cub):
+    for file, line in (("images", f"71 {image_id(0, 0)}"), ("image_class_labels", "71 1")):
         with open(cub / "CUB_200_2011" / f"{file}.txt", "a") as f:
             f.write(line + "\n")
-    with pytest.raises(BadInput, match="1 picture ids repeat"):
+    with pytest.raises(BadInput, match="1 image ids repeat"):
         load_cub(cub)
-    assert len(load_cub(cub, faults=Faults(collect=True)).images) == 70
+    assert len(load_cub(cub, faults=FaultLog(collect=True)).images) == 70
 
 
-def test_a_held_out_picture_of_a_test_class_stays_in_test(cub):
-    write(cub / "annotations" / "cub" / "seen_test_images.txt", [picture(3, 1), picture(0, 1)])
+def test_a_held_out_image_of_a_test_class_stays_in_test(cub):
+    write(cub / "annotations" / "cub" / "seen_test_images.txt", [image_id(3, 1), image_id(0, 1)])
     corpus = load_cub(cub)
-    assert corpus.faults == {"held-out pictures of no training or validation class": 1}
+    assert corpus.faults == {"held-out images of no training or validation class": 1}
     assert len(corpus.rows("test")[0]) == EACH and len(corpus.rows("seen")[0]) == 1

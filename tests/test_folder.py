@@ -1,4 +1,4 @@
-"""Any folder of pictures, with captions as people write them down, or without."""
+"""Any folder of images, with captions as people write them down, or without."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.folder import hash_split, load_folder
 
 
@@ -17,15 +17,15 @@ def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
 
 
-PICTURES = ("beach.jpg", "dog.png", "trip/beach.jpg", "trip/tree.JPG", "trip/far/river.webp")
+IMAGES = ("beach.jpg", "dog.png", "trip/beach.jpg", "trip/tree.JPG", "trip/far/river.webp")
 
 
 @pytest.fixture
 def photos(tmp_path):
-    """Five pictures, two of one name, in sub-folders; beside them what other systems leave there."""
+    """Five images, two of one name, in sub-folders; beside them what other systems leave there."""
     folder = tmp_path / "photos"
     rng = np.random.default_rng(0)
-    for name in PICTURES:
+    for name in IMAGES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(rng.integers(0, 255, (40, 60, 3), np.uint8)).save(folder / name)
     (folder / "trip" / "._tree.jpg").write_bytes(b"\0\5\26\7")
@@ -41,9 +41,9 @@ def rows(corpus) -> list[tuple[str, str]]:
 
 def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
-    assert corpus.images.index.tolist() == sorted(PICTURES) and set(corpus.images["split"]) == {"test"} and len(corpus.captions) == 0
+    assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"} and len(corpus.captions) == 0
     relevance = corpus.judges["annotated"]("test")
-    assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(PICTURES) and not corpus.faults
+    assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(IMAGES) and not corpus.faults
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
     (photos / "notes.txt").write_text("x")
     assert load_folder(photos).faults == {
@@ -65,7 +65,7 @@ def test_tables_are_read_however_they_are_written(photos, table):
     (photos / "captions.csv").write_bytes(table.encode())
     corpus = load_folder(photos)
     assert rows(corpus) == [("dog.png", "A dog."), ("beach.jpg", "A beach, wide and empty.")]
-    assert corpus.captions.index.tolist() == ["dog.png#0", "beach.jpg#0"] and corpus.faults == {"pictures in no split": 3}
+    assert corpus.captions.index.tolist() == ["dog.png#0", "beach.jpg#0"] and corpus.faults == {"images in no split": 3}
     (photos / "captions.csv").rename(photos / "captions.tsv")
     assert load_folder(photos).fingerprint == corpus.fingerprint
 
@@ -81,7 +81,7 @@ def test_lines_of_json_may_hold_several_captions(photos):
     assert corpus.captions["text"].to_dict() == {
         "d1": "A dog.", "d2": "Man's best friend.", "7": "A beach.", "trip/far/river.webp#0": "A river.", "trip/far/river.webp#1": "Water.",
     }  # fmt: skip
-    assert corpus.images["split"].to_dict() == dict.fromkeys(PICTURES, "") | {"dog.png": "train", "beach.jpg": "val"}
+    assert corpus.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {"dog.png": "train", "beach.jpg": "val"}
 
 
 def test_splits_are_given_or_come_from_the_names(photos):
@@ -93,12 +93,12 @@ def test_splits_are_given_or_come_from_the_names(photos):
     assert given.captions["split"].tolist() == ["train", "train", "val", "test"] and "column split" in given.about["splits"]
     (photos / "captions.csv").write_text("image,caption\ndog.png,A dog.\ndog.png,Again a dog.\nbeach.jpg,A beach.\n")
     hashed = load_folder(photos)
-    assert hashed.images["split"].to_dict() == dict.fromkeys(PICTURES, "") | {i: hash_split(i) for i in ("dog.png", "beach.jpg")}
+    assert hashed.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {i: hash_split(i) for i in ("dog.png", "beach.jpg")}
     assert "by a hash" in hashed.about["splits"] and "captions.csv has no column split" in hashed.about["splits"]
 
 
 def test_the_split_of_a_name_never_changes():
-    """Written down: a change would move pictures from training into the test of runs that were made before."""
+    """Written down: a change would move images from training into the test of runs that were made before."""
     assert [hash_split(f"{n}.jpg") for n in range(12)] == [
         "train", "train", "train", "val", "val", "train", "train", "train", "train", "train", "train", "test",
     ]  # fmt: skip
@@ -116,9 +116,9 @@ def test_names_are_found_by_as_much_of_the_path_as_says_which(photos):
         ("trip/far/river.webp", "River."), ("dog.png", "Dog."), ("trip/tree.JPG", "Tree."), ("trip/beach.jpg", "Trip."),
         ("beach.jpg", "Beach."), ("trip/far/river.webp", "Again."),
     ]  # fmt: skip
-    assert corpus.faults == {"captions of a missing picture": 2}
+    assert corpus.faults == {"captions of a missing image": 2}
     (photos / "beach.jpg").rename(photos / "trip" / "far" / "beach.jpg")
-    assert load_folder(photos).faults["names that fit several pictures, their captions dropped"] == 1
+    assert load_folder(photos).faults["names that fit several images, their captions dropped"] == 1
 
 
 def test_faults_in_a_table_are_tolerated_and_counted(photos):
@@ -142,8 +142,8 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
     ]  # fmt: skip
     assert corpus.faults == {
         "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Latin-1": 1,
-        "caption lines that cannot be read": 1, "captions without a word": 1, "captions of a missing picture": 1,
-        "captions given twice for a picture": 1, "pictures in no split": 2,
+        "caption lines that cannot be read": 1, "captions without a word": 1, "captions of a missing image": 1,
+        "captions given twice for an image": 1, "images in no split": 2,
     }  # fmt: skip
 
 
@@ -157,19 +157,19 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 
 REFUSED = {
-    "missing columns": ({"captions.csv": "picture,words\na,b\n"}, r"no column image and no column caption; found: 'picture', 'words'\."),
+    "missing columns": ({"captions.csv": "photo,words\na,b\n"}, r"no column image and no column caption; found: 'photo', 'words'\."),
     "a missing column": ({"captions.jsonl": '{"image": "dog.png", "words": 1}\n'}, r"no column caption; found: 'image', 'words'"),
     "an empty file": ({"captions.csv": ""}, r"holds no caption that can be read"),
     "a list for lines": ({"captions.jsonl": '[{"image": "dog.png",\n "caption": "A dog."}]'}, r"holds no caption that can be read"),
     "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""}, r"holds captions\.csv and captions\.jsonl"),
     "captions of another folder": (
         {"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"},
-        r"none of the 2 captions names a picture that is there\. The first names '1\.jpg'; .* like 'beach\.jpg'",
+        r"none of the 2 captions names an image of the folder\. The first names '1\.jpg'; .* like 'beach\.jpg'",
     ),
     "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, r"unknown split 'trian'\. Known: .*validation"),
-    "a picture in two splits": (
+    "an image in two splits": (
         {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"},
-        r"puts 1 pictures in more than one split, the first is 'dog\.png'",
+        r"puts 1 images in more than one split, the first is 'dog\.png'",
     ),
     "ids that repeat": (
         {"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"},
@@ -186,7 +186,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(photos, fault):
     with pytest.raises(BadInput, match=message) as error:
         load_folder(photos)
     assert "\n" not in str(error.value)
-    noted = Faults(collect=True)
+    noted = FaultLog(collect=True)
     assert len(load_folder(photos, noted).images) == 5 and len(noted.refused) >= 1
 
 
@@ -196,10 +196,10 @@ def test_a_table_in_utf_16_is_refused(photos):
         load_folder(photos)
 
 
-def test_a_folder_without_pictures_is_refused(tmp_path, photos: Path):
+def test_a_folder_without_images_is_refused(tmp_path, photos: Path):
     (tmp_path / "empty").mkdir()
     for place in (tmp_path / "empty", photos / "dog.png"):
-        with pytest.raises(BadInput, match=r"no picture in .*\.jpg"):
+        with pytest.raises(BadInput, match=r"no image in .*\.jpg"):
             load_folder(place)
     with pytest.raises(BadInput, match="does not exist"):
         load_folder(tmp_path / "nowhere")

@@ -7,7 +7,7 @@ import pytest
 from karpathy_files import coco_folder, draw, flickr_folder, record
 
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.protocols import PROTOCOLS, Protocol
 
 
@@ -47,7 +47,7 @@ def test_coco_keeps_five_sentences_and_its_own_numbers(coco):
     corpus = coco.load()
     assert corpus.images.index.tolist() == list(range(900, 893, -1)) and corpus.images["split"].tolist()[3] == "train"
     assert corpus.captions.index[corpus.captions["image_id"] == 899].tolist() == [109, 108, 107, 106, 105]
-    assert corpus.faults == {"sentences beyond 5 of a picture, not used": 2}
+    assert corpus.faults == {"sentences beyond 5 of an image, not used": 2}
     assert corpus.about["protocols"] == ["full"] and set(corpus.about["judges left out"]) == {"eccv", "cxc", "plausible"}
     image_of = corpus.judges["annotated"]("test").indices
     assert [fold[0].tolist() for fold in Protocol("", 3, 3, "").folds(3, image_of)] == [[0], [1], [2]]
@@ -61,15 +61,15 @@ def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
             more = {"filepath": first["filepath"], "cocoid": 10_000 + n} if folder is coco else {}
             folder.records.append(record(100 + n, "test", f"more{n}.png", 1, **more))
         monkeypatch.setattr(
-            "xmr_core.data.readers.karpathy.pictures_in", lambda _, records=folder.records: {r["filename"]: __file__ for r in records}
+            "xmr_core.data.readers.karpathy.list_images", lambda _, records=folder.records: {r["filename"]: __file__ for r in records}
         )
         corpus = folder.load()
         assert corpus.about["protocols"] == [*fitting, "full"] and set(fitting) <= set(PROTOCOLS)
-        assert corpus.faults["pictures with fewer than 5 captions"] == size - 3
+        assert corpus.faults["images with fewer than 5 captions"] == size - 3
 
 
 @pytest.mark.parametrize("place", ["images/{0}", "images", "images/trainval35k", "{0}/{0}"])
-def test_usual_places_of_the_pictures(coco, place):
+def test_usual_places_of_the_images(coco, place):
     for year in ("train2014", "val2014"):
         (coco.root / "moved").mkdir(exist_ok=True)
         (coco.root / year).rename(coco.root / "moved" / year)
@@ -89,7 +89,7 @@ def test_a_filepath_leads_nowhere_else(coco, filepath):
     paths_found = coco.load().images["path"].tolist()
     assert all(path.startswith(str(coco.root / "images")) for path in paths_found)
     (coco.root / "images").rename(coco.root.parent / "images")
-    with pytest.raises(BadInput, match="needs its pictures in one of the folders"):
+    with pytest.raises(BadInput, match="needs its images in one of the folders"):
         coco.read()
 
 
@@ -119,18 +119,18 @@ def test_missing_files_are_named(either):
     (either.root / "elsewhere").rename(either.json)
     for r in either.records:
         next(either.root.rglob(r["filename"])).unlink()
-    with pytest.raises(BadInput, match="needs its pictures in one of the folders (flickr30k-images|val2014)"):
+    with pytest.raises(BadInput, match="needs its images in one of the folders (flickr30k-images|val2014)"):
         either.read()
 
 
-def test_missing_pictures_are_counted_once_with_the_first(either):
+def test_missing_images_are_counted_once_with_the_first(either):
     for n in (1, 4):
         next(either.root.rglob(either.records[n]["filename"])).unlink()
-    with pytest.raises(BadInput, match=f"2 of 7 pictures are missing, the first is '{either.records[1]['filename']}'"):
+    with pytest.raises(BadInput, match=f"2 of 7 images are missing, the first is '{either.records[1]['filename']}'"):
         either.load()
-    corpus = either.load(faults := Faults(collect=True))
+    corpus = either.load(faults := FaultLog(collect=True))
     assert len(faults.refused) == 1 and len(corpus.images) == 5 and len(corpus.captions) == 25
-    assert "captions of a missing picture" not in corpus.faults
+    assert "captions of a missing image" not in corpus.faults
 
 
 def lack(records):
@@ -156,23 +156,23 @@ def odd_record(records):
 @pytest.mark.parametrize(
     ("spoil", "says", "left"),
     [
-        (lack, "2 records lack one of filename, split, sentences.*the first is number 2", (5, 25)),
-        (misspell, "1 records are of a split that is none of train, restval, val, test, the first is 'tset'", (6, 30)),
+        (lack, "2 records, numbered from 0, lack one of filename, split, sentences.*the first is 2", (5, 25)),
+        (misspell, "1 records are of a split that is none of train, restval, val, test, the first is 'tset of ", (6, 30)),
         (repeat_a_file, "1 records repeat a file name or id", (6, 30)),
         (repeat_a_caption, "1 caption ids repeat", (7, 34)),
-        (odd_record, "1 records lack one of", (6, 30)),
+        (odd_record, "1 records, numbered from 0, lack one of", (6, 30)),
     ],
 )
 def test_records_that_are_refused(either, spoil, says, left):
     spoil(either.records)
     with pytest.raises(BadInput, match=says):
         either.load()
-    corpus = either.load(faults := Faults(collect=True))
+    corpus = either.load(faults := FaultLog(collect=True))
     assert len(faults.refused) == 1 and (len(corpus.images), len(corpus.captions)) == left
 
 
 @pytest.mark.parametrize("given", [896.5, "896", 900, "x", None])
-def test_numbers_of_coco_pictures(coco, given):
+def test_numbers_of_coco_images(coco, given):
     coco.records[4]["cocoid"] = given
     if given == "896":
         assert coco.load().images.index[4] == 896
@@ -188,9 +188,9 @@ def test_sentences_that_are_tolerated(either):
     del d[0]["raw"], d[1]["sentid"]
     d[2] = "A dog ."
     corpus = either.load()
-    beyond = {"sentences beyond 5 of a picture, not used": 2} if either.name == "coco" else {}
+    beyond = {"sentences beyond 5 of an image, not used": 2} if either.name == "coco" else {}
     assert corpus.faults == beyond | {
-        "captions without a word": 1, "pictures with fewer than 5 captions": 3, "pictures without a caption": 1, "sentences that cannot be read": 3,
+        "captions without a word": 1, "images with fewer than 5 captions": 3, "images without a caption": 1, "sentences that cannot be read": 3,
     }  # fmt: skip
     assert len(corpus.rows("test")[0]) == 3 and len(corpus.rows("test")[1]) == 5
 

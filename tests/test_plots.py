@@ -9,10 +9,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from tiny import tiny_config
 
+from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
 from xmr_core.study import paper_tables as published
-from xmr_core.study import questions as study
 from xmr_core.ui import plots
 
 
@@ -42,11 +42,11 @@ def test_variants_draw_means_with_their_intervals_and_cope_without():
 def test_the_gallery_shows_the_pictures_of_the_split(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     prepared = prepare(tiny_config(ambiguity=0.31).data)
-    side = prepared.sides["test"]
-    figure = plots.gallery(prepared.corpus, side, n=3, columns=2)
+    split = prepared.splits["test"]
+    figure = plots.gallery(prepared.corpus, split, n=3, columns=2)
     shown = [ax.images[0].get_array() for ax in figure.axes if ax.images]
-    assert len(shown) == 3 and (np.asarray(shown[1]) == prepared.corpus.read_pixels(side.image_rows[1:2])[0]).all()
-    assert prepared.corpus.captions["text"].iloc[side.caption_rows[0]].split()[0] in figure.axes[0].get_title()
+    assert len(shown) == 3 and (np.asarray(shown[1]) == prepared.corpus.read_pixels(split.image_rows[1:2])[0]).all()
+    assert prepared.corpus.captions["text"].iloc[split.caption_rows[0]].split()[0] in figure.axes[0].get_title()
 
 
 def test_spread_over_training_has_a_line_per_variant_and_side():

@@ -10,7 +10,7 @@ import torch
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.data.inputs import feature_reader
-from xmr_core.data.readers.faults import Faults
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.precomputed import load_precomputed
 
 REGIONS, WIDTH = 3, 4
@@ -30,7 +30,7 @@ def captions(stem: str, n: int) -> list[str]:
 
 
 def write(folder: Path, stem: str, n: int, repeat: bool, seed: int = 0) -> np.ndarray:
-    """One split as in the public package. Returns its features, one row a picture."""
+    """One split as in the public package. Returns its features, one row an image."""
     array = features(n, seed)
     np.save(folder / f"{stem}_ims.npy", np.repeat(array, 5, axis=0) if repeat else array)
     (folder / f"{stem}_caps.txt").write_text("\n".join(captions(stem, n)) + "\n")
@@ -41,7 +41,7 @@ def write(folder: Path, stem: str, n: int, repeat: bool, seed: int = 0) -> np.nd
 
 @pytest.fixture
 def scan(tmp_path):
-    """train with one row a picture, dev and testall with five, as in the public package."""
+    """train with one row an image, dev and testall with five, as in the public package."""
     folder = tmp_path / "f30k_precomp"
     folder.mkdir()
     for stem, n, repeat, seed in (("train", 6, False, 1), ("dev", 2, True, 2), ("testall", 3, True, 3)):
@@ -81,14 +81,14 @@ def test_fingerprints_follow_the_content(scan, tmp_path):
 
 
 def test_the_whole_test_split_is_taken_and_said(scan):
-    assert "3 pictures" in load_precomputed(scan).about["protocol"] and "unfair" not in load_precomputed(scan).about["protocol"]
+    assert "3 images" in load_precomputed(scan).about["protocol"] and "unfair" not in load_precomputed(scan).about["protocol"]
     write(scan, "test", 1, True, seed=9)
     both = load_precomputed(scan)
     assert (both.images["split"] == "test").sum() == 3 and "unfair 1K subset: they are not read" in both.about["protocol"]
     for what in ("ims.npy", "caps.txt", "ids.txt"):
         (scan / f"testall_{what}").unlink()
     alone = load_precomputed(scan)
-    assert (alone.images["split"] == "test").sum() == 1 and alone.about["protocol"] == "test: 1 pictures"
+    assert (alone.images["split"] == "test").sum() == 1 and alone.about["protocol"] == "test: 1 images"
 
 
 def test_captions_with_faults_keep_their_places(scan):
@@ -101,7 +101,7 @@ def test_captions_with_faults_keep_their_places(scan):
     corpus = load_precomputed(scan)
     assert corpus.faults == {
         "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Latin-1": 1, "captions without a word": 1,
-        "blank lines beyond the last caption": 2, "lists of ids of another length, not read": 1, "pictures with fewer than 5 captions": 1,
+        "blank lines after the last caption": 2, "lists of ids of another length, not read": 1, "images with fewer than 5 captions": 1,
     }  # fmt: skip
     texts = corpus.captions["text"]
     assert texts[["train/0#1", "train/0#2", "train/0#3"]].tolist() == ["A man in bytes .", "A man's hat .", "A café ."]
@@ -142,13 +142,13 @@ REFUSED = {
     "array of another length": (spoil_array(lambda a: a[:7]), r"has 7 rows and dev_caps\.txt 10 lines.*so 35 lines .*would fit"),
     "rows that are no multiple of five": (
         lambda f: (np.save(f / "dev_ims.npy", features(7)), (f / "dev_caps.txt").write_text("a\n" * 7)),
-        r"7 rows and dev_caps\.txt 7 lines.*35 lines \(each row a picture\) would fit",
+        r"7 rows and dev_caps\.txt 7 lines.*35 lines \(each row an image\) would fit",
     ),
-    "one caption a picture": (one_caption_each, r"rows 0 to 4 are not one picture five times"),
-    "one vector a picture": (spoil_array(lambda a: a[:, 0]), r"shape \(10, 4\); \(rows, regions, width\) is needed.*array\[:, None\]"),
+    "one caption an image": (one_caption_each, r"rows 0 to 4 are not one image five times"),
+    "one vector an image": (spoil_array(lambda a: a[:, 0]), r"shape \(10, 4\); \(rows, regions, width\) is needed.*array\[:, None\]"),
     "no regions": (spoil_array(lambda a: a[:, :0]), r"shape \(10, 0, 4\)"),
-    "another width": (spoil_array(lambda a: a[:, :, :3]), r"dev_ims\.npy holds 3 × 3 numbers a picture, train_ims\.npy 3 × 4"),
-    "NaN": (spoil_array(with_one_nan), r"dev_ims\.npy: 1 of 2 pictures looked at hold NaN or infinity, the first is 1"),
+    "another width": (spoil_array(lambda a: a[:, :, :3]), r"dev_ims\.npy holds 3 × 3 numbers an image, train_ims\.npy 3 × 4"),
+    "NaN": (spoil_array(with_one_nan), r"dev_ims\.npy: 1 of 2 sampled images hold NaN or infinity, the first is 1"),
     "an empty split": (empty, r"the dev split is empty"),
     "no dev": (
         lambda f: [(f / n).unlink() for n in ("dev_ims.npy", "dev_caps.txt")],
@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_refused_in_one_line(scan, fault):
     with pytest.raises((BadInput, DamagedFile), match=message) as error:
         load_precomputed(scan)
     assert "\n" not in str(error.value)
-    noted = Faults(collect=True)
+    noted = FaultLog(collect=True)
     rest = load_precomputed(scan, noted)
     assert len(noted.refused) == 1 and set(rest.images["split"]) == ({"train", "val"} if fault == "half a testall" else {"train", "test"})
     wanted = np.concatenate([features(6, 1), features(2, 2) if fault == "half a testall" else features(3, 3)])
@@ -187,7 +187,7 @@ def test_the_right_folder_is_suggested(scan):
     with pytest.raises(BadInput, match="does not exist"):
         load_precomputed(scan / "nowhere")
     with pytest.raises(BadInput, match="no split of precomputed features"):
-        load_precomputed(scan.parent, Faults(collect=True))
+        load_precomputed(scan.parent, FaultLog(collect=True))
 
 
 INDICES = {
@@ -255,7 +255,7 @@ def test_several_threads_read_one_file(tmp_path):
     assert not wrong
 
 
-def test_batches_get_their_pictures_in_any_order(scan):
+def test_batches_get_their_images_in_any_order(scan):
     corpus = load_precomputed(scan)
     rows = np.array([9, 0, 7, 0, 10])
     got = feature_reader(corpus.features)(rows)

@@ -2,13 +2,14 @@
 
 import json
 import math
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from golden import golden_dir
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -18,17 +19,16 @@ from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.data.features.reduce import PrincipalComponents, RootMean
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
 from xmr_core.data.images.crops import TrainingCrops
-from xmr_core.data.images.files import read_picture
+from xmr_core.data.images.files import read_image
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.text.tokenise import tokenise
+from xmr_core.data.text.tokenisers import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.encoders import feature_cache
+from xmr_core.data.features import feature_cache
 
-REAL = golden_dir().parent / "data"
+REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +64,8 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     corpus = load_flickr8k(flickr)
     assert len(corpus.captions) == 40 and corpus.images["split"].value_counts().to_dict() == {"train": 4, "test": 2, "val": 1, "": 1}
     assert corpus.faults == {
-        "captions with a space for the tab": 1, "captions of a missing picture": 1, "captions without a word": 1,
-        "pictures in no split": 1, "rating lines that cannot be read": 4,
+        "captions with a space for the tab": 1, "captions of a missing image": 1, "captions without a word": 1,
+        "images in no split": 1, "rating lines that cannot be read": 4,
     }  # fmt: skip
     assert corpus.captions.loc["0.jpg#3", "text"] == "A dog number 0 runs in way 3 ."
     assert corpus.read_pixels(np.array([2])).shape == (1, 224, 224, 3)
@@ -115,20 +115,20 @@ def test_missing_files_are_named(flickr, missing):
 def test_pictures_of_any_kind_become_rgb(tmp_path):
     for mode in ("L", "CMYK", "P", "RGBA"):
         Image.new(mode, (30, 20)).save(tmp_path / f"{mode}.tiff")
-        assert read_picture(tmp_path / f"{mode}.tiff", 16).shape == (16, 16, 3)
+        assert read_image(tmp_path / f"{mode}.tiff", 16).shape == (16, 16, 3)
     deep = np.linspace(0, 65535, 16 * 16).astype(np.uint16).reshape(16, 16)  # 16 bits a channel, as depth and scans have them
     Image.fromarray(deep).save(tmp_path / "deep.png")
-    read = read_picture(tmp_path / "deep.png", 16)
+    read = read_image(tmp_path / "deep.png", 16)
     assert np.abs(read[..., 0].astype(int) - deep / 257).max() <= 1 and (read[..., 0] == read[..., 2]).all()
     glass = Image.new("RGBA", (16, 16), (255, 0, 0, 0))
     glass.save(tmp_path / "glass.png")
-    assert (read_picture(tmp_path / "glass.png", 16) == 255).all(), "what is transparent is white, not the colour under it"
+    assert (read_image(tmp_path / "glass.png", 16) == 255).all(), "what is transparent is white, not the colour under it"
     turned = Image.new("RGB", (32, 32))
     turned.paste((255, 0, 0), (0, 0, 32, 16))  # red on top …
     exif = turned.getexif()
     exif[0x0112] = 3  # … stored upside down
     turned.save(tmp_path / "turned.png", exif=exif)
-    assert read_picture(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
+    assert read_image(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
 
 
 def test_a_truncated_picture_is_named(flickr):
@@ -239,7 +239,7 @@ def test_the_whole_path_from_files_to_inputs(flickr, weights):
     (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
     prepared = prepare(DataConfig("flickr8k", str(flickr), reduce=20))
     assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
-    assert prepared.sides["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
+    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
     with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
         (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
         prepare(DataConfig("flickr8k", str(flickr), reduce=10))
@@ -429,11 +429,14 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     )
 
 
-@pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")
+@pytest.mark.skipif(
+    not ((REAL / "flickr8k").exists() and (REAL / "weights").exists()),
+    reason="no Flickr8k and MobileNetV2 in $XMR_TEST_DATA, else in ~/data (users supply their own)",
+)
 def test_the_real_flickr8k_and_its_network_belong_together():
     corpus = load_flickr8k(REAL / "flickr8k")
     assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
-    assert corpus.faults["captions of a missing picture"] == 5 and corpus.faults["captions with a space for the tab"] == 3
+    assert corpus.faults["captions of a missing image"] == 5 and corpus.faults["captions with a space for the tab"] == 3
     assert len(corpus.grades["crowd"]) == 47_288 and corpus.faults["rating lines that cannot be read"] > 0
     assert len(corpus.grades["expert"]) == 5822
     extractor = MobileNetV2Grid(next((REAL / "weights").glob("*mobilenet*.safetensors")))

@@ -6,9 +6,9 @@ import pytest
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes
-from xmr_core.data.scenes.grammar import ATTRIBUTES, COUNT, RELATION, TWO, Statements
-from xmr_core.data.scenes.truth import true_of
-from xmr_core.data.scenes.world import MEANINGS, Scenes, sample_scenes
+from xmr_core.data.scenes.grammar import COUNT, RELATION, TWO, Statements
+from xmr_core.data.scenes.statement_truth import truth_matrix
+from xmr_core.data.scenes.world import ATTRIBUTES, MEANINGS, Scenes, sample_scenes
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def own_home(tmp_path, monkeypatch):
 
 
 def holds(s: Statements, m: int, scenes: Scenes, n: int) -> bool:
-    """One statement on one picture, by looking at its objects one by one."""
+    """One statement on one image, by looking at its objects one by one."""
     objects = [o for o in range(5) if scenes.present[n, o]]
 
     def fits(mention, o):
@@ -49,15 +49,15 @@ def world(ambiguity=0.3, n=40):
 @pytest.mark.parametrize("ambiguity", [0.0, 0.3, 1.0])
 def test_exhaustive_truth_equals_the_loop(ambiguity):
     scenes, statements = world(ambiguity)
-    truth = true_of(statements, scenes)
+    truth = truth_matrix(statements, scenes)
     wanted = np.array([[holds(statements, m, scenes, n) for n in range(len(scenes))] for m in range(len(statements))])
     assert (truth == wanted).all()
     assert 0 < wanted.mean() < 0.5
 
 
-def test_every_caption_is_true_of_its_own_picture():
+def test_every_caption_is_true_of_its_own_image():
     scenes, statements = world(1.0, 200)
-    assert true_of(statements, scenes)[np.arange(len(statements)), statements.image].all()
+    assert truth_matrix(statements, scenes)[np.arange(len(statements)), statements.image].all()
 
 
 def test_a_seed_is_a_world():
@@ -70,7 +70,7 @@ def test_a_seed_is_a_world():
     assert (a.read_pixels(rows) == again.read_pixels(rows)).all() and a.captions.equals(again.captions)
 
 
-def test_splits_share_no_picture_and_five_captions_belong_to_each():
+def test_splits_share_no_image_and_five_captions_belong_to_each():
     corpus = load_scenes("tiny")
     assert corpus.images["split"].value_counts().to_dict() == {"train": 64, "val": 32, "test": 32}
     assert (corpus.captions.groupby("image_id").size() == 5).all()
@@ -92,8 +92,8 @@ def test_the_knob_makes_captions_vaguer():
     assert means == sorted(means) and means[-1] > 3 * means[0]
 
 
-def test_pictures_show_what_the_scene_says():
-    """The middle of a large square has its colour; the same place in another picture has not."""
+def test_images_show_what_the_scene_says():
+    """The middle of a large square has its colour; the same place in another image has not."""
     from xmr_core.data.scenes.render import _RGB, render
 
     scenes, _ = world(n=300)

@@ -14,7 +14,7 @@ from torch import nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.data.readers.both_ways import BothWays
+from xmr_core.data.readers.relevance import TwoWayRelevance
 from xmr_core.evaluation.engine import (
     MatrixScores,
     MeanScores,
@@ -257,7 +257,7 @@ def test_several_judges_of_other_ids_are_asked_in_one_pass_and_folds_for_themsel
     pairs = [(f"c{few_t[n]}", f"i{few_i[2 + n % 7]}") for n in range(5, 30)]  # the first ones ask in vain
     few = Relevance.from_pairs(pairs, [f"c{n}" for n in few_t], [f"i{n}" for n in few_i])
     back = some_relevance(20, 100, 5)  # judged when asked from the other side
-    apart = BothWays.of(own, Relevance(back.indptr, back.indices, own.gallery_ids, own.query_ids))
+    apart = TwoWayRelevance.join(own, Relevance(back.indptr, back.indices, own.gallery_ids, own.query_ids))
     kinds, matrix = {"annotated": own, "few": few, "apart": apart}, in_float64(smooth_chamfer, images, captions)
     for protocol in (Protocol("whole", 20, 1, ""), Protocol("folds", 20, 4, "")):
         streamed = evaluate(smooth_chamfer, images, captions, kinds, protocol)

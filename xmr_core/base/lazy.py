@@ -6,7 +6,18 @@ from importlib import import_module
 from types import ModuleType
 
 
-def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+class _Catalogue(ModuleType):
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+
+def catalogue(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """(`__getattr__`, `__dir__`, `__all__`) of a package that shows its public names without importing their modules.
 
     Args: package: `__name__` of the package. modules: public name → module below the package that defines it; '' means
@@ -17,7 +28,9 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
 
     def get(name: str) -> object:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}.")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}."
+            )
         path = f"{package}.{modules[name]}" if modules[name] else f"{package}.{name}"
         value = import_module(path)
         if modules[name]:
@@ -25,13 +38,8 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
         setattr(sys.modules[package], name, value)
         return value
 
-    class Package(ModuleType):
-        def __setattr__(self, name: str, value: object) -> None:
-            # Python binds an imported module in its package; a public name that is spelled like its module takes its place.
-            super().__setattr__(name, getattr(value, name) if modules.get(name) == name and isinstance(value, ModuleType) else value)
-
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
-    sys.modules[package].__class__ = Package
+    sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)

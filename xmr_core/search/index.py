@@ -8,7 +8,6 @@ import filelock
 import numpy as np
 import torch
 from safetensors.numpy import save as save_arrays
-from safetensors.torch import load as load_tensors
 
 from xmr_core import __version__
 from xmr_core.base import paths
@@ -20,7 +19,7 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.search.files import described, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
 from xmr_core.search.library import Library, open_folder, open_library
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 
 FORMAT = 1
 MANIFEST, ITEMS = "index.json", "items.json"
@@ -40,14 +39,14 @@ class Source:
     fingerprint: str
 
 
-def index_split(run: Run, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
+def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
     """Encode a split of a run's own corpus into an index. Returns and raises as save_index; raises as open_library."""
     source = Source("split", split, run.prepared().corpus.fingerprint)
     return save_index(open_library(run, split=split), run, folder, source, dtype)
 
 
 def index_folder(
-    run: Run, images: Path | str, folder: Path | str, dtype: str = "float32", progress: Callable | None = None
+    run: TrainedRun, images: Path | str, folder: Path | str, dtype: str = "float32", progress: Callable | None = None
 ) -> Path:
     """Encode all images of a folder and its sub-folders into an index.
 
@@ -73,14 +72,14 @@ def index_folder(
     return _write(folder, run, source, dtype, {IMAGES: (encoded(), n)}, items, {})
 
 
-def save_index(library: Library, run: Run, folder: Path | str, source: Source, dtype: str = "float32") -> Path:
+def save_index(library: Library, run: TrainedRun, folder: Path | str, source: Source, dtype: str = "float32") -> Path:
     """Write a library as an index. Returns the folder, which is an index once it holds index.json, written last.
 
     An older index in the folder is replaced. run: whose method encoded the library. dtype: 'float32', or 'float16' for
     half the disk space.
     Raises: BadInput for a library of another method than the run's; CannotWrite where the folder refuses.
     """
-    weights = load_tensors(paths.read_sealed(run.folder / "model.sealed"))
+    weights = run.weights()
     ours = library.method.state_dict()
     if weights.keys() != ours.keys() or not all(torch.equal(weights[name], ours[name].cpu()) for name in weights):
         raise BadInput(f"the library was not encoded by the method of run {run.id}; open it from that run.")
@@ -97,7 +96,7 @@ def _chunks(items: Representation) -> Iterable[Representation]:
 
 def _write(
     folder: Path | str,
-    run: Run,
+    run: TrainedRun,
     source: Source,
     dtype: str,
     galleries: Mapping[str, tuple[Iterable[Representation], int]],
@@ -139,11 +138,11 @@ def tensors_of(path: Path) -> dict[str, list]:
     return {name: [code, *shape] for name, (shape, code, _) in read_header(path)[2].items()}
 
 
-def run_identity(run: Run) -> dict:
+def run_identity(run: TrainedRun) -> dict:
     """What connects an index with one trained method. Another training, even with the same id, has other weights."""
     config = run.config
     return {
         "id": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": config.data.dataset,
-        "weights": run.record["files"]["model.sealed"],
+        "weights": run.provenance.files["model.safetensors"],
     }  # fmt: skip

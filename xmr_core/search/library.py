@@ -16,7 +16,7 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 
 _LARGEST_SET = 16  # elements of a set whose size was chosen; larger sets are those of cells or words
 _CHUNK = 1024  # items whose uncertainty is computed at a time, which copies them
@@ -105,16 +105,16 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if chosen else 1
 
 
-def open_library(run: Run, label: str = "", split: str = "test") -> Library:
+def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
     """Encode a split of a run's corpus with its method.
 
     Relevance sets with fewer ids than the split (PMRP, ECCV Caption) are left out, because positions would differ.
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.sides:
-        raise BadInput(f"split must be one of {', '.join(prepared.sides)}, got {split!r}.")
-    part, method, corpus = prepared.sides[split], run.method(), prepared.corpus
+    if split not in prepared.splits:
+        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, part)
     relevances = {kind: relevance(split) for kind, relevance in corpus.judges.items()}
     complete = {
@@ -130,7 +130,7 @@ def open_library(run: Run, label: str = "", split: str = "test") -> Library:
     )  # fmt: skip
 
 
-def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
+def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
     """Encode all images of a folder and its sub-folders with the method of a run, which was trained on another corpus.
 
     Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
@@ -142,7 +142,7 @@ def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callabl
     inputs = prepared.images_of(corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances = corpus.captions["text"].to_numpy(), {}
-    part = replace(prepared.sides["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
+    part = replace(prepared.splits["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
     if len(texts):
         stored = _stored(prepared.new_captions(texts.tolist()))
         part = replace(part, caption_rows=np.arange(len(texts)), captions=stored)

@@ -34,7 +34,7 @@ from xmr_core.search.index import (
     tensors_of,
 )
 from xmr_core.search.library import Library
-from xmr_core.training.runs import Run, stored_run
+from xmr_core.training.runs import TrainedRun, stored_run
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for images of your own"
 
@@ -92,7 +92,7 @@ class StoredInputs:
     """The part of Prepared that a Library uses. The words in the index are enough for sentences; all else prepares the
     run's corpus."""
 
-    def __init__(self, run: Run, words: Vocabulary | WordPieces):
+    def __init__(self, run: TrainedRun, words: Vocabulary | WordPieces):
         self._run = run
         self.vocabulary = words if isinstance(words, Vocabulary) else None
 
@@ -118,7 +118,7 @@ class StoredInputs:
 class _Images:
     """The indexed images themselves, opened at first use."""
 
-    def __init__(self, run: Run, source: Source):
+    def __init__(self, run: TrainedRun, source: Source):
         self._run, self._source = run, source
 
     @cached_property
@@ -138,7 +138,7 @@ class _Images:
     def _read(self):
         if self._source.kind == "folder":
             return self._run.prepared().images_of(self._corpus)
-        return self._run.prepared().sides[self._source.name].images_at
+        return self._run.prepared().splits[self._source.name].images_at
 
     def inputs(self, positions: np.ndarray) -> Features | Pixels:
         """The method's input for the images at these positions."""
@@ -150,7 +150,7 @@ class _Images:
         return self._corpus.read_pixels(self._rows[[position]])[0]
 
 
-def _same_run(about: dict, folder: Path) -> Run:
+def _same_run(about: dict, folder: Path) -> TrainedRun:
     identity = about["run"]
     try:
         run = stored_run(identity["id"])

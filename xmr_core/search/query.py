@@ -8,7 +8,7 @@ import torch
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Representation
 from xmr_core.data.images.files import array_reader
-from xmr_core.data.text.tokenise import rule
+from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
 
 KINDS = {
@@ -72,7 +72,7 @@ def _encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "picture":
-            images = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.side)
+            images = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.resolution)
             return library.method.encode_images(library.prepared.new_images(images).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:
             known_words(library, query.text)  # refuses a sentence without any known word

@@ -86,7 +86,7 @@ def _info(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs.config import resolve_device
 
     print(f"{'xmr_core':12s} {__version__}")
-    for name, value in environment(resolve_device("auto")).items():
+    for name, value in vars(environment(resolve_device("auto"))).items():
         print(f"{name:12s} {value}")
     for kind in ("runs", "cache", "outputs"):
         folder = paths.root() / kind

@@ -82,7 +82,7 @@ def finish(
         "summary": {name: value.item() if hasattr(value, "item") else value for name, value in summary.items()},
         "started_utc": _started["utc"].isoformat(timespec="seconds"),
         "finished_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": {"xmr_core": xmr_core.__version__} | environment(device),
+        "environment": {"xmr_core": xmr_core.__version__} | vars(environment(device)),
     }
     paths.write_json(folder / "record.json", record)
     if second := os.environ.get(RECORD_VARIABLE):

@@ -1,18 +1,31 @@
-"""Which part of a picture a training view shows."""
+"""Which part of an image is shown."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from xmr_core.data.images.files import Crop
+SMALLEST = 0.6  # of the width and of the height
 
-SMALLEST = 0.6  # of each side
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of an image. box: left, top, right and bottom as fractions of its width and height, in [0, 1]."""
+
+    box: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
+    mirrored: bool = False
 
 
 class TrainingCrops:
-    """One view of every training picture: a part of r times its width and height, r ~ U(0.6, 1), anywhere; mirrored half the time.
+    """One view of every training image: a part of r times its width and height, r ~ U(0.6, 1), at a random place.
 
-    Frozen features of several such views let a method train on augmented pictures without computing the network every time.
-    view: 1, 2, …; a crop follows from it and the picture's row in the corpus.
-    Source: the crop of VSE∞'s grid features (METHODS §7 b), with one ratio for both sides.
+    Half of the crops are mirrored. Frozen features of several views let a method train on augmented images without
+    running the network again. A crop follows from the view and from the row of the image in the corpus.
+    Args: view: 1, 2, …
+    Source: the crop of VSE∞'s grid features, with one ratio for width and height; docs/data.md#data-image-features.
+    >>> [crop] = TrainingCrops(view=1)([0])
+    >>> left, top, right, bottom = crop.box
+    >>> 0.6 <= round(right - left, 6) == round(bottom - top, 6) <= 1
+    True
     """
 
     def __init__(self, view: int):

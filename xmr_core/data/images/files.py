@@ -1,8 +1,7 @@
-"""Reading picture files."""
+"""Reading image files."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,82 +10,97 @@ from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from xmr_core.base.errors import DamagedFile
+from xmr_core.data.images.crops import Crop
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-SIDE = 224
-UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # what Pillow raises for bad files
-_THREADS = 4  # decoding leaves Python's lock, so threads do run side by side
+SIDE = 224  # pixels
+# What Pillow raises for files that it cannot read
+UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+_THREADS = 4  # decoding releases Python's lock, so threads run in parallel
 
 
-@dataclass(frozen=True)
-class Crop:
-    """A part of a picture, in fractions of its width and height: left, top, right, bottom in [0, 1]; then mirrored or not."""
+def read_image(path: Path | str, resolution: int = SIDE, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
+    """One image, or a part of it, as RGB in [0, 255], resized to resolution × resolution pixels.
 
-    box: tuple[float, float, float, float] = (0.0, 0.0, 1.0, 1.0)
-    mirrored: bool = False
-
-
-def read_picture(path: Path | str, side: int = SIDE, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
-    """One picture, or a part of it, as RGB of side × side pixels (the whole is kept, so its aspect ratio is not).
-
-    It is turned as its EXIF says. Any colour mode is converted: grey and palette, CMYK, 16 bits a channel (scaled to 8),
-    transparency (laid on white). Of an animation, the first picture.
-    Raises: DamagedFile naming a file that is missing, truncated or no picture.
+    The aspect ratio is not kept, so that nothing is cut off. The image is turned as its EXIF data says, and any colour
+    mode is converted as `convert_to_rgb` describes. Of an animation, the first frame is read.
+    Raises: DamagedFile, with the name of a file that is missing, cut short or not an image.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("L", (30, 20), 9).save(f"{folder}/grey.png")
+    ...     read_image(f"{folder}/grey.png", resolution=2)[0].tolist()
+    [[9, 9, 9], [9, 9, 9]]
     """
     try:
-        return _part(decoded(path), side, crop)
+        return _resized(decoded(path), resolution, crop)
     except UNREADABLE as e:
-        raise DamagedFile(f"picture {path} cannot be read ({e}). Replace the file, or take it out of the lists.") from None
+        raise DamagedFile(
+            f"image {path} cannot be read ({e}). Replace the file, or take it out of the lists."
+        ) from None
 
 
 def decoded(file: Path | str | BinaryIO) -> Image.Image:
-    """A picture file as 8-bit RGB, turned as its EXIF says. Raises one of UNREADABLE."""
-    with Image.open(file) as picture:
-        return as_rgb(ImageOps.exif_transpose(picture))
+    """An image file as 8-bit RGB in its own size, turned as its EXIF data says. Raises one of UNREADABLE.
+
+    >>> import io
+    >>> Image.new("CMYK", (3, 2)).save(file := io.BytesIO(), "JPEG")
+    >>> (image := decoded(file)).mode, image.size
+    ('RGB', (3, 2))
+    """
+    with Image.open(file) as image:
+        return convert_to_rgb(ImageOps.exif_transpose(image))
 
 
-def as_rgb(picture: Image.Image) -> Image.Image:
-    """Any colour mode as 8-bit RGB."""
-    if picture.mode.startswith(("I", "F")):  # 16 or 32 bits of grey: Pillow would clip them to 255
-        values = np.asarray(picture, np.float64)
-        top = 255.0 if values.max(initial=0) <= 255 else 65535.0
-        picture = Image.fromarray((values / top * 255).clip(0, 255).round().astype(np.uint8))
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
-    return picture.convert("RGB")
+def convert_to_rgb(image: Image.Image) -> Image.Image:
+    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, transparency is laid on white.
+
+    >>> convert_to_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
+        values = np.asarray(image, np.float64)
+        largest = 255.0 if values.max(initial=0) <= 255 else 65535.0
+        image = Image.fromarray((values / largest * 255).clip(0, 255).round().astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
 
 
-def picture_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
-    """A Corpus's read_pixels for picture files: (row numbers, side, one Crop per row) → stacked pictures."""
+def image_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
+    """A Corpus's `read_pixels` for image files: (rows, side in pixels, one Crop for each row) → stacked images."""
 
-    def read(rows: np.ndarray, side: int = side, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        jobs = list(zip([files[row] for row in rows], [side] * len(rows), crops or [Crop()] * len(rows), strict=True))
+    def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        jobs = list(zip([files[row] for row in rows], [resolution] * len(rows), crops or [Crop()] * len(rows), strict=True))
         if len(jobs) < 2 * _THREADS:
-            return np.stack([read_picture(*job) for job in jobs])
+            return np.stack([read_image(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:
-            return np.stack(list(pool.map(lambda job: read_picture(*job), jobs)))
+            return np.stack(list(pool.map(lambda job: read_image(*job), jobs)))
 
     return read
 
 
 def array_reader(pixels: UInt8[np.ndarray, "n h w 3"]) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
-    """A Corpus's read_pixels for pictures in memory."""
+    """A Corpus's `read_pixels` for images in memory, with the arguments of `image_reader`.
 
-    def read(rows: np.ndarray, side: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        side = side or pixels.shape[1]
-        if side == pixels.shape[1] and crops is None:
+    >>> array_reader(np.zeros((5, 8, 8, 3), np.uint8))([4, 0], side=3).shape
+    (2, 3, 3, 3)
+    """
+
+    def read(rows: np.ndarray, resolution: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        resolution = resolution or pixels.shape[1]
+        if resolution == pixels.shape[1] and crops is None:
             return pixels[rows]
-        return np.stack(
-            [_part(Image.fromarray(pixels[row]), side, crop) for row, crop in zip(rows, crops or [Crop()] * len(rows), strict=True)]
-        )
+        pairs = zip(rows, crops or [Crop()] * len(rows), strict=True)
+        return np.stack([_resized(Image.fromarray(pixels[row]), side, crop) for row, crop in pairs])
 
     return read
 
 
-def _part(picture: Image.Image, side: int, crop: Crop) -> np.ndarray:
-    w, h = picture.size
+def _resized(image: Image.Image, resolution: int, crop: Crop) -> np.ndarray:
+    w, h = image.size
     left, top, right, bottom = crop.box
-    if picture.size != (side, side) or crop.box != (0, 0, 1, 1):
-        picture = picture.resize((side, side), Image.Resampling.BICUBIC, box=(left * w, top * h, right * w, bottom * h))
-    return np.asarray(ImageOps.mirror(picture) if crop.mirrored else picture)
+    if image.size != (resolution, resolution) or crop.box != (0, 0, 1, 1):
+        box = (left * w, top * h, right * w, bottom * h)
+        image = image.resize((resolution, resolution), Image.Resampling.BICUBIC, box)
+    return np.asarray(ImageOps.mirror(image) if crop.mirrored else image)

@@ -1,4 +1,4 @@
-"""Looking through a folder of data before anything is trained on it: what is there, and everything that is wrong."""
+"""A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,193 +9,195 @@ import pandas as pd
 
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import Corpus
-from xmr_core.data.images.decoding import look_at_all
-from xmr_core.data.readers.faults import EXAMPLES, Faults
-from xmr_core.data.text.tokenise import tokenise
+from xmr_core.data.images.inspection import inspect_images
+from xmr_core.data.readers.assembly import SPLITS
+from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
+from xmr_core.data.text.tokenisers import tokenise
 
-SPLITS = ("train", "val", "test")
 _SAMPLES = 3  # captions shown of each split
-_ROWS = 500  # pictures of a corpus of features that are looked at
+_ROWS = 500  # images of a corpus of features that are examined
+_SPANS = ("captions an image", "words a caption")
 
-Named = tuple[int, tuple[str, ...]]  # how many, and the first few
+Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all of them or the first few)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What check_corpus found.
+    """What `check_corpus` learned about a folder.
 
-    refused: why the reader would not read it, all reasons. tolerated: kind of fault → (how often, examples).
-    splits: a row per split ('none' for pictures in no split): pictures, captions, and least, mean and most of captions a picture
-    and words a caption. vocabulary: words of the training captions; unknown: share of the words of val and test not among them.
-    unreadable: reason → (how many pictures, names); unusual: kind → (how many, names) of pictures that are read all the same;
-    decoded: how many pictures were decoded to know. features: facts of a corpus of features. samples: split → (picture, caption).
+    refused: why the reader refuses it. tolerated: faults that the reader goes on without. splits: a row for each split
+    ('none' for images in no split) with the numbers of images and captions, and the least, mean and most of captions an
+    image and words a caption. vocabulary: how many words the training captions have; unknown: share, in [0, 1], of the
+    words of val and test that are not among them. decoded: how many image files were decoded; unreadable: reason →
+    images that cannot be; unusual: kind → images that can be. features: facts about the features of a corpus without
+    images. samples: split → (image_id, caption). about: what the reader says about the corpus.
     """
 
     name: str
     data_root: str
     refused: tuple[str, ...] = ()
-    tolerated: Mapping[str, Named] = field(default_factory=dict)
+    tolerated: Counted = field(default_factory=dict)
     splits: pd.DataFrame = field(default_factory=pd.DataFrame)
     vocabulary: int = 0
     unknown: float = 0.0
     decoded: int = 0
-    unreadable: Mapping[str, Named] = field(default_factory=dict)
-    unusual: Mapping[str, Named] = field(default_factory=dict)
+    unreadable: Counted = field(default_factory=dict)
+    unusual: Counted = field(default_factory=dict)
     features: Mapping[str, object] = field(default_factory=dict)
     samples: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def obstacles(self) -> list[str]:
-        """Why it cannot be trained on; none if it can."""
+        """Why no model can be trained on it; empty, if one can."""
         out = list(self.refused)
-        out += [f"{n:,} pictures cannot be decoded ({why}): {_few(names, n)}" for why, (n, names) in self.unreadable.items()]
+        for why, (n, names) in self.unreadable.items():
+            out.append(f"{n:,} images cannot be decoded ({why}){_listed(names, n)}")
         if bad := self.features.get("not finite"):
-            out.append(f"{bad[0]:,} of {self.features['looked at']:,} pictures looked at hold NaN or infinity: {_few(bad[1], bad[0])}")
+            out.append(
+                f"{len(bad):,} of {self.features['examined']:,} examined images hold NaN or infinity{_listed(bad)}"
+            )
         for split in SPLITS if len(self.splits) else ():
-            what = [kind for kind in ("pictures", "captions") if split not in self.splits.index or not self.splits.loc[split, kind]]
-            out += [f"no {' and no '.join(what)} in split {split}"] if what else []
+            counts = self.splits.loc[split] if split in self.splits.index else {}
+            if lacking := [kind for kind in ("images", "captions") if not counts.get(kind)]:
+                out.append(f"no {' and no '.join(lacking)} in split {split}")
         return out
 
     @property
     def usable(self) -> bool:
-        """Whether it can be trained on."""
+        """Whether a model can be trained on it."""
         return not self.obstacles
 
     def text(self) -> str:
-        """The report for people."""
-        totals = (
-            ", ".join(f"{self.splits[kind].sum():,} {kind}" for kind in ("pictures", "captions")) if len(self.splits) else "not readable"
-        )
-        lines = [f"{self.name} in {self.data_root}: {totals}", ""]
+        """The report in lines for people."""
+        lines = [f"{self.name} in {self.data_root}: not readable", ""]
         if len(self.splits):
-            lines += [*_table(self.splits), ""]
-            lines += [f"{self.vocabulary:,} words in train; {self.unknown:.1%} of the words in val and test are not among them", ""]
-        lines += [*(f"{name}: {value}" for name, value in self.features.items() if name != "not finite"), ""] if self.features else []
-        if told := [f"{name}: {self.about[name]}" for name in ("splits", "protocol") if self.about.get(name)]:
-            lines += [*told, ""]
-        for title, found in (("tolerated, and counted:", self.tolerated), ("unusual, but read:", self.unusual)):
-            if found:
-                lines += [title, *(f"  {n:>7,}  {kind}{_like(names, n)}" for kind, (n, names) in found.items()), ""]
+            totals = ", ".join(f"{self.splits[kind].sum():,} {kind}" for kind in ("images", "captions"))
+            unknown = f"{self.unknown:.1%} of the words in val and test are not among them"
+            lines = [f"{self.name} in {self.data_root}: {totals}", "", *_table(self.splits), ""]
+            lines += [f"{self.vocabulary:,} words in train; {unknown}", ""]
+        facts = {name: value for name, value in self.features.items() if name != "not finite"}
+        for group in (facts, {name: self.about[name] for name in ("splits", "protocol") if self.about.get(name)}):
+            lines += [*(f"{name}: {value}" for name, value in group.items()), *([""] if group else [])]
+        for title, faults in (("tolerated, and counted:", self.tolerated), ("unusual, but read:", self.unusual)):
+            counts = [f"  {n:>7,}  {kind}{_listed(names, n)}" for kind, (n, names) in faults.items()]
+            lines += [title, *counts, ""] if counts else []
         for split, pairs in self.samples.items():
             lines += [f"{split}:", *(f"  {image}  {_printable(text)}" for image, text in pairs)]
         if self.decoded:
-            lines += ["", f"{self.decoded:,} pictures decoded; {sum(n for n, _ in self.unreadable.values()):,} cannot be"]
-        verdict = (
-            ["It can be trained on."]
-            if self.usable
-            else ["It cannot be trained on:", *(f"  {n}. {o}" for n, o in enumerate(self.obstacles, 1))]
-        )
+            lines += ["", f"{self.decoded:,} images decoded; {sum(n for n, _ in self.unreadable.values()):,} cannot be"]
+        reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles, 1)]
+        verdict = ["It cannot be trained on:", *reasons] if reasons else ["It can be trained on."]
         return "\n".join([*lines, *verdict])
 
 
 def check_corpus(
-    name: str, load: Callable[..., Corpus], data_root: Path | str, deep: bool = True, progress: Callable | None = None
+    name: str,
+    load: Callable[..., Corpus],
+    data_root: Path | str,
+    deep: bool = True,
+    progress: Callable | None = None,
 ) -> Report:
-    """Read a corpus as training would, note all that is wrong instead of stopping at the first, and count what is there.
+    """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
-    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every picture, or look at a larger sample of features.
-        progress: wraps the list of pieces of that work.
-    Raises: nothing for bad data; what the reader refuses is in Report.refused.
+    Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
+        features. progress: wraps the list of pieces of that work. Bad data raises nothing: see Report.refused.
+    >>> from xmr_core.data.readers.folder import load_folder
+    >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
+    ['data_root of folder not found: /no/such/folder does not exist. Give the right path.']
     """
-    faults, corpus = Faults(collect=True), None
+    faults, corpus = FaultLog(collect=True), None
     try:
         corpus = load(data_root, faults)
     except XmrError as e:
         faults.refused.append(str(e))
-    tolerated = {kind: (n, tuple(faults.examples.get(kind, ()))) for kind, n in faults.counts.items()}
-    found = {"name": name, "data_root": str(data_root), "refused": tuple(faults.refused), "tolerated": tolerated}
+    tolerated = {kind: (n, tuple(faults.examples[kind])) for kind, n in faults.counts.items()}
+    facts = {"name": name, "data_root": str(data_root), "refused": tuple(faults.refused), "tolerated": tolerated}
     if corpus is None:
-        return Report(**found)
-    words = {split: [tokenise(text) for text in corpus.captions["text"].to_numpy()[corpus.rows(split)[1]]] for split in (*SPLITS, "")}
-    here = [split for split in words if len(corpus.rows(split)[0])]
-    known = {word for caption in words["train"] for word in caption}
-    asked = [word for split in ("val", "test") for caption in words[split] for word in caption]
-    found |= {
-        "splits": pd.DataFrame([_counts(corpus, split, words[split]) for split in here], index=[split or "none" for split in here]),
-        "vocabulary": len(known),
-        "unknown": float(np.mean([word not in known for word in asked])) if asked else 0.0,
-        "samples": {split: pairs for split in SPLITS if (pairs := _samples(corpus, split))},
-        "about": corpus.about,
-    }
+        return Report(**facts)
+    captions = {split: corpus.captions.iloc[corpus.rows(split)[1]] for split in (*SPLITS, "")}
+    words = {split: [tokenise(text) for text in rows["text"]] for split, rows in captions.items()}
+    present = [split for split in words if len(corpus.rows(split)[0])]
+    vocabulary = {word for caption in words["train"] for word in caption}
+    unknown = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
+    counts = [_counts(corpus, split, words[split]) for split in present]
     if corpus.features is not None:
-        found["features"] = _features(corpus, _ROWS if deep else 0)
+        facts["features"] = _examine_features(corpus, _ROWS if deep else 0)
     elif deep:
-        found |= _pictures(corpus, progress)
-    return Report(**found)
-
-
-def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, float]:
-    images, captions = corpus.rows(split)
-    has = corpus.captions["image_id"].iloc[captions].value_counts().reindex(corpus.images.index[images], fill_value=0).to_numpy()
-    lengths = np.array([len(caption) for caption in words])
-    out: dict[str, float] = {"pictures": len(images), "captions": len(captions)}
-    for what, numbers in (("captions a picture", has), ("words a caption", lengths)):
-        for measure, f in (("least", np.min), ("mean", np.mean), ("most", np.max)):
-            out[f"{what}, {measure}"] = float(f(numbers)) if len(numbers) else 0.0
-    return out
-
-
-def _samples(corpus: Corpus, split: str) -> list[tuple[str, str]]:
-    rows = corpus.rows(split)[1]
-    rows = rows[[len(rows) * (2 * n + 1) // (2 * _SAMPLES) for n in range(_SAMPLES)]] if len(rows) >= _SAMPLES else rows
-    chosen = corpus.captions.iloc[rows]
-    return list(zip(chosen["image_id"], chosen["text"], strict=True))
-
-
-def _pictures(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
-    unreadable: dict[str, list[str]] = {}
-    unusual: dict[str, list[str]] = {}
-    for image_id, (why, kinds) in zip(corpus.images.index, look_at_all(corpus.images["path"].tolist(), progress), strict=True):
-        for table, key in [(unreadable, why)] * bool(why) + [(unusual, kind) for kind in kinds]:
-            table.setdefault(key, []).append(image_id)
-    return {
-        "decoded": len(corpus.images),
-        "unreadable": {why: (len(names), tuple(names)) for why, names in unreadable.items()},
-        "unusual": {kind: (len(names), tuple(names[:EXAMPLES])) for kind, names in unusual.items()},
-    }
-
-
-def _features(corpus: Corpus, sample: int) -> dict[str, object]:
-    """Shape, type and size of the features, and whether a sample of them is made of numbers."""
-    features = corpus.features
-    files = [part.path for part in getattr(features, "parts", (features,)) if hasattr(part, "path")]
-    rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), sample)).astype(int)) if sample else []
-    bad, zeros = [], 0
-    for row in rows:
-        values = features[int(row)]
-        bad += [str(corpus.images.index[row])] * (not np.isfinite(values).all())
-        zeros += not values.any()
-    out = {"features": f"{' × '.join(f'{n:,}' for n in features.shape)} (pictures, elements, width), {np.dtype(features.dtype)}"}
-    if files:
-        out["on disk"] = f"{sum(f.stat().st_size for f in files) / 1e9:.2f} GB in {', '.join(f.name for f in files)}"
-    return out | (
-        {"looked at": len(rows), "of these all zero": zeros, "not finite": (len(bad), tuple(bad)) if bad else ()} if sample else {}
+        facts |= _decode_images(corpus, progress)
+    return Report(
+        **facts,
+        splits=pd.DataFrame(counts, index=[split or "none" for split in present]),
+        vocabulary=len(vocabulary),
+        unknown=float(np.mean(unknown)) if unknown else 0.0,
+        samples={split: _samples(captions[split]) for split in SPLITS if len(captions[split])},
+        about=corpus.about,
     )
 
 
+def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, float]:
+    """A row of Report.splits."""
+    i, t = corpus.rows(split)
+    owners = corpus.captions["image_id"].iloc[t].value_counts()
+    numbers = owners.reindex(corpus.images.index[i], fill_value=0), pd.Series([len(caption) for caption in words])
+    out: dict[str, float] = {"images": len(i), "captions": len(t)}
+    for span, values in zip(_SPANS, numbers, strict=True):
+        for measure, statistic in (("least", "min"), ("mean", "mean"), ("most", "max")):
+            out[f"{span}, {measure}"] = float(values.agg(statistic)) if len(values) else 0.0
+    return out
+
+
+def _samples(captions: pd.DataFrame) -> list[tuple[str, str]]:
+    """(image_id, caption) of a few captions, evenly spread."""
+    n = len(captions)
+    rows = [n * (2 * k + 1) // (2 * _SAMPLES) for k in range(_SAMPLES)] if n >= _SAMPLES else range(n)
+    return list(captions.iloc[list(rows)][["image_id", "text"]].itertuples(index=False, name=None))
+
+
+def _decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
+    """Which images cannot be decoded, and which are unusual."""
+    unreadable: dict[str, list[str]] = {}
+    unusual: dict[str, list[str]] = {}
+    inspections = inspect_images(corpus.images["path"].tolist(), progress)
+    for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
+        for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
+            table.setdefault(key, []).append(str(image_id))
+    counted = {
+        name: {key: (len(ids), tuple(ids)) for key, ids in table.items()}
+        for name, table in (("unreadable", unreadable), ("unusual", unusual))
+    }
+    return {"decoded": len(corpus.images), **counted}
+
+
+def _examine_features(corpus: Corpus, sample: int) -> dict[str, object]:
+    """Shape, type and size of the features, and whether a sample of them is finite."""
+    features = corpus.features
+    shape = " × ".join(f"{n:,}" for n in features.shape)
+    out: dict[str, object] = {"features": f"{shape} (images, elements, width), {np.dtype(features.dtype)}"}
+    if files := [part.path for part in getattr(features, "parts", (features,)) if hasattr(part, "path")]:
+        size = sum(file.stat().st_size for file in files) / 1e9
+        out["on disk"] = f"{size:.2f} GB in {', '.join(file.name for file in files)}"
+    if not sample:
+        return out
+    rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), sample)).astype(int)).tolist()
+    bad = tuple(str(corpus.images.index[row]) for row in rows if not np.isfinite(features[row]).all())
+    zeros = sum(not features[row].any() for row in rows)
+    return out | {"examined": len(rows), "of these all zero": zeros, "not finite": bad}
+
+
 def _table(splits: pd.DataFrame) -> list[str]:
-    """A row per split; least, mean and most in one column."""
-    rows = [("split", "pictures", "captions", "captions a picture", "words a caption")]
-    for split, row in splits.iterrows():
-        spans = [
-            f"{row[f'{w}, least']:.0f}–{row[f'{w}, most']:.0f}, mean {row[f'{w}, mean']:.1f}"
-            for w in ("captions a picture", "words a caption")
-        ]
-        rows.append((str(split), f"{row['pictures']:,.0f}", f"{row['captions']:,.0f}", *spans))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.rjust(w) if n else cell.ljust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]
+    """A line for each split; least, mean and most are in one column."""
+    table = splits[["images", "captions"]].map("{:,.0f}".format)
+    for span in _SPANS:
+        measures = zip(*(splits[f"{span}, {measure}"] for measure in ("least", "most", "mean")), strict=True)
+        table[span] = [f"{least:.0f}–{most:.0f}, mean {mean:.1f}" for least, most, mean in measures]
+    return table.to_string().splitlines()
 
 
-def _few(names: tuple[str, ...], n: int) -> str:
-    return ", ".join(names[:EXAMPLES]) + (", …" if n > len(names[:EXAMPLES]) else "")
-
-
-def _like(names: tuple[str, ...], n: int) -> str:
-    return f": {_few(names, n)}" if names else ""
+def _listed(names: tuple[str, ...], n: int | None = None) -> str:
+    """': ' and the first of n names; nothing if no name is known."""
+    more = ", …" if (n or len(names)) > len(names[:EXAMPLES]) else ""
+    return f": {', '.join(names[:EXAMPLES])}{more}" if names else ""
 
 
 def _printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""CUB-200-2011 birds with ten captions each, split by class."""
+"""CUB-200-2011: photographs of birds with ten captions each, split by class."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,159 +11,150 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.faults import Faults
-from xmr_core.data.readers.photographs import needed, photograph_corpus, pictures_in, read_lines
-from xmr_core.data.readers.plausible_match import same_class
+from xmr_core.data.readers.assembly import photograph_corpus
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.files import find_path, list_images, read_lines
+from xmr_core.data.readers.relevance import same_class
 
 FOLDS = ("", "1", "2", "3")
 CAPTIONS = 10
 VAL_EVERY = 20
-_LIST_FOLDERS = ("", "splits/", "annotations/", "annotations/cub/", "datasets/annotations/cub/", "cvpr2016_cub/", "CUB_200_2011/")
+_LIST_FOLDERS = (
+    "", "splits/", "annotations/", "annotations/cub/", "datasets/annotations/cub/", "cvpr2016_cub/", "CUB_200_2011/"
+)  # fmt: skip
 _CAPTION_FOLDERS = ("text_c10", "cvpr2016_cub/text_c10", "CUB_200_2011/text_c10", "birds/text_c10")
 
 
-def load_cub(data_root: Path | str, fold: str = "", faults: Faults | None = None) -> Corpus:
-    """Corpus of 11,788 photographs of 200 kinds of bird with ten captions each; a split has classes of its own.
+def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = None) -> Corpus:
+    """Corpus of 11,788 photographs of 200 bird classes with ten captions each; a class is in one split only.
 
-    data_root holds images.txt, classes.txt, image_class_labels.txt and `images/` (or a folder CUB_200_2011 with them), Reed's
-    `text_c10/<class>/<picture>.txt`, one caption a line, and lists of classes, one a line ('076.Dark_eyed_Junco', or its number):
-    PCME's, whose names are those of Xian et al., or Reed's, here or in a folder `splits`, `annotations`, `cvpr2016_cub` and the like.
-    Splits, test being always the 50 classes of testclasses.txt and never part of another:
-        fold '': train is the 150 classes of trainvalclasses.txt; every 20th picture of them, in the order of images.txt, is val.
-            PCME trains on these 5 % as well, but takes the test classes for validation. Without that file, Reed's trainclasses.txt
-            and valclasses.txt, 100 and 50 classes.
-        fold '1', '2', '3': train is the 100 classes of trainclasses{fold}.txt, val the 50 of valclasses{fold}.txt.
-        seen: pictures of training classes that seen_test_images.txt holds out, if there is such a list.
-    image_id: 'class/picture.jpg', caption_id: 'class/picture.jpg#n'. images has a column class.
-    judges: 'annotated' (a caption and its own picture), 'class' (every picture of the caption's class, what PCME reports).
-    Tolerated and counted: what photograph_corpus says, pictures that images.txt does not list, classes called otherwise in a
-    list than in classes.txt (the number counts), held-out pictures of no training or validation class. Refused: lines without a number and
-    a value, a class in two lists or in none of classes.txt, a listed picture that is missing.
-    Raises: BadInput naming the file or folder that was looked for, or for an unknown fold.
-    Source: Wah et al., 2011; Reed et al., CVPR 2016; Xian et al., CVPR 2017; Chun et al., CVPR 2021 (PCME); METHODS §10.4.
+    The files in data_root, and the splits of every fold, are described in docs/data.md#data-cub.
+    fold: '' trains on 150 classes, of whose images every 20th, in the order of images.txt, is val; '1', '2' and '3' train
+    on 100 classes and validate on 50. test always holds the 50 classes of testclasses.txt. Images of training classes
+    that seen_test_images.txt holds out form the split 'seen'. PCME trains on val as well and takes the test classes for
+    validation. The lists name a class as '076.Dark_eyed_Junco', as 'Dark_eyed_Junco' or by its number.
+    image_id: 'class/image.jpg'. caption_id: 'class/image.jpg#n'. images has a column class.
+    Relevance sets: 'annotated' (a caption and its own image), 'class' (all images of the caption's class, as in PCME).
+    Tolerated: as in photograph_corpus; images that are not in images.txt, classes with another name in a list than in
+    classes.txt (the number counts), held-out images of other classes. Refused: lines without number and value, a class
+    in two lists or not in classes.txt, missing images.
+    Raises: BadInput for a missing file or folder, or an unknown fold.
+    Source: Wah et al., 2011; Reed et al., CVPR 2016; Xian et al., CVPR 2017; Chun et al., CVPR 2021 (PCME).
+    >>> load_cub("/data/cub", fold="1").images.groupby("split")["class"].nunique()["val"]  # doctest: +SKIP
+    50
     """
-    faults = faults or Faults()
+    faults = faults or FaultLog()
     base = paths.existing(data_root, "data_root of cub")
     if str(fold) not in FOLDS:
-        raise BadInput(f"fold of cub is '' (150 classes to train on), '1', '2' or '3' (100 to train on, 50 to validate), got {fold!r}.")
+        choices = "'' (150 classes to train on), '1', '2' or '3' (100 to train on, 50 to validate)"
+        raise BadInput(f"fold of cub is {choices}, got {fold!r}.")
     birds = base if (base / "images.txt").exists() else base / "CUB_200_2011"
-    listed, labels, names = (
-        _numbered(needed(birds, [f"{file}.txt"], "cub"), faults) for file in ("images", "image_class_labels", "classes")
-    )
+    tables = [find_path(birds, [f"{name}.txt"], "cub") for name in ("images", "image_class_labels", "classes")]
+    listed, labels, names = (_read_numbered(file, faults) for file in tables)
     images = _images(birds, listed, labels, names, faults)
     images["split"] = _splits(base, images, names, str(fold), faults)
-    there = images["path"] != ""
-    used = images["split"] != ""
-    if (gone := images.index[used & ~there]).size:
-        faults.refuse(f"cub: {len(gone):,} of {used.sum():,} pictures are missing, the first is {gone[0]!r}, looked for in {birds}/images.")
-    images = images[there]
-    corpus = photograph_corpus(
-        "cub",
-        images,
-        _captions(base, images.index.unique(), faults),
-        faults,
-        about={"fold": str(fold), "protocols": ["full"]},
-        usual=CAPTIONS,
-    )
+    exists, in_split = images["path"] != "", images["split"] != ""
+    missing, fault = images.index[in_split & ~exists], f"of {in_split.sum():,} images are missing"
+    faults.refuse_items(missing, "cub:", fault, f"They were looked for in {birds}/images.")
+    images = images[exists]
+    captions = _captions(base, images.index.unique(), faults)
+    about = {"fold": str(fold), "protocols": ["full"]}
+    corpus = photograph_corpus("cub", images, captions, faults, about=about, usual=CAPTIONS)
 
-    def of_class(split: str) -> Relevance:
+    def class_relevance(split: str) -> Relevance:
         i, t = corpus.rows(split)
-        pictures, captions = corpus.images["class"].iloc[i], corpus.captions["image_id"].iloc[t]
-        return same_class(corpus.images["class"].loc[captions].to_numpy(), pictures.to_numpy(), captions.index, pictures.index)
+        classes, owners = corpus.images["class"], corpus.captions["image_id"].iloc[t]
+        caption_classes, image_classes = classes.loc[owners].to_numpy(), classes.iloc[i].to_numpy()
+        return same_class(caption_classes, image_classes, owners.index, corpus.images.index[i])
 
-    return replace(corpus, judges={**corpus.judges, "class": of_class})
+    return replace(corpus, judges={**corpus.judges, "class": class_relevance})
 
 
-def _numbered(file: Path, faults: Faults) -> dict[int, str]:
+def _read_numbered(file: Path, faults: FaultLog) -> dict[int, str]:
     """The lines 'number value' of a file."""
-    found, bad = {}, []
-    for at, line in enumerate(read_lines(file, faults), 1):
+    values, bad = {}, []
+    for n, line in enumerate(read_lines(file, faults), 1):
         number, _, value = line.strip().partition(" ")
-        if number.isdecimal() and value.strip() and int(number) not in found:
-            found[int(number)] = value.strip()
+        if number.isdecimal() and value.strip() and int(number) not in values:
+            values[int(number)] = value.strip()
         elif line.strip():
-            bad.append(f"line {at}: {line[:60]!r}")
-    if bad:
-        faults.refuse(f"{file}: {len(bad)} lines are no 'number value', or repeat a number, the first is {bad[0]}. Mend the file.")
-    return found
+            bad.append(f"line {n}: {line[:60]}")
+    faults.refuse_items(bad, f"{file}:", "lines are no 'number value', or repeat a number", "Mend the file.")
+    return values
 
 
-def _images(birds: Path, listed: dict[int, str], labels: dict[int, str], names: dict[int, str], faults: Faults) -> pd.DataFrame:
-    """Index image_id; columns class ('076.Dark_eyed_Junco') and path ('' where the file is missing), in the order of images.txt."""
-    files = pictures_in(needed(birds, ["images"], "cub"), deep=True)
-    kinds = {number: names.get(int(label), "") if label.isdecimal() else "" for number, label in labels.items()}
-    if unlabelled := [name for number, name in listed.items() if not kinds.get(number)]:
-        faults.refuse(f"cub: {len(unlabelled)} pictures have no class in image_class_labels.txt, the first is {unlabelled[0]!r}.")
-    kept = [(name, kinds[number]) for number, name in listed.items() if kinds.get(number)]
-    extra = sorted(set(files) - set(listed.values()))
-    faults.tolerate("pictures that images.txt does not list", extra[0] if extra else "", len(extra))
-    return pd.DataFrame(
-        {"class": [kind for _, kind in kept], "path": [files.get(name, "") for name, _ in kept]},
-        index=pd.Index([name for name, _ in kept], name="image_id", dtype=object),
-    )
+def _images(
+    birds: Path, listed: dict[int, str], labels: dict[int, str], names: dict[int, str], faults: FaultLog
+) -> pd.DataFrame:
+    """Index image_id; columns class and path ('' where the file is missing), in the order of images.txt."""
+    files = list_images(find_path(birds, ["images"], "cub"), deep=True)
+    class_of = {number: names.get(int(label), "") if label.isdecimal() else "" for number, label in labels.items()}
+    unlabelled = [name for number, name in listed.items() if not class_of.get(number)]
+    faults.refuse_items(unlabelled, "cub:", "images have no class in image_class_labels.txt", "Complete that file.")
+    faults.tolerate("images that images.txt does not list", sorted(set(files) - set(listed.values())))
+    rows = [(name, class_of[number], files.get(name, "")) for number, name in listed.items() if class_of.get(number)]
+    return pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
 
 
-def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, faults: Faults) -> np.ndarray:
-    """A split for every picture, '' for none."""
+def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, faults: FaultLog) -> np.ndarray:
+    """The split of every image, '' for none."""
 
-    def a_list(name: str) -> Path:
-        return needed(base, [f"{folder}{name}.txt" for folder in _LIST_FOLDERS], "cub")
+    def candidates(name: str) -> list[str]:
+        return [f"{folder}{name}.txt" for folder in _LIST_FOLDERS]
 
-    def is_there(name: str) -> bool:
-        return any((base / f"{folder}{name}.txt").exists() for folder in _LIST_FOLDERS)
+    def exists(name: str) -> bool:
+        return any((base / file).exists() for file in candidates(name))
 
-    whole = not fold and (is_there("trainvalclasses") or not is_there("trainclasses"))
-    lists = {"train": "trainvalclasses"} if whole else {"train": f"trainclasses{fold}", "val": f"valclasses{fold}"}
+    hold_out = not fold and (exists("trainvalclasses") or not exists("trainclasses"))
+    train = {"train": "trainvalclasses"} if hold_out else {"train": f"trainclasses{fold}", "val": f"valclasses{fold}"}
     split_of: dict[str, str] = {}
-    for split, name in {**lists, "test": "testclasses"}.items():
-        file = a_list(name)
-        chosen = _classes(file, names, faults)
-        if twice := [c for c in chosen if c in split_of]:
-            faults.refuse(
-                f"{file} holds {len(twice)} classes of {split_of[twice[0]]!r} too, the first is {twice[0]!r}. A class has one split."
-            )
-        split_of = {**dict.fromkeys(chosen, split), **split_of}
+    for split, name in {**train, "test": "testclasses"}.items():
+        file = find_path(base, candidates(name), "cub")
+        classes = _read_classes(file, names, faults)
+        twice = [f"{c} of {split_of[c]}" for c in classes if c in split_of]
+        faults.refuse_items(twice, f"{file} holds", "classes of another split too", "A class has one split.")
+        split_of = {**dict.fromkeys(classes, split), **split_of}
     splits = images["class"].map(split_of).fillna("").to_numpy(dtype=object)
-    if is_there("seen_test_images"):
-        file = a_list("seen_test_images")
+    if exists("seen_test_images"):
+        file = find_path(base, candidates("seen_test_images"), "cub")
         held = [line.strip() for line in read_lines(file, faults) if line.strip()]
-        if strange := [name for name in held if name not in images.index]:
-            faults.refuse(f"{file} lists {len(strange)} pictures that images.txt does not, the first is {strange[0]!r}.")
+        unlisted = [name for name in held if name not in images.index]
+        faults.refuse_items(unlisted, f"{file} lists", "images that images.txt does not", "Mend one of the two.")
         out = images.index.isin(held)
-        unfit = images.index[out & ~np.isin(splits, ["train", "val"])]
-        faults.tolerate("held-out pictures of no training or validation class", unfit[0] if len(unfit) else "", len(unfit))
+        other = images.index[out & ~np.isin(splits, ["train", "val"])]
+        faults.tolerate("held-out images of no training or validation class", other)
         splits[out & (splits == "train")] = "seen"
-    if whole:
+    if hold_out:
         splits[np.flatnonzero(splits == "train")[VAL_EVERY - 1 :: VAL_EVERY]] = "val"
     return splits
 
 
-def _classes(file: Path, names: dict[int, str], faults: Faults) -> list[str]:
-    """The classes a list names, as classes.txt calls them."""
+def _read_classes(file: Path, names: dict[int, str], faults: FaultLog) -> list[str]:
+    """The classes of a list, with their names in classes.txt."""
     number_of = {name.partition(".")[2]: number for number, name in names.items()}
-    found, bad = [], []
+    classes, bad = [], []
     for line in filter(None, map(str.strip, read_lines(file, faults))):
-        number, _, called = line.partition(".")
-        number = int(number) if number.isdecimal() else number_of.get(line, -1)
+        prefix, _, name = line.partition(".")
+        number = int(prefix) if prefix.isdecimal() else number_of.get(line, -1)
         if number not in names:
             bad.append(line)
             continue
-        if called and line != names[number]:
-            faults.tolerate("classes called otherwise than in classes.txt", f"{line} in {file.name}")
-        found.append(names[number])
-    if bad:
-        faults.refuse(f"{file} names {len(bad)} classes that are not in classes.txt, the first is {bad[0]!r}.")
-    return list(dict.fromkeys(found))
+        if name and line != names[number]:
+            faults.tolerate("classes with another name than in classes.txt", f"{line} in {file.name}")
+        classes.append(names[number])
+    faults.refuse_items(bad, f"{file} names", "classes that are not in classes.txt", "Mend the list.")
+    return list(dict.fromkeys(classes))
 
 
-def _captions(base: Path, image_ids: Iterable[str], faults: Faults) -> pd.DataFrame:
+def _captions(base: Path, image_ids: Iterable[str], faults: FaultLog) -> pd.DataFrame:
     """Index caption_id; columns image_id, text."""
-    folder = needed(base, _CAPTION_FOLDERS, "cub")
+    folder = find_path(base, _CAPTION_FOLDERS, "cub")
     rows = []
     for image_id in image_ids:
         file = (folder / image_id).with_suffix(".txt")
         texts = read_lines(file, faults) if file.exists() else []
         rows += [(f"{image_id}#{n}", image_id, text.strip()) for n, text in enumerate(texts)]
     if not rows:
-        raise BadInput(f"cub: {folder} holds no caption of any picture. It needs a folder for each class with one .txt for each picture.")
+        needs = "It needs a folder for each class with one .txt for each image"
+        raise BadInput(f"cub: {folder} holds no caption of any image. {needs}.")
     return pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")

@@ -1,4 +1,4 @@
-"""Any folder of pictures, with captions in a table, in lines of JSON, or without captions."""
+"""Any folder of images, with captions in a table or in lines of JSON, or without captions."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,117 +11,133 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
+from xmr_core.data.readers.assembly import SPLITS, photograph_corpus
 from xmr_core.data.readers.caption_file import read_caption_file
-from xmr_core.data.readers.faults import Faults
-from xmr_core.data.readers.photographs import SPLITS, photograph_corpus, pictures_in
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.files import list_images
 
 FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-_OUR_SPLIT = {"": "", "training": "train", "restval": "train", "dev": "val", "valid": "val", "validation": "val", "testing": "test"} | {
-    name: name for name in SPLITS
+_SYNONYMS = {
+    "training": "train",
+    "restval": "train",
+    "dev": "val",
+    "valid": "val",
+    "validation": "val",
+    "testing": "test",
 }
+_OUR_SPLIT = {"": ""} | _SYNONYMS | {name: name for name in SPLITS}
 
 
-def load_folder(data_root: Path | str, faults: Faults | None = None) -> Corpus:
-    """Corpus of the pictures in a folder and its sub-folders; image_id is the path below the folder ('holiday/beach.jpg').
+def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
+    """Corpus of the images in a folder and its sub-folders. image_id: the path below the folder ('holiday/beach.jpg').
 
-    Captions, any number a picture, stand in captions.csv, captions.tsv or captions.jsonl (see data.caption_file). A line names its
-    picture by this path, by a longer one that ends in it, or by as much of its end as only one picture has. Without such a file the
-    corpus is one to search: every picture in split test, no captions.
-    Splits come from the column split (train, val or dev or valid, test; blank: in none). Without it a picture with captions gets one
-    by a hash of its image_id, 80 % train, 10 % val, 10 % test, so that adding pictures moves no other; a picture without captions is
-    in none. about['splits'] says which.
-    Tolerated and counted: see data.caption_file and data.tables; captions given twice for a picture, names that fit several pictures.
-    Raises: BadInput for no pictures, two caption files, captions of which none names a picture that is there, unknown splits,
-        a picture in two splits.
+    Captions, any number for an image, stand in one of FILES (see read_caption_file). A line names its image by this
+    path, by a longer path that ends in it, or by an end of it that only one image has. Without such a file the corpus
+    can be searched: every image is in test, and there are no captions.
+    Splits come from the column split; a blank means none. Without that column, an image with captions gets a split by a
+    hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no other; an image without
+    captions gets none. about['splits'] says which way was taken.
+    Tolerated: as in read_caption_file and photograph_corpus; captions given twice, names that fit several images.
+    Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the folder,
+        unknown splits, an image in two splits.
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (9, 9)).save(f"{folder}/dog.png")
+    ...     load_folder(folder).images["split"].to_dict()
+    {'dog.png': 'test'}
     """
-    faults = faults or Faults()
+    faults = faults or FaultLog()
     base = paths.existing(data_root, "data_root of folder")
-    files = pictures_in(base, deep=True) if base.is_dir() else {}
+    files = list_images(base, deep=True) if base.is_dir() else {}
     if not files:
-        raise BadInput(
-            f"folder: no picture in {base} ({', '.join(SUFFIXES)} are looked for, in sub-folders too). Give the right data_root."
-        )
-    given = [name for name in FILES if (base / name).exists()]
-    if len(given) > 1:
-        faults.refuse(f"{base} holds {' and '.join(given)}. Keep the one that is meant.")
-    captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
-    if given:
-        captions, split_of, told = _captions(base / given[0], files, faults)
+        formats = f"({', '.join(SUFFIXES)} are looked for, in sub-folders too)"
+        raise BadInput(f"folder: no image in {base} {formats}. Give the right data_root.")
+    caption_files = [name for name in FILES if (base / name).exists()]
+    if len(caption_files) > 1:
+        faults.refuse(f"{base} holds {' and '.join(caption_files)}. Keep the one that is meant.")
+    if caption_files:
+        captions, split_of, origin = _captions(base / caption_files[0], files, faults)
     else:
-        near = sorted(p.name for p in base.iterdir() if p.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".txt"))
-        faults.tolerate(f"text files that are not read (captions are looked for in {', '.join(FILES)})", ", ".join(near), len(near))
-        split_of, told = dict.fromkeys(files, "test"), "no captions: every picture in test, to be searched"
+        captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
+        split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
+        texts = sorted(
+            p.name for p in base.iterdir() if p.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".txt")
+        )
+        faults.tolerate(f"text files that are not read (captions are looked for in {', '.join(FILES)})", texts)
     names = sorted(files)
     images = pd.DataFrame(
-        {"split": [split_of.get(n, "") for n in names], "path": [files[n] for n in names]}, index=pd.Index(names, name="image_id")
+        {"split": [split_of.get(name, "") for name in names], "path": [files[name] for name in names]},
+        index=pd.Index(names, name="image_id"),
     )
-    return photograph_corpus("folder", images, captions, faults, usual=0, about={"splits": told})
+    return photograph_corpus("folder", images, captions, faults, usual=0, about={"splits": origin})
 
 
 def hash_split(image_id: str) -> str:
-    """'train' for 8 of 10 names, 'val' and 'test' for one each, the same on every machine."""
+    """'train' for 8 of 10 names, 'val' and 'test' for one each; the same on every machine.
+
+    >>> [hash_split(f"{n}.jpg") for n in range(4)]
+    ['train', 'train', 'train', 'val']
+    """
     tenth = int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
     return {8: "val", 9: "test"}.get(tenth, "train")
 
 
-def _captions(file: Path, files: Mapping[str, str], faults: Faults) -> tuple[pd.DataFrame, dict[str, str], str]:
-    """(captions, image_id → split, how that came about)."""
+def _captions(file: Path, files: Mapping[str, str], faults: FaultLog) -> tuple[pd.DataFrame, dict[str, str], str]:
+    """(captions, image_id → split, how the splits came about)."""
     table = read_caption_file(file, faults)
-    find = _finder(files)
-    found = {name: find(name) for name in table["image"].unique()}
-    for name, fits in found.items():
-        faults.tolerate(
-            "names that fit several pictures, their captions dropped", f"{name}: {', '.join(fits[:3])}", times=int(len(fits) > 1)
-        )
-    table = table[np.array([len(found[name]) <= 1 for name in table["image"]], bool)]
-    table = table.assign(image_id=pd.Series([(found[name] or [name])[0] for name in table["image"]], table.index, dtype=object))
-    known = table["image_id"].isin(files)
-    if len(table) and not known.any():
+    matches = _match_names(table["image"].unique(), files)
+    several = [f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1]
+    faults.tolerate("names that fit several images, their captions dropped", several)
+    table = table[np.array([len(matches[name]) <= 1 for name in table["image"]], bool)]
+    owners = [(matches[name] or [name])[0] for name in table["image"]]
+    table = table.assign(image_id=pd.Series(owners, table.index, dtype=object))
+    exists = table["image_id"].isin(files)
+    if len(table) and not exists.any():
         faults.refuse(
-            f"{file}: none of the {len(table):,} captions names a picture that is there. The first names {table['image'].iloc[0]!r}; "
-            f"the pictures in {file.parent} are called like {min(files)!r}."
+            f"{file}: none of the {len(table):,} captions names an image of the folder. The first names "
+            f"{table['image'].iloc[0]!r}; the images in {file.parent} are called like {min(files)!r}."
         )
-    split_of = _given_splits(table[known], file, faults) if "split" in table else {i: hash_split(i) for i in table["image_id"][known]}
-    told = (
-        f"column split of {file.name}"
-        if "split" in table
-        else f"by a hash of each picture's name, 80 % train, 10 % val, 10 % test, because {file.name} has no column split"
-    )
+    if "split" in table:
+        split_of, origin = _written_splits(table[exists], file, faults), f"column split of {file.name}"
+    else:
+        split_of = {image_id: hash_split(image_id) for image_id in table["image_id"][exists]}
+        rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
+        origin = f"{rule}, because {file.name} has no column split"
     twice = table.duplicated(["image_id", "text"])
-    faults.tolerate("captions given twice for a picture", table["image"][twice].iloc[0] if twice.any() else "", int(twice.sum()))
+    faults.tolerate("captions given twice for an image", table["image"][twice])
     table = table[~twice]
-    numbered = zip(table["caption_id"], table["image_id"], table.groupby("image_id").cumcount(), strict=True)
-    ids = [given or f"{image_id}#{n}" for given, image_id, n in numbered]
-    return table.set_index(pd.Index(ids, name="caption_id"))[["image_id", "text"]], split_of, told
+    default_ids = table["image_id"] + "#" + table.groupby("image_id").cumcount().astype(str)
+    ids = table["caption_id"].where(table["caption_id"] != "", default_ids)
+    return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
 
 
-def _given_splits(table: pd.DataFrame, file: Path, faults: Faults) -> dict[str, str]:
-    """image_id → our name of the split its lines name."""
+def _written_splits(table: pd.DataFrame, file: Path, faults: FaultLog) -> dict[str, str]:
+    """image_id → our name of the split that its lines give."""
     written = table["split"].str.strip().str.lower()
     if unknown := sorted(set(written) - set(_OUR_SPLIT)):
-        faults.refuse(
-            f"{file}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {', '.join(n for n in _OUR_SPLIT if n)}, or blank."
-        )
-    ours = written.map(lambda name: _OUR_SPLIT.get(name, ""))
-    named = pd.DataFrame({"image_id": table["image_id"], "split": ours})[ours != ""].drop_duplicates()
-    if several := sorted(set(named["image_id"][named["image_id"].duplicated()])):
-        faults.refuse(f"{file} puts {len(several)} pictures in more than one split, the first is {several[0]!r}. Give each picture one.")
-    return dict(zip(named["image_id"], named["split"], strict=True))
+        accepted = ", ".join(filter(None, _OUR_SPLIT))
+        faults.refuse(f"{file}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {accepted}, or blank.")
+    table = table.assign(split=written.map(lambda name: _OUR_SPLIT.get(name, "")))
+    table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
+    several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
+    faults.refuse_items(several, f"{file} puts", "images in more than one split", "Give each image one.")
+    return dict(zip(table["image_id"], table["split"], strict=True))
 
 
-def _finder(files: Mapping[str, str]):
-    """A function: a picture's name as someone wrote it → the image_ids it can mean."""
-    by_name: dict[str, list[str]] = {}
+def _match_names(names: list[str], files: Mapping[str, str]) -> dict[str, list[str]]:
+    """Name of an image as somebody wrote it → the image_ids that it can mean."""
+    ids_of: dict[str, list[str]] = {}
     for image_id in files:
-        by_name.setdefault(PurePosixPath(image_id).name, []).append(image_id)
+        ids_of.setdefault(PurePosixPath(image_id).name, []).append(image_id)
 
-    def find(written: str) -> list[str]:
+    def matches(written: str) -> list[str]:
         plain = written.replace("\\", "/").removeprefix("./")
         if plain in files:
             return [plain]
-        alike = by_name.get(PurePosixPath(plain).name, [])
-        if inside := [image_id for image_id in alike if plain.endswith(f"/{image_id}")]:
-            return [max(inside, key=len)]
-        return [image_id for image_id in alike if image_id.endswith(f"/{plain}")]
+        ids = ids_of.get(PurePosixPath(plain).name, [])
+        if ends := [image_id for image_id in ids if plain.endswith(f"/{image_id}")]:
+            return [max(ends, key=len)]
+        return [image_id for image_id in ids if image_id.endswith(f"/{plain}")]
 
-    return find
+    return {name: matches(name) for name in names}

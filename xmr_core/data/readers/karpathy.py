@@ -1,57 +1,52 @@
-"""Karpathy's split files of Flickr30K and COCO: one JSON file with pictures, captions and splits."""
+"""Karpathy's split files of Flickr30K and COCO: one JSON file with images, captions and splits."""
 
-import json
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.readers.faults import Faults
-from xmr_core.data.readers.photographs import needed, pictures_in
+from xmr_core.base.errors import BadInput
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.files import find_path, list_images, read_json
 
-SPLIT_OF = {
-    "train": "train",
-    "restval": "train",
-    "val": "val",
-    "test": "test",
-}  # restval: the part of COCO's validation set that is trained on
+# restval is a part of COCO's validation images on which everybody trains
+SPLIT_OF = {"train": "train", "restval": "train", "val": "val", "test": "test"}
 _FOLDERS = ("", "annotations/", "karpathy/", "caption_datasets/", "splits/")
 
 
 def karpathy_tables(
-    data_root: Path | str, name: str, places: Sequence[str], faults: Faults, id_field: str = "", at_most: int = 0
+    data_root: Path | str, name: str, places: Sequence[str], faults: FaultLog, id_field: str = "", limit: int = 0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The pictures and captions of `dataset_{name}.json`, in its order, for photograph_corpus.
+    """The images and captions of `dataset_{name}.json`, in its order, as `photograph_corpus` needs them.
 
-    Args: places: folders of the pictures below data_root, tried in turn; '{0}' in them stands for a record's filepath.
-        id_field: field of a record with its whole number; the ids of pictures and captions are then integers. '': the picture's
-        id is its file name, the caption's its sentid as text. at_most: sentences used of a picture, 0 for all.
-    Returns: images (index image_id; split, path), captions (index caption_id; image_id, text), the text being the field raw.
-    Tolerated and counted: bytes that are not UTF-8, sentences beyond at_most or without raw text and number. Refused, each with
-    count and first example: records that lack a field, unknown splits, names or ids that repeat, pictures that are missing.
-    Raises: BadInput when the file is missing or not one of Karpathy's, or no folder of pictures is there; DamagedFile when it
-    is truncated.
+    Args: places: folders of images below data_root, tried one after the other; '{0}' stands for the record's filepath.
+        id_field: the field with the number of an image; ids of images and captions are then integers. With '', the id of
+        an image is its file name and that of a caption its sentid as text. limit: sentences used of an image, 0 for all.
+    Returns: images (index image_id; columns split, path) and captions (index caption_id; columns image_id, text). The
+        text is the field 'raw'.
+    Tolerated: bytes that are not UTF-8, sentences beyond the limit, sentences without text or number. Refused, with
+    number and first example: records that lack a field, unknown splits, names or ids that repeat, missing images.
+    Raises: BadInput, when the file is missing or is not one of Karpathy's, or when no folder of images is there;
+        DamagedFile, when the file is truncated.
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
     base = paths.existing(data_root, f"data_root of {name}")
-    file = needed(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
-    records = _sound(_records(file, name, faults), file, id_field, faults)
-    records = _located(records, base, places, name, faults)
-    rows, over = [], 0
+    file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
+    records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
+    records = _located_records(records, base, places, name, faults)
+    rows, beyond = [], 0
     for record in records:
-        sentences = record["sentences"]
-        over += max(0, len(sentences) - at_most) if at_most else 0
-        for sentence in sentences[: at_most or None]:
+        sentences = record["sentences"][: limit or None]
+        beyond += len(record["sentences"]) - len(sentences)
+        for sentence in sentences:
             try:
                 number, text = int(str(sentence["sentid"])), sentence["raw"].strip()
             except (KeyError, TypeError, ValueError, AttributeError):
                 faults.tolerate("sentences that cannot be read", record["filename"])
                 continue
             rows.append((number if id_field else str(number), record["id"], text))
-    faults.tolerate(f"sentences beyond {at_most} of a picture, not used", times=over)
+    faults.tolerate(f"sentences beyond {limit} of an image, not used", (), beyond)
     images = pd.DataFrame(
         {"split": [SPLIT_OF[r["split"]] for r in records], "path": [r["path"] for r in records]},
         index=pd.Index([r["id"] for r in records], name="image_id"),
@@ -60,103 +55,84 @@ def karpathy_tables(
     return images, captions
 
 
-def read_json_text(file: Path, faults: Faults, each: Callable[[dict], object]) -> object:
-    """The value of a large JSON file. each: what to keep of every object in it, called as soon as it is read, innermost first, so
-    that what is not needed never piles up in memory. Bytes that are not UTF-8 are read as Latin-1 and counted.
-    Raises: DamagedFile when it cannot be read or is no whole JSON."""
-    try:
-        raw = file.read_bytes()
-    except OSError as e:
-        raise DamagedFile(f"{file} cannot be read ({e.strerror}).") from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text, times = re.subn("[\udc80-\udcff]", lambda bad: chr(ord(bad[0]) - 0xDC00), raw.decode("utf-8-sig", "surrogateescape"))
-        faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
-    del raw
-    try:
-        return json.loads(text, object_hook=each)
-    except json.JSONDecodeError as e:
-        raise DamagedFile(
-            f"{file} is no whole JSON file ({e.msg}; character {e.pos:,} of {len(text):,}). It was cut short or altered; get it again."
-        ) from None
-    except (ValueError, RecursionError) as e:
-        raise DamagedFile(f"{file} cannot be read as JSON ({e}). Get it again.") from None
+def _read_records(file: Path, name: str, faults: FaultLog) -> list:
+    """The records of a file that is Karpathy's, of this collection."""
 
+    def without_tokens(item: dict) -> dict:
+        item.pop("tokens", None)  # most of the file, and never used: 'raw' is the caption
+        return item
 
-def _records(file: Path, name: str, faults: Faults) -> list:
-    """The records of a file that is Karpathy's, of this data set."""
-    value = read_json_text(file, faults, _without_tokens)
+    value = read_json(file, faults, without_tokens)
     records = value.get("images") if isinstance(value, dict) else None
-    if not isinstance(records, list) or not any(isinstance(r, dict) and {"filename", "sentences", "split"} <= r.keys() for r in records):
-        found = f"an object with {', '.join(map(repr, list(value)[:6])) or 'nothing'}" if isinstance(value, dict) else type(value).__name__
+    needed = {"filename", "sentences", "split"}
+    if not isinstance(records, list) or not any(isinstance(r, dict) and needed <= r.keys() for r in records):
+        content = type(value).__name__
+        if isinstance(value, dict):
+            content = f"an object with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
         raise BadInput(
-            f"{file} is not one of Karpathy's split files: expected an object whose 'images' are records with filename, split and "
-            f"sentences (raw, sentid), found {found}. Give dataset_{name}.json of caption_datasets.zip."
+            f"{file} is not one of Karpathy's split files: expected an object whose 'images' are records with filename, "
+            f"split and sentences (raw, sentid), found {content}. Give dataset_{name}.json of caption_datasets.zip."
         )
-    if str(said := value.get("dataset", name)).lower() != name:
-        faults.refuse(f"{file} says it is of {said!r}, not of {name!r}. Give dataset_{name}.json of caption_datasets.zip.")
+    if str(dataset := value.get("dataset", name)).lower() != name:
+        remedy = f"Give dataset_{name}.json of caption_datasets.zip."
+        faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}. {remedy}")
     return records
 
 
-def _without_tokens(found: dict) -> dict:
-    found.pop("tokens", None)  # raw is what is used, and tokens are most of the file
-    return found
-
-
-def _sound(records: list, file: Path, id_field: str, faults: Faults) -> list[dict]:
+def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -> list[dict]:
     """The records that can be used, each with its 'id'."""
-    lacking, unknown, repeated, sound = [], [], [], []
-    ids, files = set(), set()
+    incomplete, unknown, repeated, sound = [], [], [], []
+    ids, names = set(), set()
     for number, record in enumerate(records):
         try:
             name, split = record["filename"], record["split"]
-            own = int(str(record[id_field])) if id_field else name  # 896.5 is no id
-            if not (isinstance(name, str) and name and isinstance(split, str) and isinstance(record["sentences"], list)):
+            image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
+            if not (
+                isinstance(name, str) and name and isinstance(split, str) and isinstance(record["sentences"], list)
+            ):
                 raise TypeError
         except (KeyError, TypeError, ValueError):
-            lacking.append(f"number {number}")
+            incomplete.append(number)
             continue
         if split not in SPLIT_OF:
-            unknown.append(f"{split!r} of {name!r}")
-        elif own in ids or name in files:
-            repeated.append(repr(name if name in files else own))
+            unknown.append(f"{split} of {name}")
+        elif image_id in ids or name in names:
+            repeated.append(name if name in names else image_id)
         else:
-            sound.append(record | {"id": own})
-            ids.add(own), files.add(name)
+            sound.append(record | {"id": image_id})
+            ids.add(image_id), names.add(name)
     fields = "filename, split, sentences" + (f", {id_field}" if id_field else "")
-    for found, what in (
-        (lacking, f"records lack one of {fields}, or hold another kind of value there"),
+    for bad, fault in (
+        (incomplete, f"records, numbered from 0, lack one of {fields}, or hold another kind of value there"),
         (unknown, f"records are of a split that is none of {', '.join(SPLIT_OF)}"),
         (repeated, "records repeat a file name or id"),
     ):
-        if found:
-            faults.refuse(f"{file}: {len(found)} {what}, the first is {found[0]}. Get the file again or mend it.")
+        faults.refuse_items(bad, f"{file}:", fault, "Get the file again or mend it.")
     return sound
 
 
-def _located(records: list[dict], base: Path, places: Sequence[str], name: str, faults: Faults) -> list[dict]:
-    """The records whose picture is there, each with its 'path'."""
+def _located_records(records: list[dict], base: Path, places: Sequence[str], name: str, faults: FaultLog) -> list[dict]:
+    """The records whose image exists, each with its 'path'."""
     listings: dict[Path, dict[str, str]] = {}
     folders_of: dict[str, list[Path]] = {}
     missing, located = [], []
     for record in records:
-        below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")  # one folder name, which cannot lead elsewhere
-        if below not in folders_of:
-            folders_of[below] = [base / place.format(below).strip("/") for place in places]
-            for folder in folders_of[below]:
-                listings.setdefault(folder, pictures_in(folder) if folder.is_dir() else {})
-        path = next((found for folder in folders_of[below] if (found := listings[folder].get(record["filename"]))), None)
-        if path:
+        # the last folder of the filepath only, so that it cannot lead out of data_root
+        place = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
+        if place not in folders_of:
+            folders_of[place] = [base / pattern.format(place).strip("/") for pattern in places]
+            for folder in folders_of[place]:
+                listings.setdefault(folder, list_images(folder) if folder.is_dir() else {})
+        candidates = (listings[folder].get(record["filename"]) for folder in folders_of[place])
+        if path := next(filter(None, candidates), None):
             located.append(record | {"path": path})
         else:
             missing.append(record["filename"])
-    looked = ", ".join(dict.fromkeys(str(folder.relative_to(base)) for folder in listings))
+    tried = f"{', '.join(dict.fromkeys(str(folder.relative_to(base)) for folder in listings))} of {base}"
     if records and not any(listings.values()):
-        raise BadInput(f"{name} needs its pictures in one of the folders {looked} of {base}; none is there. Give the right data_root.")
-    if missing:
-        faults.refuse(
-            f"{name}: {len(missing):,} of {len(records):,} pictures are missing, the first is {missing[0]!r}, looked for in {looked} "
-            f"of {base}. Complete the pictures."
+        raise BadInput(
+            f"{name} needs its images in one of the folders {tried}; none is there. Give the right data_root."
         )
+    remedy = f"They were looked for in {tried}. Complete the images."
+    faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
     return located

@@ -1,8 +1,9 @@
-"""Assembling `scenes` into a Corpus: disjoint splits from one seed, five captions each, two kinds of relevance."""
+"""`scenes` as a Corpus: disjoint splits from one seed, five captions for each image, two relevance sets."""
 
 import io
 import zipfile
 from collections.abc import Callable
+from dataclasses import fields, replace
 from functools import cache, partial
 
 import numpy as np
@@ -13,33 +14,35 @@ from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import array_reader
-from xmr_core.data.readers.plausible_match import plausible_match
+from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
 from xmr_core.data.scenes.render import SIDE, render
-from xmr_core.data.scenes.truth import true_of
+from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
 
-WORLD_VERSION = 1  # raise whenever the same seed would give other pictures or captions
+WORLD_VERSION = 1  # raise it whenever the same seed would give other images or captions
 SPLITS = ("train", "val", "test")
-SIZES = {
-    "tiny": (64, 32, 32),
-    "quick": (2000, 200, 500),
-    "study": (3000, 500, 1000),
-    "large": (20000, 1000, 5000),
-}  # pictures in train, val, test
+# images in train, val and test
+SIZES = {"tiny": (64, 32, 32), "quick": (2000, 200, 500), "study": (3000, 500, 1000), "large": (20000, 1000, 5000)}
 DEFAULT_AMBIGUITY = 0.05
-_CHUNK = 250  # pictures rendered together; part of what a seed means, so do not tune it
+_CHUNK = 250  # images rendered together; a change would change the images of every seed
+_TABLES = {"scenes": Scenes, "statements": Statements}
 
 
-def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY, warn: Callable | None = None) -> Corpus:
-    """The embedded corpus.
+def load_scenes(
+    size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY, warn: Callable | None = None
+) -> Corpus:
+    """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
-    Args: size: one of SIZES. seed: of the world (not of training); equal seeds give equal corpora. ambiguity: 0 (captions
-        say nearly everything) to 1 (they say little); the default fits the share of pictures a COCO caption fits.
-        warn: called with one sentence when a cache file was damaged and is rebuilt; warnings.warn by default.
-    Returns: Corpus with judges 'annotated' (a caption and its own picture, as COCO knows it) and 'exhaustive' (a caption
-        and every picture of the split in which it is true).
+    Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from 0
+        (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
+        images that a COCO caption fits. warn: called with one sentence when a damaged cache file is made again;
+        warnings.warn without it.
+    Returns: a Corpus with the relevance sets 'annotated' (a caption and its own image) and 'exhaustive' (a caption and
+        every image of the split of which it is true).
     Raises: BadInput for an unknown size, an ambiguity outside [0, 1] or a negative seed.
+    >>> load_scenes("tiny").captions["text"]["c0"]
+    'a big red cross with a large green ring'
     """
     if size not in SIZES:
         raise unknown("size of scenes", size, SIZES)
@@ -47,99 +50,106 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
         raise BadInput(f"ambiguity must lie in [0, 1], got {ambiguity}. 0 says nearly everything, 1 says little.")
     if seed < 0:
         raise BadInput(f"the seed of scenes must be 0 or more, got {seed}.")
-    spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed, "ambiguity": round(float(ambiguity), 6)}
-    made = _cached(spec, warn)
-    scenes, statements = Scenes(**made["scenes"]), Statements(**made["statements"])
+    # Keys and values name the cache file and the corpus: a change would make new ones of both
+    spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed}
+    spec["ambiguity"] = round(float(ambiguity), 6)
+    world = _cached(spec, warn)
+    scenes, statements = world["scenes"], world["statements"]
     split = np.repeat(SPLITS, SIZES[size])
     image_ids = np.array([f"i{n}" for n in range(len(scenes))])
-    images = pd.DataFrame({"split": split, "n_objects": scenes.present.sum(1)}, index=pd.Index(image_ids, name="image_id"))
-    images["shapes"] = [
-        " ".join(name for s, name in enumerate(SHAPES) if s in row[there]) for row, there in zip(scenes.shape, scenes.present, strict=True)
-    ]
+    shapes = [set(row[present]) for row, present in zip(scenes.shape, scenes.present, strict=True)]
+    images = pd.DataFrame(
+        {
+            "split": split,
+            "n_objects": scenes.present.sum(1),
+            "shapes": [" ".join(name for s, name in enumerate(SHAPES) if s in shown) for shown in shapes],
+        },
+        index=pd.Index(image_ids, name="image_id"),
+    )
     captions = pd.DataFrame(
         {
             "image_id": image_ids[statements.image],
-            "text": made["texts"],
+            "text": world["texts"],
             "split": split[statements.image],
             "kind": np.array(KINDS)[statements.kind],
         },
         index=pd.Index([f"c{n}" for n in range(len(statements))], name="caption_id"),
     )
-    corpus_rows = {s: (np.flatnonzero(split == s), np.flatnonzero(split[statements.image] == s)) for s in SPLITS}
+
+    rows = {s: [np.flatnonzero(table["split"] == s) for table in (images, captions)] for s in SPLITS}
 
     @cache
-    def judge(kind: str, split_name: str) -> Relevance:
-        i, t = corpus_rows[split_name]
+    def relevance(kind: str, split_name: str) -> Relevance:
+        i, t = rows[split_name]
         ids = captions.index.to_numpy()[t], image_ids[i]
         if kind == "annotated":
             return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, statements.image[t]), *ids)
-        return Relevance.from_matrix(true_of(statements[t], scenes[i]), *ids)
+        return Relevance.from_matrix(truth_matrix(statements[t], scenes[i]), *ids)
 
     return Corpus(
         name="scenes",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(made["texts"])}),
-        read_pixels=array_reader(made["pixels"]),
-        judges={kind: partial(judge, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
+        fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(world["texts"])}),
+        read_pixels=array_reader(world["pixels"]),
+        judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
+        about={**spec, "resolution": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 
 def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
-    """PMRP's relevance on scenes: a caption and every picture whose set of shapes differs in at most ζ shapes from its own picture's.
+    """PMRP's relevance on scenes: relevant are images whose set of shapes differs in at most ζ shapes from the caption's.
 
-    Shapes stand for COCO's object categories: the nouns of the captions, without colour, size, number or place. Not a judge of the
-    corpus, because only the study of proxies asks for it. Raises: BadInput for a negative ζ.
-    Source: Chun et al., CVPR 2021 (PCME); METHODS §10.3.
+    Shapes take the place of COCO's object categories. This is no relevance set of the corpus, because only the study of
+    benchmark numbers needs it. Raises: BadInput for a negative ζ.
+    Source: Chun et al., CVPR 2021 (PCME); docs/evaluation.md#evaluation-pmrp.
+    >>> scenes_plausible(load_scenes("tiny"), "test", zeta=2).counts[:4]
+    array([15, 15, 15, 15])
     """
     i, t = corpus.rows(split)
-    shown = corpus.images["shapes"].iloc[i].str.split()
-    codes = np.array([[name in have for name in SHAPES] for have in shown], int).reshape(len(i), len(SHAPES))
-    owner = corpus.judges["annotated"](split).indices
-    return plausible_match(codes, owner, zeta, caption_ids=corpus.captions.index[t], image_ids=corpus.images.index[i])
+    codes = np.array([[name in shown.split() for name in SHAPES] for shown in corpus.images["shapes"].iloc[i]], int)
+    image_of = corpus.judges["annotated"](split).indices
+    ids = {"caption_ids": corpus.captions.index[t], "image_ids": corpus.images.index[i]}
+    return plausible_match(codes.reshape(len(i), len(SHAPES)), image_of, zeta, **ids)
 
 
 def make_world(spec: dict) -> dict:
-    """Pictures, statements and sentences of a spec, from its seed alone; each split has random numbers of its own."""
-    parts = []
+    """Images, statements and sentences of a spec, from its seed alone. Every split has its own random numbers."""
+    scenes, statements, texts, pixels, first = [], [], [], [], 0
     for number, n in enumerate(spec["pictures"]):
-        rng = {what: np.random.default_rng([spec["seed"], number, key]) for key, what in enumerate(("scenes", "captions", "words"))}
-        scenes = sample_scenes(n, rng["scenes"])
-        statements = describe(scenes, spec["ambiguity"], rng["captions"])
-        pixels = [render(scenes[at : at + _CHUNK], np.random.default_rng([spec["seed"], number, 3, at])) for at in range(0, n, _CHUNK)]
-        parts.append((scenes, statements, say(statements, rng["words"]), np.concatenate(pixels)))
-    offset = np.concatenate([[0], np.cumsum([len(p[0]) for p in parts])[:-1]])
-    joined = {name: np.concatenate([getattr(p[1], name) for p in parts]) for name in Statements.__dataclass_fields__}
-    joined["image"] = np.concatenate([p[1].image + o for p, o in zip(parts, offset, strict=True)])
-    return {
-        "scenes": {name: np.concatenate([getattr(p[0], name) for p in parts]) for name in Scenes.__dataclass_fields__},
-        "statements": joined,
-        "texts": [text for p in parts for text in p[2]],
-        "pixels": np.concatenate([p[3] for p in parts]),
-    }
+        for_scenes, for_captions, for_words = (np.random.default_rng([spec["seed"], number, key]) for key in range(3))
+        scenes.append(sample_scenes(n, for_scenes))
+        described = describe(scenes[-1], spec["ambiguity"], for_captions)
+        statements.append(replace(described, image=described.image + first))
+        texts += say(described, for_words)
+        for start in range(0, n, _CHUNK):
+            rng = np.random.default_rng([spec["seed"], number, 3, start])
+            pixels.append(render(scenes[-1][start : start + _CHUNK], rng))
+        first += n
+    joined = {"scenes": Scenes.join(scenes), "statements": Statements.join(statements)}
+    return {**joined, "texts": texts, "pixels": np.concatenate(pixels)}
 
 
-def _cached(spec: dict, warn) -> dict:
+def _cached(spec: dict, warn: Callable | None) -> dict:
     path = paths.folder("cache") / f"scenes-{spec['size']}-{paths.content_hash(spec)}.npz"
     if path.exists():
         try:
             return _unpack(paths.read_sealed(path))
         except (DamagedFile, zipfile.BadZipFile, KeyError, ValueError) as e:
             paths.say_rebuilt(path, e, warn)
-    made = make_world(spec)
-    paths.write_sealed(path, _pack(made))
-    return made
+    world = make_world(spec)
+    paths.write_sealed(path, _pack(world))
+    return world
 
 
-def _pack(made: dict) -> bytes:
-    flat = {f"{group}.{name}": a for group in ("scenes", "statements") for name, a in made[group].items()}
-    buffer = io.BytesIO()
-    np.savez(buffer, pixels=made["pixels"], texts=np.frombuffer("\n".join(made["texts"]).encode(), np.uint8), **flat)
+def _pack(world: dict) -> bytes:
+    arrays = {f"{group}.{name}": array for group in _TABLES for name, array in vars(world[group]).items()}
+    texts = np.frombuffer("\n".join(world["texts"]).encode(), np.uint8)
+    np.savez(buffer := io.BytesIO(), pixels=world["pixels"], texts=texts, **arrays)
     return buffer.getvalue()
 
 
 def _unpack(payload: bytes) -> dict:
     with np.load(io.BytesIO(payload)) as z:
-        groups = {g: {k.split(".")[1]: z[k] for k in z.files if k.startswith(g + ".")} for g in ("scenes", "statements")}
-        return {**groups, "texts": z["texts"].tobytes().decode().split("\n"), "pixels": z["pixels"]}
+        tables = {g: table(*(z[f"{g}.{field.name}"] for field in fields(table))) for g, table in _TABLES.items()}
+        return {**tables, "texts": z["texts"].tobytes().decode().split("\n"), "pixels": z["pixels"]}

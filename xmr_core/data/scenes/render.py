@@ -1,7 +1,7 @@
-"""Scenes to pixels: 64 × 64 RGB, anti-aliased shapes on textured backgrounds, with noise and a change of light.
+"""Scenes as pixels: 64 × 64 RGB, anti-aliased shapes on textured backgrounds, with noise and a change of light.
 
-Everything is drawn from signed distances in array operations over many pictures at once, so a thousand pictures take
-about a second on one core and no drawing library is needed.
+Shapes are drawn from their signed distances, with array operations on many images at once: a thousand images take
+about a second on one core, and no drawing library is needed.
 """
 
 import numpy as np
@@ -11,15 +11,22 @@ from xmr_core.data.scenes.world import LATTICE, MAX_OBJECTS, Scenes
 
 SIDE = 64
 _CELL = SIDE / LATTICE
-_RADIUS = np.array([4.5, 6.5, 9.0], np.float32)  # pixels, by size
-_PATCH = np.arange(-12, 13, dtype=np.float32)  # holds the largest object with its tilt and anti-aliased rim
-_RGB = np.array([[215, 35, 35], [240, 135, 20], [240, 220, 40], [35, 160, 60], [40, 80, 220], [140, 50, 180]], np.float32)  # by colour
+_RADIUS = np.array([4.5, 6.5, 9.0], np.float32)  # pixels, for each size
+_PATCH = np.arange(-12, 13, dtype=np.float32)  # pixels around an object; fits the largest with its tilt and smooth rim
+# red, green and blue of each colour
+_RGB = np.float32([[215, 35, 35], [240, 135, 20], [240, 220, 40], [35, 160, 60], [40, 80, 220], [140, 50, 180]])
 NOISE_SD = 7.0  # grey levels
-LIGHT = 0.12  # ± share of brightness
+LIGHT = 0.12  # largest relative change of brightness, in both directions
 
 
 def render(scenes: Scenes, rng: np.random.Generator) -> UInt8[np.ndarray, "n 64 64 3"]:
-    """Draw the scenes. rng: noise, texture phase and light; the scene arrays hold everything else."""
+    """Draw the scenes. rng: for noise, the phase of textures and light; the scenes themselves hold everything else.
+
+    >>> from xmr_core.data.scenes.world import sample_scenes
+    >>> rng = np.random.default_rng(0)
+    >>> render(sample_scenes(2, rng), rng).shape
+    (2, 64, 64, 3)
+    """
     canvas = _backgrounds(scenes.background, rng)
     for slot in range(MAX_OBJECTS):
         rows = np.flatnonzero(scenes.present[:, slot])
@@ -31,7 +38,7 @@ def render(scenes: Scenes, rng: np.random.Generator) -> UInt8[np.ndarray, "n 64 
 
 
 def _draw(canvas: Float[np.ndarray, "n h w 3"], rows: np.ndarray, scenes: Scenes, slot: int) -> None:
-    """Blend one object of each picture in `rows` into the canvas, in place."""
+    """Blend one object of each image in `rows` into the canvas, in place."""
     dx, dy, dr, tilt = scenes.jitter[rows, slot].T
     row, column = np.divmod(scenes.place[rows, slot], LATTICE)
     x, y = (column + 0.5) * _CELL + 1.5 * dx, (row + 0.5) * _CELL + 1.5 * dy
@@ -42,21 +49,20 @@ def _draw(canvas: Float[np.ndarray, "n h w 3"], rows: np.ndarray, scenes: Scenes
     angle = (0.14 * tilt)[:, None, None]  # at most 8 degrees: a tilted square stays a square, not a diamond
     u, v = (np.cos(angle) * u + np.sin(angle) * v) / radius, (np.cos(angle) * v - np.sin(angle) * u) / radius
     cover = np.clip(0.5 - _distance(scenes.shape[rows, slot], u, v) * radius, 0, 1).astype(np.float32)[..., None]
-    at = np.broadcast_arrays(
+    pixels = (
         rows[:, None, None],
         (iy[:, None] + _PATCH.astype(int)).clip(0, SIDE - 1)[:, :, None],
         (ix[:, None] + _PATCH.astype(int)).clip(0, SIDE - 1)[:, None, :],
     )
-    at = tuple(at)
-    canvas[at] = canvas[at] * (1 - cover) + _RGB[scenes.colour[rows, slot]][:, None, None, :] * cover
+    canvas[pixels] = canvas[pixels] * (1 - cover) + _RGB[scenes.colour[rows, slot]][:, None, None, :] * cover
 
 
 def _distance(shape: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Signed distance to each picture's own shape in units of its radius; negative inside. u right, v down."""
+    """Signed distance to the shape of each image, in units of its radius; negative inside. u: right, v: down."""
     out = np.empty(np.broadcast_shapes(u.shape, v.shape), np.float32)
     for s in np.unique(shape):
-        mine = shape == s
-        out[mine] = _SHAPES[s](u[mine], v[mine])
+        rows = shape == s
+        out[rows] = _SHAPES[s](u[rows], v[rows])
     return out
 
 
@@ -71,8 +77,8 @@ _SHAPES = (
 
 
 def _backgrounds(kind: np.ndarray, rng: np.random.Generator) -> Float[np.ndarray, "n 64 64 3"]:
-    """One texture per background word; a random phase keeps two pictures of one kind from being equal."""
-    x, y = np.meshgrid(np.arange(SIDE, dtype=np.float32), np.arange(SIDE, dtype=np.float32))
+    """One texture for each background; a random phase makes two images with the same background different."""
+    x, y = np.meshgrid(*[np.arange(SIDE, dtype=np.float32)] * 2)
     phase = rng.integers(0, SIDE, (len(kind), 2))
     stars = rng.random((SIDE, SIDE)) > 0.985
     flakes = rng.random((SIDE, SIDE)) > 0.95

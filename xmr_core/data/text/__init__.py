@@ -1,0 +1,9 @@
+"""Words of captions and their numbers."""
+
+from xmr_core.base.lazy import catalogue
+
+__getattr__, __dir__, __all__ = catalogue(
+    __name__,
+    dict.fromkeys(("rule", "tokenise", "tokenise_treebank"), "tokenisers")
+    | {"Vocabulary": "vocabulary", "read_vocabulary": "official_vocabulary"},
+)

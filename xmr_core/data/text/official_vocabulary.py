@@ -1,4 +1,4 @@
-"""The authors' vocabularies, in the three layouts they have."""
+"""The authors' vocabulary files, in their three layouts."""
 
 import io
 import pickle
@@ -10,35 +10,38 @@ from xmr_core.data.text.vocabulary import Vocabulary
 
 
 def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
-    """A vocabulary of the authors: JSON (SCAN line), a pickled `Vocabulary` object (PVSE line) or dict (PCME), never executed.
+    """An authors' vocabulary: JSON (SCAN, SGRAF, VSE∞, VSE+2AD), a pickled object (VSE++, PVSE, DivE) or dict (PCME).
 
-    tokeniser: the rule that makes words, which such files do not name (theirs were made with 'treebank').
-    Raises: BadInput for a missing file or a pickle of anything else; DamagedFile for one that is not a vocabulary.
+    A pickle is taken apart without executing anything.
+    Args: tokeniser: the rule that made the words, where the file does not name it; the authors used 'treebank'.
+    Raises: BadInput, when the file is missing or is a pickle of something else; DamagedFile, when it is no vocabulary.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     words = {"<pad>": 0, "<start>": 1, "<end>": 2, "<unk>": 3, "dog": 4}
+    ...     _ = Path(folder, "vocab.pkl").write_bytes(pickle.dumps({"word2idx": words}))
+    ...     read_vocabulary(f"{folder}/vocab.pkl", "treebank").words
+    ('<pad>', '<start>', '<end>', '<unk>', 'dog')
     """
     path = paths.existing(path, "vocabulary")
     raw = path.read_bytes()
     if raw.lstrip()[:1] == b"{":
         return Vocabulary.from_json(raw.decode("utf-8", "replace"), tokeniser)
     try:
-        found = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
+        content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
     except BadInput:
         raise
     except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError) as e:
         raise DamagedFile(f"{path.name} is not a pickled vocabulary ({str(e)[:200] or type(e).__name__}).") from None
-    word2idx = found.get("word2idx") if isinstance(found, dict) else getattr(found, "word2idx", None)
-    if not isinstance(word2idx, dict):
+    numbers = content.get("word2idx") if isinstance(content, dict) else getattr(content, "word2idx", None)
+    if not isinstance(numbers, dict):
         raise DamagedFile(f"{path.name} holds no word2idx.")
-    return _vocabulary(word2idx, path.name, tokeniser)
-
-
-def _vocabulary(word2idx: dict[str, int], name: str, tokeniser: str) -> Vocabulary:
-    if sorted(word2idx.values()) != list(range(len(word2idx))):
-        raise DamagedFile(f"the word numbers of {name} are not 0 … {len(word2idx) - 1}, each once.")
-    return Vocabulary(tuple(sorted(word2idx, key=word2idx.get)), tokeniser)
+    if sorted(numbers.values()) != list(range(len(numbers))):
+        raise DamagedFile(f"the word numbers of {path.name} are not 0 … {len(numbers) - 1}, each once.")
+    return Vocabulary(tuple(sorted(numbers, key=numbers.get)), tokeniser)
 
 
 class _Inert:
-    """Stands for an unpickled object: keeps its state, does nothing."""
+    """Stands for an unpickled object: it has the state of the object and does nothing."""
 
 
 class _InertUnpickler(pickle.Unpickler):
@@ -46,7 +49,7 @@ class _InertUnpickler(pickle.Unpickler):
         if name == "Vocabulary":
             return _Inert
         if (module, name) in (("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor")):
-            return lambda cls, base, state: _Inert()  # protocol 0 and 1 of old Python objects
+            return lambda cls, base, state: _Inert()  # protocols 0 and 1 of old Python objects
         if (module, name) in (("__builtin__", "object"), ("builtins", "object")):
             return object
-        raise BadInput(f"the vocabulary file asks for {module}.{name}, which is not a vocabulary; it is refused.")
+        raise BadInput(f"the vocabulary file uses {module}.{name}, which is no part of a vocabulary. It is refused.")

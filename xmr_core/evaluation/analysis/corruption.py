@@ -69,7 +69,7 @@ def corrupted_uncertainty(
     Raises: BadInput for captions that are not word numbers or a tokeniser without an unknown word, for images that
         cannot be encoded anew (region features), and as `uncertainty` does. Source: PCME, Figures 7 and F.1.
     """
-    split, device = prepared.sides["test"].first(pictures), method.device
+    split, device = prepared.splits["test"].first(pictures), method.device
     texts, pieces = split.captions_at(np.arange(len(split.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
         raise BadInput(
@@ -79,7 +79,7 @@ def corrupted_uncertainty(
     words = {"special": pieces.special, "unknown_id": pieces.mask} if pieces else {}
     read, pixels = prepared.corpus.read_pixels, np.zeros((0, 0, 0, 3), np.uint8)
     if read is not None:
-        pixels = read(split.image_rows, prepared.inputs.side)
+        pixels = read(split.image_rows, prepared.inputs.resolution)
     owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
     rows = []
     for share in shares:

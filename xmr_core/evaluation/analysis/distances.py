@@ -101,7 +101,7 @@ def numbers_stored(items: GaussianEmbedding, what: str) -> int:
 
 
 def _gaussians(method: Method, prepared: Prepared) -> tuple[GaussianEmbedding, GaussianEmbedding]:
-    modalities = encode_split(method, prepared.sides["test"])
+    modalities = encode_split(method, prepared.splits["test"])
     if not all(isinstance(r, GaussianEmbedding) and bool(r.log_std.isfinite().all()) for r in modalities):
         raise BadInput(f"{method.name} makes no distributions to compare; take pcme with a σ.")
     return modalities

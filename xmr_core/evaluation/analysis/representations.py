@@ -6,14 +6,14 @@ import torch
 import torch.nn.functional as F
 
 from xmr_core.base.types import EmbeddingSet, Representation
-from xmr_core.data.batches import Side
+from xmr_core.data.batches import Split
 from xmr_core.evaluation.analysis.circular_variance import log_circular_variance
 from xmr_core.methods.method import Method
 
 _CHUNK = 256
 
 
-def encode_split(method: Method, split: Side) -> tuple[Representation, Representation]:
+def encode_split(method: Method, split: Split) -> tuple[Representation, Representation]:
     """(images, captions) of a split in split order, on the CPU. The method should be in evaluation mode."""
     device = method.device
     with torch.inference_mode():

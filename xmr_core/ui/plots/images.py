@@ -9,13 +9,13 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
-from xmr_core.data.batches import Side
+from xmr_core.data.batches import Split
 from xmr_core.ui.plots.style import wrapped
 
 _RIGHT, _OTHER = "#029e73", "#bbbbbb"
 
 
-def gallery(corpus: Corpus, split: Side, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
+def gallery(corpus: Corpus, split: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
     """The first n images of a split, each with its first captions below it."""
     rows = split.image_rows[:n]
     lines = -(-n // columns)

@@ -13,7 +13,7 @@ from xmr_core.search.library import Library, elements_of
 from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.search.why import meeting, without_each_cell, without_each_word
+from xmr_core.search.why import without_each_cell, without_each_word
 from xmr_core.ui import plots
 from xmr_core.ui.widgets import cards
 
@@ -95,8 +95,8 @@ def _elements(pair: _Pair) -> Iterator[w.Widget]:
     library, position = pair.library, pair.position
     image = encode(library, pair.query) if position is None else library.images[position]
     if elements_of(image) > 1 and isinstance(pair.caption, EmbeddingSet):
-        parts = meeting(image, pair.caption, similarity_of(library, pair.settings))
-        yield _png(plots.element_cosines(parts.products, parts.image_parts, parts.caption_parts))
+        parts = similarity_of(library, pair.settings).contributions(image, pair.caption)
+        yield _png(plots.element_cosines(parts.products, parts.images, parts.captions))
 
 
 def _html(heading: str, content: str) -> w.HTML:

@@ -1,0 +1,87 @@
+"""From tables of images and captions to a Corpus: what all readers share."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from xmr_core.base import paths
+from xmr_core.base.fingerprint import files_content
+from xmr_core.base.types import Corpus
+from xmr_core.data.images.files import SIDE, image_reader
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.relevance import annotated_relevance
+from xmr_core.data.text.tokenisers import tokenise
+
+SPLITS = ("train", "val", "test")
+USUAL = 5  # captions of an image in most collections
+
+
+def usable_tables(
+    name: str, images: pd.DataFrame, captions: pd.DataFrame, faults: FaultLog, usual: int = USUAL
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(images, captions) without what cannot be used; every caption gets the split of its image.
+
+    Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and text.
+        usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched, so
+        that is no fault.
+    Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
+    than usual or with none, images in no split. Refused: ids that repeat.
+    >>> images = pd.DataFrame({"split": ["test", ""]}, index=["i1", "i2"])
+    >>> captions = pd.DataFrame({"image_id": ["i1", "i1"], "text": ["A dog.", "..."]}, index=["c1", "c2"])
+    >>> usable_tables("mine", images, captions, FaultLog(), usual=1)[1].to_dict("index")
+    {'c1': {'image_id': 'i1', 'text': 'A dog.', 'split': 'test'}}
+    """
+    for kind, table in (("image", images), ("caption", captions)):
+        twice = table.index[table.index.duplicated()]
+        faults.refuse_items(twice, f"{name}:", f"{kind} ids repeat", "Give each id once.")
+    images, captions = images[~images.index.duplicated()], captions[~captions.index.duplicated()]
+    missing = ~captions["image_id"].isin(images.index)
+    empty = ~missing & np.array([not tokenise(text) for text in captions["text"]], bool)
+    faults.tolerate("captions of a missing image", captions.index[missing])
+    faults.tolerate("captions without a word", captions.index[empty])
+    captions = captions[~missing & ~empty].copy()
+    captions["split"] = images["split"].reindex(captions["image_id"]).to_numpy()
+    counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0).to_numpy()
+    in_split = (images["split"] != "").to_numpy()
+    faults.tolerate("images in no split", images.index[~in_split])
+    if len(captions):
+        faults.tolerate("images without a caption", images.index[in_split & (counts == 0)])
+    few = in_split & (counts > 0) & (counts < usual)
+    faults.tolerate(f"images with fewer than {usual} captions", images.index[few])
+    return images, captions
+
+
+def photograph_corpus(
+    name: str,
+    images: pd.DataFrame,
+    captions: pd.DataFrame,
+    faults: FaultLog,
+    more_pairs: Mapping[str, Iterable[tuple]] | None = None,
+    grades: Mapping[str, pd.DataFrame] | None = None,
+    about: Mapping[str, object] | None = None,
+    usual: int = USUAL,
+) -> Corpus:
+    """A Corpus of image files: usable rows only, with fingerprints and relevance sets.
+
+    Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
+        faults, usual: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
+    Raises: DamagedFile, when a file cannot be read for its fingerprint.
+    """
+    images, captions = usable_tables(name, images, captions, faults, usual)
+    grades, files = dict(grades or {}), images["path"].tolist()
+    content = files_content(files)
+    texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
+    graded = [table.to_csv() for table in grades.values()]
+    return Corpus(
+        name=name,
+        images=images,
+        captions=captions,
+        fingerprint=paths.content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
+        picture_fingerprint=paths.content_hash([content, images.index.tolist()]),
+        read_pixels=image_reader(files),
+        judges=annotated_relevance(images, captions, more_pairs),
+        grades=grades,
+        faults=dict(faults.counts),
+        about={"resolution": SIDE, **(about or {})},
+    )

@@ -1,0 +1,127 @@
+"""Who else is right on COCO's test images: judgments of COCO, CxC and ECCV Caption, and labels of instances."""
+
+import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.relevance import Relevance
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.files import read_json
+
+_FILES = {"annotated": "original", "cxc": "cxc", "eccv": "eccv"}
+DIRECTIONS = {"i2t": "image_to_caption", "t2i": "caption_to_image"}
+
+
+def coco_judgments(
+    kind: str,
+    direction: str,
+    image_ids: Sequence[int],
+    caption_ids: Sequence[int],
+    folder: str | Path = "",
+    absent: str = "drop",
+) -> Relevance:
+    """The judged queries of one direction, in the order of the ids; the gallery is every item of the other modality.
+
+    Args: kind: 'annotated' (own captions), 'cxc' (24,972 captions and 5,000 images as queries) or 'eccv' (1,332 captions
+        and 1,261 images). direction: 'i2t' or 't2i'; ECCV Caption judged them separately, so one is not the transpose of
+        the other. image_ids, caption_ids: COCO's annotation ids of the items in the corpus. folder: of the JSON files,
+        '' for that of the package eccv_caption. absent: 'drop' leaves out relevant items that are not in the corpus;
+        'count' appends them to the gallery, to be scored −∞. The programs of eccv_caption count two captions (144675 and
+        467259) that are not among the 25,000, so that nobody reaches 100 %.
+    Returns: a Relevance whose queries are judged, are in the corpus and have a relevant item there.
+    Raises: BadInput for an unknown kind, direction or absent, a missing package or file, or ids of another corpus.
+    Source: Chun et al., ECCV 2022 (ECCV Caption); Parekh et al., EACL 2021 (CxC); docs/evaluation.md#evaluation-eccv.
+    >>> coco_judgments("ecv", "i2t", [1], [2])
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: unknown kind of COCO judgment 'ecv'. Did you mean 'eccv'? Known: annotated, cxc, eccv.
+    """
+    for name, value, known in (
+        ("kind of COCO judgment", kind, _FILES),
+        ("direction", direction, DIRECTIONS),
+        ("absent", absent, ("drop", "count")),
+    ):
+        if value not in known:
+            raise unknown(name, value, known)
+    ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
+    queries, gallery = map(np.asarray, ids)
+    relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text())
+    members = set(gallery.tolist())
+    judged = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
+    if not judged:
+        reason = "these ids are not COCO annotation ids of the test images"
+        raise BadInput(f"none of the {len(queries)} queries is judged in {kind!r}; {reason}.")
+    pairs = [(q, g) for q in judged for g in relevant[str(q)] if absent == "count" or g in members]
+    beyond = sorted({g for _, g in pairs} - members)
+    return Relevance.from_pairs(pairs, judged, np.concatenate([gallery, np.array(beyond, gallery.dtype)]))
+
+
+def coco_test_captions(folder: str | Path = "") -> Int[np.ndarray, "25000"]:
+    """The caption ids of the 5K test images in the order whose contiguous fifths are the 1K folds."""
+    return np.load(_folder(folder) / "coco_test_ids.npy")
+
+
+def _folder(folder: str | Path) -> Path:
+    """The folder of the JSON files: the given one, or that of the package."""
+    if not folder:
+        spec = find_spec("eccv_caption")
+        if spec is None or not spec.origin:
+            remedy = "install it (pip install 'xmr-study[coco]') or give a folder"
+            raise BadInput(f"the judgments of COCO come with the package eccv_caption; {remedy}.")
+        folder = Path(spec.origin).parent / "data"
+    if not (Path(folder) / "eccv_image_to_caption.json").exists():
+        raise BadInput(f"{folder} holds no eccv_image_to_caption.json; give the folder of eccv_caption's JSON files.")
+    return Path(folder)
+
+
+def read_instances(file: Path | str, faults: FaultLog) -> Int[np.ndarray, "n 2"]:
+    """The different (image id, category id) pairs of instances_val2014.json, ascending; crowds count like any instance.
+
+    Only these two numbers of the 300,000 annotations are retained while reading, because the polygons would take
+    gigabytes. Raises: BadInput for a file without instance annotations, DamagedFile for a truncated one.
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text('{"annotations": [{"image_id": 9, "category_id": 4, "area": 7.5}]}')
+    ...     read_instances(file.name, FaultLog())
+    array([[9, 4]])
+    """
+    file, pairs, unfit = Path(file), set(), 0
+
+    def collect(item: dict) -> dict | None:
+        nonlocal unfit
+        if "category_id" not in item:
+            return item if "annotations" in item else None
+        try:
+            pairs.add((int(item["image_id"]), int(item["category_id"])))
+        except (KeyError, TypeError, ValueError):
+            unfit += 1
+        return None
+
+    value = read_json(file, faults, collect)
+    if not pairs or not isinstance(value, dict):
+        raise BadInput(
+            f"{file} holds no instance annotations: expected an object whose 'annotations' have image_id and "
+            "category_id. Give instances_val2014.json of COCO's annotations_trainval2014.zip, or take the file out."
+        )
+    faults.tolerate("instance annotations without an image or category", file.name, unfit)
+    return np.array(sorted(pairs))
+
+
+def label_codes(
+    pairs: Int[np.ndarray, "n 2"], image_ids: Int[np.ndarray, " i"]
+) -> tuple[Int[np.ndarray, "i c"], Bool[np.ndarray, " i"]]:
+    """(1 where an image shows a category, with one column for each category of the pairs; whether it shows any).
+
+    >>> label_codes(np.array([[9, 4], [9, 8], [7, 8]]), [7, 8, 9])[0].tolist()
+    [[0, 1], [0, 0], [1, 1]]
+    """
+    row_of = {image: row for row, image in enumerate(np.asarray(image_ids).tolist())}
+    categories, column = np.unique(pairs[:, 1], return_inverse=True)
+    row = np.array([row_of.get(image, -1) for image in pairs[:, 0].tolist()], np.int64)
+    codes = np.zeros((len(row_of), len(categories)), np.int8)
+    codes[row[row >= 0], column[row >= 0]] = 1
+    return codes, codes.any(1)

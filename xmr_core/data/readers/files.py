@@ -1,0 +1,109 @@
+"""Finding and reading the files of a collection."""
+
+import codecs
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.images.files import SUFFIXES
+from xmr_core.data.readers.fault_log import FaultLog
+
+
+def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
+    """The first of these files or folders that exists. Raises: BadInput with all the names that were tried.
+
+    >>> find_path(Path("/"), ["no-such-file", "."], "mine").as_posix()
+    '/'
+    """
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    wanted = " or ".join(names)
+    raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
+
+
+def list_images(folder: Path, deep: bool = False) -> dict[str, str]:
+    """Name → path of every image file in a folder. Hidden files are left out.
+
+    deep: also in its sub-folders; the name is then the path below the folder. Links to folders are followed once.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "trip").mkdir(), Path(folder, "trip", "beach.JPG").touch(), Path(folder, "notes.txt").touch()
+    ...     list(list_images(Path(folder))), list(list_images(Path(folder), deep=True))
+    (None, None, None)
+    ([], ['trip/beach.JPG'])
+    """
+    images: dict[str, str] = {}
+    visited = set()
+    for place, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in visited:
+            folders.clear()  # a link back to a folder that was listed already
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        folders[:] = [name for name in folders if deep and not name.startswith(".")]
+        paths = [Path(place, name) for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES)]
+        images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
+    return images
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def read_lines(file: Path, faults: FaultLog) -> list[str]:
+    """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
+
+    Raises: BadInput for a file in UTF-16.
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_bytes(b"A caf\\xe9.\\r\\nA dog.")
+    ...     read_lines(Path(file.name), FaultLog())
+    ['A café.', 'A dog.']
+    """
+    lines, content = [], file.read_bytes()
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadInput(f"{file} is written in UTF-16. Save it as UTF-8.")
+    for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        try:
+            lines.append(raw.decode("utf-8").rstrip("\r"))
+        except UnicodeDecodeError:
+            faults.tolerate("lines that are not UTF-8, read as Latin-1", f"{file.name} line {number}")
+            lines.append(raw.decode("latin-1").rstrip("\r"))
+    return lines if lines[-1] else lines[:-1]
+
+
+def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
+    """The value of a large JSON file. Bytes that are not UTF-8 are read as Latin-1 and counted.
+
+    reduce: what to retain of an object. It is called for every object as soon as that is read, innermost first, so that
+    what is not needed never fills the memory.
+    Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_text('[{"id": 1, "polygon": [2.5, 3.5]}]')
+    ...     read_json(Path(file.name), FaultLog(), lambda item: item["id"])
+    [1]
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError as e:
+        raise DamagedFile(f"{file} cannot be read ({e.strerror}).") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("utf-8-sig", "surrogateescape")
+        text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
+        faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
+    del raw
+    try:
+        return json.loads(text, object_hook=reduce)
+    except json.JSONDecodeError as e:
+        place = f"character {e.pos:,} of {len(text):,}"
+        message = f"{file} is no whole JSON file ({e.msg}; {place}). It was cut short or altered; get it again."
+        raise DamagedFile(message) from None
+    except (ValueError, RecursionError) as e:
+        raise DamagedFile(f"{file} cannot be read as JSON ({e}). Get it again.") from None
