@@ -67,7 +67,7 @@ class MatrixScores(Scores):
 
 
 class MeanScores(Scores):
-    """The plain mean of several scores, block by block, without re-normalising: the field's ensemble (METHODS §1.6).
+    """The plain mean of several scores, block by block, without re-normalising: the field's ensemble (docs/evaluation.md#evaluation-protocols).
 
     Raises: BadInput for none, or for different shapes.
     """
