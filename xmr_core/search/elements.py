@@ -1,7 +1,5 @@
 """An approximate index over the elements of all sets of a gallery: inverted lists of unit vectors, made and searched by faiss."""
 
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from torch import from_numpy
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, unknown
+from xmr_core.base.files import atomic
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import Embedding, EmbeddingSet, Representation
 from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
@@ -118,23 +117,11 @@ def unit_elements(items: Representation) -> tuple[Float[np.ndarray, "e d"], Int[
 
 
 def _write_lists(faiss, index, path: Path) -> None:
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        faiss.write_index(index, temporary)
-        with open(temporary, "rb+") as f:
-            os.fsync(f.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as e:
-        raise paths.cannot_write(path, e) from None
+        with atomic(path) as temporary:
+            faiss.write_index(index, str(temporary))
     except RuntimeError as e:  # of faiss
         raise CannotWrite(f"cannot write {path} ({str(e).strip().splitlines()[-1]}). Free some space or choose another folder.") from None
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def faiss_library():

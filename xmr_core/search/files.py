@@ -1,14 +1,13 @@
 """Files that are whole or not there, and the list of them that is written last."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import atomic
 
 
 @contextmanager
@@ -17,24 +16,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     For contents larger than memory; paths.write_atomic is for the others. Raises: CannotWrite where the folder refuses.
     """
-    paths.make_folder(path.parent)
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(handle, "wb") as f:
-            yield f
-            f.flush()
-            os.fsync(f.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-        temporary = None
-    except XmrError:  # of whoever makes the contents; some of them are OSErrors too
-        raise
-    except OSError as e:
-        raise paths.cannot_write(path, e) from None
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    with atomic(path) as temporary, open(temporary, "wb") as f:
+        yield f
 
 
 def start_anew(manifest: Path, names: tuple[str, ...]) -> None:

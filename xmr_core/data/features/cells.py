@@ -25,6 +25,7 @@ class CellDescriptor:
     Source: histograms of oriented gradients after Dalal & Triggs, CVPR 2005; colour bins and sizes are ours.
     """
 
+    version = 1  # raise it when the numbers change
     dtype = np.float16
     batch = 250
 

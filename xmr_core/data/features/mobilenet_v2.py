@@ -98,6 +98,7 @@ class MobileNetV2Grid:
     Pixels are scaled as the weights ask: (x − 127) · 0.00784314, RGB, 224 × 224.
     """
 
+    version = 1  # raise it when the numbers change
     shape = (49, 1280)
     side = _SIDE
     dtype = np.float16

@@ -82,6 +82,7 @@ class PretrainedGrid:
     Raises: BadInput as load_pretrained, read_scaling and find_layout do.
     """
 
+    version = 1  # raise it when the numbers change
     dtype = np.float16
     ordered = True
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from xmr_core.base.types import Corpus
-from xmr_core.data.features.feature_cache import kept
+from xmr_core.data.features.feature_cache import cached_array
 from xmr_core.data.features.reduce import PrincipalComponents, RootMean, check_width
 
 _AT_ONCE = 250  # pictures
@@ -30,7 +30,7 @@ def reduced_features(
 
     def learned(what: str, kind: type, rows: int, dtype: type, *more: int):
         work = lambda start: [(np.arange(rows), kind(features, train, *more).numbers())]  # noqa: E731
-        return kind.of(kept(f"reduction-{corpus.name}", [*of_corpus, what], (rows, e), dtype, work, about=f"{identity}-{what}"))
+        return kind.of(cached_array(f"reduction-{corpus.name}", [*of_corpus, what], (rows, e), dtype, work, about=f"{identity}-{what}"))
 
     components = cache(lambda: learned(f"pca{width}", PrincipalComponents, 1 + width, np.float32, width))
     root_mean = cache(lambda: learned("root-mean", RootMean, 2, np.float64))
@@ -42,7 +42,7 @@ def reduced_features(
                     rows = np.arange(at, min(at + _AT_ONCE, len(array)))
                     yield rows, reduce()(array[rows])
 
-            return kept(f"features-{corpus.name}", [*of_corpus, of, what], (len(array), *shape), np.float16, work, about=f"{of}-{what}")
+            return cached_array(f"features-{corpus.name}", [*of_corpus, of, what], (len(array), *shape), np.float16, work, about=f"{of}-{what}")
 
         local = made(f"pca{width}", (array.shape[1], width), components)
         return local, made("root-mean", (1, array.shape[2]), root_mean)[:, 0]
