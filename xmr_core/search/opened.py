@@ -33,7 +33,7 @@ from xmr_core.search.index import (
     run_identity,
 )
 from xmr_core.search.library import Library
-from xmr_core.training.runs import TrainedRun, stored_run
+from xmr_core.training.runs import TrainedRun, load
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"
 
@@ -145,7 +145,7 @@ class _Pictures:
 def _same_run(about: dict, folder: Path) -> TrainedRun:
     told = about["run"]
     try:
-        run = stored_run(told["id"])
+        run = load(told["id"])
     except BadInput:
         raise BadInput(
             f"the index {folder} was made with run {told['id']}, which is not in {paths.root() / 'runs'}. Set XMR_HOME to where it is, "

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from xmr_core.base.types import Corpus
-from xmr_core.data.features.feature_cache import cached_array
+from xmr_core.data.features.array_cache import cached_array
 from xmr_core.data.features.reduce import PrincipalComponents, RootMean, check_width
 
 _AT_ONCE = 250  # pictures
