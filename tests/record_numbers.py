@@ -83,7 +83,9 @@ def _evaluation() -> list[float]:
     scores = rng.integers(0, 40, (20, 60)) / 8 + 2 * np.repeat(np.eye(20), 3, 1)  # with ties
     own = np.repeat(np.eye(20, dtype=bool), 3, 0)
     more = own | (rng.random(own.shape) < 0.1)
-    relevances = {name: Relevance.from_matrix(m, np.arange(60), np.arange(20)) for name, m in (("own", own), ("more", more))}
+    relevances = {
+        name: Relevance.from_matrix(m, np.arange(60), np.arange(20)) for name, m in (("own", own), ("more", more))
+    }
     return evaluate_scores(scores, relevances).summary()["value"].tolist()
 
 

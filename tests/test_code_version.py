@@ -103,7 +103,11 @@ def test_an_own_method_counts_with_its_code(tmp_path):
     def version(text):
         return own_code_version(imported(tmp_path, "own_method", text).matched)
 
-    assert version(source) == version(source.replace("Every word", "Each word")) != version(source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)"))
+    assert (
+        version(source)
+        == version(source.replace("Every word", "Each word"))
+        != version(source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)"))
+    )
 
 
 def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, monkeypatch):
@@ -116,7 +120,9 @@ def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, mo
         text, real = file.read_text(), Path.read_text
         assert old in text
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_text", lambda p, *a, **k: text.replace(old, new, 1) if p == file else real(p, *a, **k))
+            patch.setattr(
+                Path, "read_text", lambda p, *a, **k: text.replace(old, new, 1) if p == file else real(p, *a, **k)
+            )
             code_version._plain_file.cache_clear()
             after = {name: code_of(name, "scenes") for name in papers()}
         code_version._plain_file.cache_clear()

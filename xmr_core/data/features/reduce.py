@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
-from xmr_core.data.features.feature_cache import cached_array
+from xmr_core.data.features.array_cache import cached_array
 
 _AT_ONCE = 250  # images
 
