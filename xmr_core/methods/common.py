@@ -7,8 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.encoders.cnn import SmallCNN
-from xmr_core.encoders.image import GridEncoder
+from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone
@@ -35,11 +34,10 @@ class Inputs:
     >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
     64
 
-    image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
-    picture beside them, 0 for none. cells: local features per picture. side: of a picture in
-    pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells:
-    False for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word
-    numbers.
+    image_width: width of frozen local features, 0 for raw pixels. global_width: width of a frozen global feature beside
+    them, 0 for none. cells: local features per image. resolution: pixels of an image's side, for raw pixels.
+    vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False for detected regions,
+    which have no fixed place. text_width: width of frozen states of a text model, 0 for word numbers.
     image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
     """
 
@@ -49,8 +47,8 @@ class Inputs:
     word_dim: int = 64
     word_vectors: Tensor | None = None
     ordered_cells: bool = True
-    side: int = 64
-    whole_width: int = 0
+    resolution: int = 64
+    global_width: int = 0
     text_width: int = 0
     image_network: str = ""
     text_network: str = ""
@@ -69,10 +67,10 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:
         image = GridEncoder(
-            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width
+            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.global_width
         )
     else:
-        image = SmallCNN(d, inputs.side, dropout=dropout)
+        image = SmallCNN(d, inputs.resolution, dropout=dropout)
     if inputs.text_network:
         text = TextBackbone(inputs.text_network, d, dropout=dropout)
     elif inputs.text_width:
