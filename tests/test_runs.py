@@ -31,6 +31,8 @@ from xmr_core.training.runs import (
 )
 from xmr_core.training.runs.produce import plan_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
