@@ -41,6 +41,8 @@ from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_core.training.runs.folder import write_record
 from xmr_core.ui.cli import main
 
+pytestmark = pytest.mark.slow
+
 FLAT = ("rank", "item", "score")
 
 
