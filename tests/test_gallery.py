@@ -142,7 +142,7 @@ def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity
     sides = (gallery, queries) if asking == "captions" else (queries, gallery)
     whole = score_matrix(similarity, *sides)
     whole = whole.T if asking == "captions" else whole
-    monkeypatch.setattr("xmr_core.evaluation.engine.scores.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
+    monkeypatch.setattr("xmr_core.evaluation.engine.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
     scores, positions = top_k(similarity, queries, gallery, 7, asking)
     assert positions.tolist() == np.argsort(-whole, kind="stable")[:, :7].tolist()
     assert np.allclose(scores, np.take_along_axis(whole, positions, 1), atol=1e-6) and scores.dtype == np.float32

@@ -7,12 +7,12 @@ from types import ModuleType
 
 
 class _Catalogue(ModuleType):
-    """A package in which a public name is never hidden by the module that defines it (`chamfer` in chamfer.py)."""
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in
+    chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        # The import system binds every imported module here. A listed package stays a package, even where it has a
-        # public name like its own.
-        if isinstance(value, ModuleType) and self.__dict__.get("_modules", {}).get(name) == name:
+        # the import system binds a module here
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
@@ -43,6 +43,5 @@ def catalogue(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
-    sys.modules[package]._modules = dict(modules)
     sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)
