@@ -11,8 +11,7 @@ class _Catalogue(ModuleType):
     chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        # the import system binds a module here
-        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):
+        if isinstance(value, ModuleType) and name in self.__dict__.get("_same_name", ()):  # bound by the import system
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
@@ -43,5 +42,6 @@ def catalogue(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    sys.modules[package]._same_name = {name for name, module in modules.items() if name == module}
     sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)
