@@ -81,7 +81,7 @@ def test_narrower_sets_are_padded_and_wider_ones_announced(tmp_path):
     found = open_gallery(path)
     assert found.x.shape == (10, 6, 16) and not found.mask[:5, 2:].any() and torch.equal(found.mask[:5, :2], narrow.mask)
     assert torch.equal(found.x[5:], wide.x)
-    with pytest.raises(BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for wider sets give `elements`"):
+    with pytest.raises(BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for larger sets give `elements`"):
         write_gallery(tmp_path / "h.safetensors", [narrow, wide], 10)
 
 
