@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
-
 
 def pytest_configure(config):
     option = config.option
@@ -12,10 +10,3 @@ def pytest_configure(config):
         option.nbval_sanitize_with = option.nbval_sanitize_with or str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
         option.nbval_current_env = not option.nbval_kernel_name
         os.environ.pop("MPLBACKEND", None)  # a backend set for scripts would keep figures out of the notebooks' kernels
-
-
-@pytest.fixture(autouse=True)
-def _home_of_examples(request, tmp_path, monkeypatch):
-    """Examples in docstrings write their caches into a temporary folder."""
-    if isinstance(request.node, pytest.DoctestItem):
-        monkeypatch.setenv("XMR_HOME", str(tmp_path))

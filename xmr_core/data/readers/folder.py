@@ -38,8 +38,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no other; an image without
     captions gets none. about['splits'] says which way was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice, names that fit several images.
-    Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the folder,
-        unknown splits, an image in two splits.
+    Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
+        folder, unknown splits, an image in two splits.
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:

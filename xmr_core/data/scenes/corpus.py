@@ -16,7 +16,7 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import array_reader
 from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
-from xmr_core.data.scenes.render import SIDE, render
+from xmr_core.data.scenes.render import RESOLUTION, render
 from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
 
@@ -34,8 +34,8 @@ def load_scenes(
 ) -> Corpus:
     """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
-    Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from 0
-        (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
+    Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from
+        0 (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
         images that a COCO caption fits. warn: called with one sentence when a damaged cache file is made again;
         warnings.warn without it.
     Returns: a Corpus with the relevance sets 'annotated' (a caption and its own image) and 'exhaustive' (a caption and
@@ -93,12 +93,12 @@ def load_scenes(
         fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(world["texts"])}),
         read_pixels=array_reader(world["pixels"]),
         judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
+        about={**spec, "side": RESOLUTION, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 
 def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
-    """PMRP's relevance on scenes: relevant are images whose set of shapes differs in at most ζ shapes from the caption's.
+    """PMRP's relevance on scenes: images whose set of shapes differs in at most ζ shapes from that of the caption.
 
     Shapes take the place of COCO's object categories. This is no relevance set of the corpus, because only the study of
     benchmark numbers needs it. Raises: BadInput for a negative ζ.
