@@ -13,10 +13,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from xmr_core import study
 from xmr_core.base import paths
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.study import paper_tables as published
-from xmr_core.study import questions as study
 from xmr_core.study import results
 from xmr_core.ui import plots
 
@@ -25,7 +25,7 @@ RSUM = {"annotated": "rsum annotated", "exhaustive": "rsum exhaustive", "human":
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, percent, as study.per_run gives: label, seed, rsum per relevance with its interval, recalls, log variance."""
+    """One row per run, percent, as study.run_table gives: label, seed, rsum per relevance with its interval, recalls, log variance."""
     out = []
     for (variant, seed), group in rows.groupby(["variant", "seed"], sort=False):
         value = group.set_index(["relevance", "direction", "metric", "k"])["value"].astype(float)
@@ -53,7 +53,7 @@ def markdown(table: pd.DataFrame, digits: int = 1) -> str:
 
 def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Label, seeds, and 'mean [low, high]' for each column."""
-    means = study.over_seeds(table, columns)
+    means = study.seed_means(table, columns)
     out = means[["label", "seeds"]].copy()
     for c in columns:
         d = 2 if c == "log variance" else 1
@@ -79,7 +79,7 @@ def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
     choice, paper, setting, notebook, log_x = SWEPT[symbol]
     table = table.assign(**{setting: [float(v.split("=")[1]) for v in table["label"]]}).sort_values([setting, "seed"])
     columns = [c for c in (*RSUM.values(), "i2t R@1 annotated", "t2i R@1 annotated", "log variance") if c in table]
-    means = study.over_seeds(table, ["rsum annotated"]).rename(columns={"rsum annotated low": "low", "rsum annotated high": "high"})
+    means = study.seed_means(table, ["rsum annotated"]).rename(columns={"rsum annotated low": "low", "rsum annotated high": "high"})
     ours = table.assign(rsum=table["rsum annotated"]).merge(means[["label", "low", "high"]], on="label")
     figure = plots.ablation(ours, paper(), setting, symbol, log_x)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
@@ -105,7 +105,7 @@ def source(notebook: str, what: str) -> str:
 
 
 def variants(
-    rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = study.VARIANTS, best: str = "smooth-Chamfer, slots",
+    rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = tuple(study.ablation("dive", "similarity")), best: str = "smooth-Chamfer, slots",
     notebook: str = "ablation_similarity", paper: str = "",
 ) -> str:  # fmt: skip
     """Section on variants of a method: table, verdicts of the paper's choice against each other one, figure. paper: its own table, as text."""
@@ -114,7 +114,7 @@ def variants(
         return ""
     rsums = [c for c in RSUM.values() if c in table]
     extra = [c for c in ("i2t R-P exhaustive", "t2i R-P exhaustive", "log variance") if c in table and table[c].notna().any()]
-    figure = plots.variants(study.over_seeds(table, rsums).rename(columns={"label": "variant"}), rsums)
+    figure = plots.variants(study.seed_means(table, rsums).rename(columns={"label": "variant"}), rsums)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
     plt.close(figure)
     ours, lines = table[table["label"] == best], []
@@ -156,11 +156,11 @@ def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
     """Section on the matched comparison: a table of methods with figure and verdicts, and one of ensembles."""
     rows = rows[rows["size"] == "quick"]
     together = rows["variant"].str.contains(" + ", regex=False)
-    table, ensembles = wide(rows[rows["variant"].isin(study.COMPARISON)]), wide(rows[together])
+    table, ensembles = wide(rows[rows["variant"].isin(study.comparison())]), wide(rows[together])
     if table.empty:
         return ""
     rsums = [c for c in RSUM.values() if c in table]
-    means = study.over_seeds(table, rsums).rename(columns={"label": "variant"}).sort_values(rsums[0], ascending=False)
+    means = study.seed_means(table, rsums).rename(columns={"label": "variant"}).sort_values(rsums[0], ascending=False)
     figure = plots.variants(means, rsums)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
     plt.close(figure)
@@ -209,7 +209,7 @@ def main() -> None:
     paths.make_folder(REPORTS / "figures")
     scenes, flickr = (rows[rows["dataset"] == name] for name in ("scenes", "flickr8k"))
     mine = prepare(DataConfig(size="study"))
-    figure = plots.gallery(mine.corpus, mine.sides["test"])
+    figure = plots.gallery(mine.corpus, mine.splits["test"])
     figure.savefig(REPORTS / "figures" / "scenes.png", dpi=80)
     plt.close(figure)
     origin = (
@@ -230,7 +230,7 @@ def main() -> None:
             study_size,
             "What DivE changed in slot attention, taken back one by one (`scenes`, study preset)",
             "scenes_slot_attention",
-            study.SLOTS,
+            study.ablation("dive", "slot attention"),
             "slots as in the paper",
             "ablation_slot_attention",
         )
@@ -238,7 +238,7 @@ def main() -> None:
             study_size,
             "PCME with a σ per dimension, one σ, and none (`scenes`, study preset)",
             "scenes_gaussians",
-            study.GAUSSIANS,
+            study.ablation("pcme", "spread"),
             "PCME",
             "gaussian_distances",
         )

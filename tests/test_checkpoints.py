@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from golden import golden_dir
+from golden import listings
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Tokens
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method, load_official, read_official, read_vocabulary, save_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import FORMS, RECIPES, build
+from xmr_core.methods.registry import build, papers
 
 LISTED = {
     "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",
@@ -111,10 +111,7 @@ def _plausible(name: str, shape: list[int], g: torch.Generator) -> torch.Tensor:
 
 @pytest.mark.parametrize("listing", LISTED)
 def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing):
-    path = golden_dir() / "state_dicts" / f"{listing}.json"
-    if not path.exists():
-        pytest.skip(f"listing {listing} not at hand (users do not have it)")
-    parts, g = json.loads(path.read_text())["parts"], torch.Generator().manual_seed(0)
+    parts, g = listings()[listing]["parts"], torch.Generator().manual_seed(0)
     made = [
         {k: _plausible(k, shape, g) if kind.startswith("float") else torch.zeros(shape, dtype=torch.int64)
          for k, (shape, kind) in part.items() if not BIG.search(k)}
@@ -290,8 +287,7 @@ def test_a_vocabulary_with_gaps_is_refused(tmp_path, monkeypatch):
         read_vocabulary(tmp_path / "v.pkl")
 
 
-@pytest.mark.parametrize("method", RECIPES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("method", "form"), [(name, form) for name, spec in papers().items() for form in spec.forms])
 def test_ours_comes_back_whole(tmp_path, method, form):
     torch.manual_seed(0)
     inputs, words = Inputs(5, 3, len(WORDS), word_dim=4), Vocabulary(tuple(WORDS))

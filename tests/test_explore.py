@@ -1,7 +1,6 @@
 """The explorer without a browser: queries, rankings, settings."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -27,12 +26,10 @@ from xmr_core.search.state import (
     ranks_by,
     unsure_queries,
 )  # fmt: skip
-from xmr_core.search.why import doubt, meeting, without_each_cell, without_each_word
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.search.why import doubt, without_each_cell, without_each_word
+from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
-from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
@@ -42,7 +39,7 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: fetch(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
+        yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
 @pytest.fixture(scope="module")
@@ -158,23 +155,17 @@ def test_uncertainty_where_there_is_one(libraries):
 def test_what_elements_add_sums_to_the_score(libraries):
     dive = libraries["dive"]
     image, caption = dive.images[3], dive.captions[9]
-    for similarity in (dive.method.similarity, partial(smooth_chamfer, alpha=2.0), chamfer, max_pairwise):
-        found = meeting(image, caption, similarity)
-        score = float(similarity(image, caption)[0, 0])
-        assert found.image_parts.sum() + found.caption_parts.sum() == pytest.approx(score, abs=1e-5)
-        for k in range(4):
-            for l in range(4):
-                assert found.products[k, l] == pytest.approx(float(image.x[0, k].double() @ caption.x[0, l].double()), abs=1e-6)
-    assert meeting(image, caption, MatchProbability()).image_parts is None
-    with pytest.raises(BadInput, match="only two sets"):
-        meeting(libraries["pcme"].images[0], caption, chamfer)
+    parts = dive.method.similarity.contributions(image, caption)
+    assert parts.images.sum() + parts.captions.sum() == pytest.approx(float(dive.method.similarity(image, caption)), abs=1e-5)
+    with pytest.raises(BadInput, match="sets of vectors are needed"):
+        dive.method.similarity.contributions(libraries["pcme"].images[0], caption)
 
 
-def test_padding_takes_no_part_in_a_meeting(libraries):
+def test_padding_takes_no_part_in_contributions(libraries):
     scan = libraries["scan"]
-    at = int(scan.captions.mask.sum(1).argmin())
-    found = meeting(scan.images[0], scan.captions[at], chamfer)
-    assert found.products.shape == (64, int(scan.captions.mask[at].sum()))
+    row = int(scan.captions.mask.sum(1).argmin())
+    parts = scan.method.similarity.contributions(scan.images[0], scan.captions[row])
+    assert parts.products.shape == (64, int(scan.captions.mask[row].sum()))
 
 
 def test_a_word_is_worth_what_the_score_loses_without_it(libraries):

@@ -13,7 +13,7 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.search import Library, Settings, open_folder, open_library
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.ui.widgets import Explorer, cards
 
 
@@ -21,8 +21,8 @@ from xmr_core.ui.widgets import Explorer, cards
 def libraries(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: open_library(fetch(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
-            name: open_library(fetch(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
+        yield {name: open_library(train_or_load(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
+            name: open_library(train_or_load(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
         }
 
 
@@ -295,7 +295,7 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
 
 
 def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
-    explorer = Explorer(lambda label: open_folder(fetch(tiny_config("dive")), tmp_path / "gone"), ["dive"])
+    explorer = Explorer(lambda label: open_folder(train_or_load(tiny_config("dive")), tmp_path / "gone"), ["dive"])
     explorer.text.value = "a red circle"
     assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.found
 

@@ -5,9 +5,8 @@ import torch
 
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.registry import RECIPES, build, check_options, options_in_full
+from xmr_core.methods.registry import build, full_options, method_spec, papers
 from xmr_core.study.presets import base_config
-from xmr_core.study.published_settings import CORPORA, SETTINGS, published_settings
 
 # METHODS (b), retold: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
 PAPERS = [
@@ -38,14 +37,14 @@ def test_the_settings_of_the_papers(method, corpus, options, wanted):
 def test_settings_that_hang_on_an_option():
     def full(method, corpus, **options):
         config = base_config(preset="published", method=method, device="cpu", published_for=corpus, **options)
-        return options_in_full(method, "published", dict(config.options))
+        return full_options(method, "published", dict(config.options))
 
     assert full("scan", "coco", direction="i2t", aggregate="lse")["lse_scale"] == 20
-    assert full("scan", "coco", direction="t2i", aggregate="lse")["lse_scale"] == 0  # the recipe's own, 6
-    assert full("scan", "f30k", direction="i2t", aggregate="lse")["lse_scale"] == 0  # the recipe's own, 5
+    assert full("scan", "coco", direction="t2i", aggregate="lse")["lse_scale"] is None  # the paper's for the direction, 6
+    assert full("scan", "f30k", direction="i2t", aggregate="lse")["lse_scale"] is None  # the paper's for the direction, 5
     assert full("vse++", "coco", measure="order")["margin"] == 0.05
     assert [full("dive", c)["slot_lr"] for c in ("f30k", "coco")] == [0.05, 0.1]
-    assert [(full("pcme", c)["d"], full("pcme", c)["scale"]) for c in ("coco", "cub")] == [(1024, 15), (512, 5)]
+    assert [[full("pcme", c)[o] for o in ("d", "scale", "kl", "uniform")] for c in ("coco", "cub")] == [[1024, 15, 1e-5, 0], [512, 5, 1e-3, 10]]
     assert full("scan", "coco", direction="i2t", aggregate="lse", lse_scale=7.0)["lse_scale"] == 7, "what a user says counts"
 
 
@@ -60,13 +59,13 @@ def test_slots_learn_at_the_published_share():
         assert scales == {slot_lr}
 
 
-def test_every_method_has_settings_and_every_setting_is_accepted():
-    assert set(SETTINGS) == set(RECIPES) and {c for of in SETTINGS.values() for c in of} == set(CORPORA)
+def test_every_paper_has_settings_and_every_setting_is_accepted():
     torch.manual_seed(0)
-    for method, corpora in SETTINGS.items():
-        for corpus in corpora:
+    assert {corpus for spec in papers().values() for corpus in spec.settings} == {"f30k", "coco", "cub"}
+    for method, spec in papers().items():
+        assert spec.settings
+        for corpus in spec.settings:
             config = base_config(preset="published", method=method, device="cpu", published_for=corpus)
-            check_options(method, dict(config.options))
             build(method, Inputs(5, 3, 9, word_dim=4), "published", **{**config.options, "d": 8})
 
 
@@ -74,16 +73,16 @@ def test_unknown_corpora_are_refused():
     with pytest.raises(BadInput, match="unknown corpus with published settings of pvse 'f30k'. Known: coco"):
         base_config(preset="published", method="pvse", published_for="f30k")
     with pytest.raises(BadInput, match="unknown method 'scna'. Did you mean 'scan'"):
-        published_settings("scna")
+        method_spec("scna")
 
 
 def test_what_cannot_be_is_left_out_of_a_preset():
-    regions = base_config("precomputed", "x", "study")
+    regions = base_config(dataset="precomputed", data_root="x", preset="study")
     assert regions.data.views == 0 and regions.cell_drop == 0.2, "no pictures to crop"
-    assert base_config("flickr8k", "x", "study").data.views == 4
-    tuned = base_config("flickr8k", "x", "study", fine_tune="image", image_model="m")
+    assert base_config(dataset="flickr8k", data_root="x", preset="study").data.views == 4
+    tuned = base_config(dataset="flickr8k", data_root="x", preset="study", fine_tune="image", image_model="m")
     assert tuned.data.views == 1000 and tuned.data.fine_tunes("image") and not tuned.data.fine_tunes("text")
-    assert base_config("flickr8k", "x", "study", fine_tune="image", image_model="m", views=3).data.views == 3
+    assert base_config(dataset="flickr8k", data_root="x", preset="study", fine_tune="image", image_model="m", views=3).data.views == 3
 
 
 @pytest.mark.parametrize(
@@ -91,9 +90,9 @@ def test_what_cannot_be_is_left_out_of_a_preset():
     [
         {"cell_drop": 0.1}, {"cell_rule": "grid"}, {"word_drop": 0.1}, {"word_rule": "vse"}, {"erase": 0.1}, {"val_images": 5}, {"unit": "captions"},
         {"positives": "diagonal"}, {"batch_images": 9}, {"captions_per_image": 3}, {"word_dim": 7}, {"freeze_epochs": 3}, {"pretrained_lr": 0.5},
-        {"unfreeze_every": 2}, {"seed": 5}, {"lr": 0.5}, {"form": "published"}, {"d": 24}, {"method": "vse++"},
+        {"unfreeze_every": 2}, {"seed": 5}, {"lr": 0.5}, {"form": "published"}, {"d": 24}, {"method": "vse++", "options": {"d": 64}},
     ],
 )  # fmt: skip
 def test_whatever_changes_the_numbers_changes_the_name_of_a_run(changes):
-    config = base_config("scenes", device="cpu")
-    assert config.but(**changes).identity({}) != config.identity({})
+    config = base_config(dataset="scenes", device="cpu")
+    assert config.replace(**changes).identity({}) != config.identity({})

@@ -2,13 +2,14 @@
 
 import json
 import math
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from golden import golden_dir
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -18,8 +19,7 @@ from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.data.features.reduce import PrincipalComponents, RootMean
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import read_image
 from xmr_core.data.prepare import DataConfig, prepare
@@ -28,7 +28,7 @@ from xmr_core.data.text.tokenisers import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.data.features import feature_cache
 
-REAL = golden_dir().parent / "data"
+REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
 
 @pytest.fixture(autouse=True)
@@ -239,7 +239,7 @@ def test_the_whole_path_from_files_to_inputs(flickr, weights):
     (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
     prepared = prepare(DataConfig("flickr8k", str(flickr), reduce=20))
     assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
-    assert prepared.sides["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
+    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
     with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
         (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
         prepare(DataConfig("flickr8k", str(flickr), reduce=10))
@@ -429,7 +429,10 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     )
 
 
-@pytest.mark.skipif(not (REAL / "flickr8k").exists(), reason="the real Flickr8k is not at hand (users supply their own)")
+@pytest.mark.skipif(
+    not ((REAL / "flickr8k").exists() and (REAL / "weights").exists()),
+    reason="no Flickr8k and MobileNetV2 in $XMR_TEST_DATA, else in ~/data (users supply their own)",
+)
 def test_the_real_flickr8k_and_its_network_belong_together():
     corpus = load_flickr8k(REAL / "flickr8k")
     assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455

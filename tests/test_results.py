@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 from tiny import tiny_config
 
+from xmr_core import study
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.study import questions as study
 from xmr_core.study import results
-from xmr_core.training.runs import fetch_all
+from xmr_core.training.runs import train_or_load_all
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield fetch_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
+        yield train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
 
 
 def test_rows_are_tidy_fractions_with_their_origin(runs):
@@ -78,7 +78,7 @@ def test_two_processes_may_append_at_once(runs, tmp_path):
 
 
 def test_per_run_agrees_with_the_rows(runs):
-    table = study.per_run(runs, ["x"] * 3)
+    table = study.run_table(runs, ["x"] * 3)
     rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
     assert np.allclose(table["rsum exhaustive"], 100 * rsum)
     assert ((table["rsum exhaustive low"] <= table["rsum exhaustive"]) & (table["rsum exhaustive"] <= table["rsum exhaustive high"])).all()
@@ -87,7 +87,7 @@ def test_per_run_agrees_with_the_rows(runs):
 
 def test_over_seeds_uses_students_interval():
     table = pd.DataFrame({"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0})
-    out = study.over_seeds(table, ["m"]).set_index("label")
+    out = study.seed_means(table, ["m"]).set_index("label")
     assert out.loc["a", "m"] == 2 and np.isclose(out.loc["a", "m high"] - 2, 4.302652729 / np.sqrt(3))
     assert (out.loc["b", "m low"], out.loc["b", "m high"]) == (4.0, 6.0)
 
@@ -107,15 +107,17 @@ def test_labels_of_methods():
 
 def test_sweeps_and_variants():
     base = tiny_config()
-    configs = study.sweep(base, "alpha", [1.0, 4.0], [0, 1])
+    configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
     assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
-    vectors, mil = study.of_variants(base.but(objective="triplet"), ["single vector", "MIL, slots"], [3])
+    vectors, mil = study.variant_configs(base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity"))
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
     for call in (
-        lambda: study.sweep(base, "alpha", [], [0]),
-        lambda: study.of_variants(base, ["MILL"], [0]),
+        lambda: study.sweep_configs(base, "alpha", [], [0]),
+        lambda: study.variant_configs(base, ["MILL"], [0]),
+        lambda: study.variant_configs(base, [], [0]),
+        lambda: study.ablation("dive", "slotz"),
         lambda: study.seeds("quick", 0, -1),
     ):
         with pytest.raises(BadInput):

@@ -29,7 +29,7 @@ from xmr_core.search import (
 )
 from xmr_core.search import elements as building
 from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.ui.cli import main
 
 faiss = pytest.importorskip("faiss", reason="two-stage search needs the extra `ann` (faiss-cpu)")
@@ -163,7 +163,7 @@ def test_recall_is_the_share_of_exact_answers():
 def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
     """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    run, out = fetch(tiny_config(name)), tmp_path / "index"
+    run, out = train_or_load(tiny_config(name)), tmp_path / "index"
     assert main(["index", run.id, str(out), "--elements"]) == 0
     index = open_index(out)
     elements = open_elements(out, index.images, index.digest("images"))

@@ -1,4 +1,4 @@
-"""Errors a user can act on: one line, naming the thing, what was given and what to do."""
+"""Errors that a user can act on: one line that names the thing, what was given and what to do."""
 
 
 class XmrError(Exception):
@@ -21,11 +21,15 @@ class TrainingFailed(XmrError, RuntimeError):
     """Training diverged or collapsed; the text says at which step and what to change."""
 
 
-def unknown(kind: str, given: object, known) -> BadInput:
-    """The error for a name that is not in a list: repeats the name, suggests the nearest, lists the rest."""
+def unknown(kind: str, value: object, choices) -> BadInput:
+    """The error for a name that is not in a list: it repeats the name, suggests the nearest and lists the others.
+
+    >>> print(unknown("method", "scna", ["scan", "dive"]))
+    unknown method 'scna'. Did you mean 'scan'? Known: dive, scan.
+    """
     import difflib
 
-    names = sorted(map(str, known))
-    near = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
+    names = sorted(map(str, choices))
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return BadInput(f"unknown {kind} {given!r}.{hint} Known: {', '.join(names)}.")
+    return BadInput(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}.")

@@ -3,9 +3,21 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 
 
-def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+class _Catalogue(ModuleType):
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+
+def catalogue(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """(`__getattr__`, `__dir__`, `__all__`) of a package that shows its public names without importing their modules.
 
     Args: package: `__name__` of the package. modules: public name → module below the package that defines it; '' means
@@ -16,7 +28,9 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
 
     def get(name: str) -> object:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}.")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it offers {', '.join(sorted(modules))}."
+            )
         path = f"{package}.{modules[name]}" if modules[name] else f"{package}.{name}"
         value = import_module(path)
         if modules[name]:
@@ -27,4 +41,5 @@ def catalogue(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str],
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)

@@ -1,8 +1,7 @@
-"""The only reductions that may see padding. Everywhere in the package, mask True means a real element.
+"""The only reductions that may see padding. In every mask of the package, True is a real element.
 
-A padded entry never contributes a value and never receives a gradient, whatever it holds (also ±1e30; NaN is refused
-earlier). An all-padded row has no maximum and no mean: asking for one is a mistake upstream, caught by
-`require_element` and, for features, `require_elements`.
+A padded entry never contributes a value and never receives a gradient, whatever it holds. A row of padding alone has no
+maximum and no mean; `require_element` and, for features, `require_elements` refuse it before.
 """
 
 import torch
@@ -24,7 +23,9 @@ def masked_max(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1
     return torch.where(mask, x, -torch.inf).amax(dim, keepdim=keepdim)
 
 
-def masked_logsumexp(x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False) -> Tensor:
+def masked_logsumexp(
+    x: Float[Tensor, "..."], mask: Bool[Tensor, "..."], dim: int = -1, keepdim: bool = False
+) -> Tensor:
     """log Σ_{valid} exp x along `dim`, stable; an empty row gives −inf."""
     return torch.where(mask, x, -torch.inf).logsumexp(dim, keepdim=keepdim)
 
@@ -49,26 +50,35 @@ def require_finite(x: Float[Tensor, "n d"], what: str = "item") -> None:
     wrong = ~x.detach().isfinite().all(-1)
     if wrong.any():
         raise BadInput(
-            f"the vector of {what} {int(wrong.nonzero()[0, 0])} is NaN or infinite. Look at its features, or at the weights before it."
+            f"the vector of {what} {int(wrong.nonzero()[0, 0])} is NaN or infinite. "
+            "Look at its features, or at the weights before it."
         )
 
 
 def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width: int, what: str = "item") -> None:
-    """What encoders and heads ask of local features: the right width, an element for every item, and finite numbers in all of them.
+    """Check local features: the right width, an element for every item, finite numbers in all of them.
 
-    Padding may hold anything. One sum finds what is not finite without a mask as large as x.
+    Padding may hold anything. One sum detects numbers that are not finite without a mask as large as x.
     Raises: BadInput naming what was given, or the first item and element at fault.
     """
     if x.ndim != 3 or x.shape[-1] != width:
         raise BadInput(
-            f"features of width {width} ({what}s × elements × {width}) are needed here, got {tuple(x.shape)}. Use those it was made for."
+            f"features of width {width} ({what}s × elements × {width}) are needed here, got {tuple(x.shape)}. "
+            "Use those it was made for."
         )
     if mask.shape != x.shape[:2] or mask.dtype != torch.bool:
-        raise BadInput(f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}.")
+        raise BadInput(
+            f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}."
+        )
     require_element(mask, what)
     x = x.detach()
-    if not x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite():  # or padding is wild: look at real elements only
+    if not x.sum(
+        dtype=torch.promote_types(x.dtype, torch.float32)
+    ).isfinite():  # or padding is wild: only real elements count
         wrong = mask & ~x.isfinite().all(-1)
         if wrong.any():
             item, element = wrong.nonzero()[0].tolist()
-            raise BadInput(f"element {element} of {what} {item} is NaN or infinite. Look at its features, or at the weights before them.")
+            raise BadInput(
+                f"element {element} of {what} {item} is NaN or infinite. "
+                "Look at its features, or at the weights before them."
+            )

@@ -1,4 +1,4 @@
-"""Who is relevant to whom: sparse, many-to-many, between two lists of ids."""
+"""Relevance sets: which gallery items are relevant to which queries, sparse and many-to-many."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,16 @@ from xmr_core.base.errors import BadInput
 
 @dataclass(frozen=True)
 class Relevance:
-    """CSR lists of relevant gallery items for each query.
+    """The relevant gallery items of each query, as compressed rows.
 
     indices[indptr[q]:indptr[q + 1]] are the gallery positions relevant to query q, ascending, without repeats.
-    query_ids, gallery_ids: what the positions mean. Queries and gallery may differ from the corpus (ECCV Caption asks
-    1,332 captions against 5,000 images), a query may have several relevant items, and an item several queries.
+    query_ids, gallery_ids: what the positions mean. Queries and gallery may differ from the corpus (ECCV Caption takes
+    1,332 captions as queries against 5,000 images), a query may have several relevant items, and an item several
+    queries.
+    Raises: BadInput for lists of positions that do not fit the ids.
+
+    >>> Relevance.from_pairs([("c0", "i0"), ("c1", "i0")], ["c0", "c1"], ["i0", "i1"]).counts.tolist()
+    [1, 1]
     """
 
     indptr: Int[np.ndarray, " q1"]
@@ -25,7 +30,9 @@ class Relevance:
 
     def __post_init__(self):
         if len(self.indptr) != len(self.query_ids) + 1:
-            raise BadInput(f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; it needs one more than queries.")
+            raise BadInput(
+                f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; it needs one more."
+            )
         if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids):
             raise BadInput(f"a relevant position lies outside the gallery of {len(self.gallery_ids)} items.")
 
@@ -35,17 +42,19 @@ class Relevance:
 
         Raises: BadInput if an id of a pair is in neither list or a list repeats an id.
         """
-        query_at, gallery_at = _positions(query_ids, "query"), _positions(gallery_ids, "gallery")
+        queries, gallery = _positions(query_ids, "query"), _positions(gallery_ids, "gallery")
         pairs = list(pairs)
         try:
-            q = np.fromiter((query_at[a] for a, _ in pairs), np.int64, len(pairs))
-            g = np.fromiter((gallery_at[b] for _, b in pairs), np.int64, len(pairs))
+            q = np.fromiter((queries[a] for a, _ in pairs), np.int64, len(pairs))
+            g = np.fromiter((gallery[b] for _, b in pairs), np.int64, len(pairs))
         except KeyError as e:
             raise BadInput(f"id {e.args[0]!r} occurs in a relevant pair but in neither id list.") from None
         return cls.from_positions(q, g, query_ids, gallery_ids)
 
     @classmethod
-    def from_positions(cls, query: np.ndarray, gallery: np.ndarray, query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
+    def from_positions(
+        cls, query: np.ndarray, gallery: np.ndarray, query_ids: Sequence, gallery_ids: Sequence
+    ) -> "Relevance":
         """Build from two equally long arrays of positions; order and repeats do not matter."""
         keys = np.unique(np.asarray(query, np.int64) * len(gallery_ids) + np.asarray(gallery, np.int64))
         q, g = np.divmod(keys, max(len(gallery_ids), 1))
@@ -75,15 +84,14 @@ class Relevance:
         return np.repeat(np.arange(len(self)), self.counts)
 
     def transpose(self) -> "Relevance":
-        """The same pairs asked from the other side: gallery items become queries."""
+        """The same pairs in the other direction: gallery items become queries."""
         return Relevance.from_positions(self.indices, self.queries, self.gallery_ids, self.query_ids)
 
     def restrict(self, queries: np.ndarray, gallery: np.ndarray) -> "Relevance":
-        """The relevance among some query and gallery positions only (a fold of a protocol), renumbered in that order."""
-        q_at = np.full(len(self.query_ids), -1)
-        g_at = np.full(len(self.gallery_ids), -1)
-        q_at[queries], g_at[gallery] = np.arange(len(queries)), np.arange(len(gallery))
-        q, g = q_at[self.queries], g_at[self.indices]
+        """The relevance among some positions of queries and gallery (a fold), renumbered in that order."""
+        new_query, new_item = np.full(len(self.query_ids), -1), np.full(len(self.gallery_ids), -1)
+        new_query[queries], new_item[gallery] = np.arange(len(queries)), np.arange(len(gallery))
+        q, g = new_query[self.queries], new_item[self.indices]
         keep = (q >= 0) & (g >= 0)
         return Relevance.from_positions(q[keep], g[keep], self.query_ids[queries], self.gallery_ids[gallery])
 
@@ -93,16 +101,12 @@ class Relevance:
         order = np.argsort(gallery, kind="stable")
         ordered = np.asarray(gallery)[order]
         for row, q in enumerate(queries):
-            mine = self[q]
-            at = np.searchsorted(mine, ordered)
-            hit = at < len(mine)
-            hit[hit] = mine[at[hit]] == ordered[hit]
-            out[row, order[hit]] = True
+            out[row, order[np.isin(ordered, self[q])]] = True
         return out
 
 
 def _positions(ids: Sequence, which: str) -> dict:
-    at = {b: a for a, b in enumerate(ids)}
-    if len(at) != len(ids):
-        raise BadInput(f"{which} ids repeat: {len(ids)} given, {len(at)} distinct. Give each id once.")
-    return at
+    positions = {name: position for position, name in enumerate(ids)}
+    if len(positions) != len(ids):
+        raise BadInput(f"{which} ids repeat: {len(ids)} given, {len(positions)} distinct. Give each id once.")
+    return positions

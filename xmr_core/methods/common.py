@@ -1,4 +1,4 @@
-"""What several recipes are made of: the encoders, objectives, heads and similarities that they choose between."""
+"""What several methods are made of: encoders, objectives, heads and similarities to choose between."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.encoders.cnn import SmallCNN
-from xmr_core.encoders.image import GridEncoder
+from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone
@@ -17,21 +16,28 @@ from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.methods.options import Options, option
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "triplet")
+SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
+SET_HEADS = ("slots", "transformer", "pie-net")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the corpus and its features give a recipe.
+    """What the corpus and its features give a method: the sizes of its inputs.
 
-    image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
-    picture beside them, 0 for none. cells: local features per picture. side: of a picture in
-    pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False
-    for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word numbers.
+    >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
+    64
+
+    image_width: width of frozen local features, 0 for raw pixels. global_width: width of a frozen global feature beside
+    them, 0 for none. cells: local features per image. resolution: pixels of an image's side, for raw pixels.
+    vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False for detected regions,
+    which have no fixed place. text_width: width of frozen states of a text model, 0 for word numbers.
     image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
     """
 
@@ -41,21 +47,30 @@ class Inputs:
     word_dim: int = 64
     word_vectors: Tensor | None = None
     ordered_cells: bool = True
-    side: int = 64
-    whole_width: int = 0
+    resolution: int = 64
+    global_width: int = 0
     text_width: int = 0
     image_network: str = ""
     text_network: str = ""
 
 
 def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tuple[nn.Module, nn.Module]:
-    """The encoders that every matched method shares. local: what a GRU hands on, 'words' or 'states'; of a text model, its states."""
+    """The encoders of images and captions that every matched method shares.
+
+    local: the local features of a GRU, 'words' (word vectors) or 'states'; those of a text model are its states.
+
+    >>> image, text = matched_encoders(Inputs(image_width=8, cells=4, vocabulary=20), 16, 0.1, local="states")
+    >>> type(image).__name__, type(text).__name__
+    ('GridEncoder', 'GRUEncoder')
+    """
     if inputs.image_network:
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:
-        image = GridEncoder(inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width)
+        image = GridEncoder(
+            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.global_width
+        )
     else:
-        image = SmallCNN(d, inputs.side, dropout=dropout)
+        image = SmallCNN(d, inputs.resolution, dropout=dropout)
     if inputs.text_network:
         text = TextBackbone(inputs.text_network, d, dropout=dropout)
     elif inputs.text_width:
@@ -66,28 +81,48 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
 
 
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
-    """Raises: BadInput where the captions are not word numbers."""
+    """A GRU over word vectors. Raises: BadInput where the captions are not word numbers."""
     if inputs.text_width or inputs.text_network:
-        raise BadInput("this recipe reads words through a GRU in its published form; use the matched form with a text model, or none.")
+        raise BadInput(
+            "the published form reads words through a GRU; use the matched form with a text model, or no text model."
+        )
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 
-def matched_objective(kind: str, margin: float, regularisers: dict, warmup_epochs: int) -> Objective:
-    """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest."""
-    if kind == "infonce":
-        return Objective(InfoNCE(), regularisers)
-    if kind == "triplet":
-        hardest = partial(hinge_triplet, margin=margin, mining="hardest", reduction="mean")
-        everything = partial(hinge_triplet, margin=margin, mining="all", reduction="mean")
-        return Objective(hardest, regularisers, warmup_loss=everything, warmup_epochs=warmup_epochs)
-    raise unknown("objective", kind, OBJECTIVES)
+@dataclass(frozen=True)
+class MatchedOptions(Options):
+    """The options that matched methods share. A method repeats a field to give it another default.
+
+    >>> MatchedOptions(d=64).margin
+    0.2
+    """
+
+    d: int = option(128, "width of the joint space", least=1)
+    objective: str = option("infonce", "loss on the scores", choices=OBJECTIVES, form="matched")
+    margin: float = option(0.2, "margin of the hinge", above=0)
+    temperature: float = option(0.05, "temperature of InfoNCE at the start; it is learned", least=0.01, form="matched")
+    warmup_epochs: int = option(2, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
+    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
 
 
-def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
+def matched_objective(options: MatchedOptions, regularisers: dict | None = None) -> Objective:
+    """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest.
+
+    >>> type(matched_objective(MatchedOptions(objective="triplet")).warmup_loss).__name__
+    'partial'
+    """
+    if options.objective == "infonce":
+        return Objective(InfoNCE(options.temperature), regularisers)
+    hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
+    warmup = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
+    return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
+
+
+def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
     choices = {
-        "smooth_chamfer": lambda: partial(smooth_chamfer, alpha=alpha),
-        "chamfer": lambda: chamfer,
-        "mil": lambda: max_pairwise,
+        "smooth_chamfer": lambda: SmoothChamfer(alpha),
+        "chamfer": Chamfer,
+        "mil": MaxPairwise,
         "mp": lambda: MatchProbability(learned=learned_mp),
     }
     if name not in choices:
@@ -107,8 +142,4 @@ def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn
 
 def on_both(regulariser: Callable[[Tensor], Tensor]) -> Callable:
     """A diversity loss of one modality's residuals, summed over both modalities."""
-
-    def both(images, captions):
-        return regulariser(images.residual) + regulariser(captions.residual)
-
-    return both
+    return lambda images, captions: regulariser(images.residual) + regulariser(captions.residual)

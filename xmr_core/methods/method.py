@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
+from xmr_core.similarities.base import Similarity, as_similarity
 
 
 class Method(nn.Module):
@@ -15,10 +16,17 @@ class Method(nn.Module):
                                                     ├ similarity → scores[image, caption] → objective(scores, match)
     captions → caption_encoder → Features → caption_head ┘
 
-    Args: name: the recipe's name, for tables. similarity: a function of two representations, or a module if it learns.
-            A module may have `scorings`, several score matrices at once: the objective is then the sum over them.
-        objective: (scores, match, image repr., caption repr., epoch) → (loss, its terms by name).
+    Args:
+        name: id of the method, for tables. similarity: a Similarity, or a function of two representations. One that
+            learns
+            may give several score matrices while training (`scorings`); the objective is then the sum over them.
+        objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
+
+    >>> from xmr_core.methods import Inputs, build
+    >>> method = build("scan", Inputs(image_width=8, cells=4, vocabulary=20), d=16)
+    >>> method.name, method.device.type
+    ('scan', 'cpu')
     """
 
     def __init__(
@@ -28,7 +36,7 @@ class Method(nn.Module):
         caption_encoder: nn.Module,
         image_head: nn.Module,
         caption_head: nn.Module,
-        similarity: Callable[[Representation, Representation], Tensor],
+        similarity: Similarity | Callable[[Representation, Representation], Tensor],
         objective: nn.Module,
         lr_scales: dict[str, float] | None = None,
     ):
@@ -36,32 +44,32 @@ class Method(nn.Module):
         self.name = name
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
-        self.similarity = similarity  # nn.Module registers itself as a submodule here
+        self.similarity = as_similarity(similarity)
         self.objective = objective
         self.lr_scales = lr_scales or {}
 
     def encode_images(self, images: Features | Pixels) -> Representation:
+        """Representations of images, one per row."""
         return self.image_head(self.image_encoder(images))
 
     def encode_captions(self, captions: Tokens) -> Representation:
+        """Representations of captions, one per row."""
         return self.caption_head(self.caption_encoder(captions))
 
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """(loss, its terms by name, scores "i t") of one batch. epoch: 0-based, read by warm-ups."""
         images, captions = self.encode_images(batch.images), self.encode_captions(batch.captions)
-        scorings = self._scorings(images, captions)
-        totals, terms = zip(*(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True)
+        scorings = self.similarity.scorings(images, captions)
+        totals, terms = zip(
+            *(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True
+        )
         return sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}, sum(scorings) / len(scorings)
-
-    def _scorings(self, images: Representation, captions: Representation) -> list[Tensor]:
-        """Score matrices to train on: the similarity's own, or each of a similarity that scores in several ways at once."""
-        several = getattr(self.similarity, "scorings", None)
-        return several(images, captions) if several else [self.similarity(images, captions)]
 
     @property
     def device(self) -> torch.device:
+        """Where the parameters are."""
         return next(self.parameters()).device
 
     def n_parameters(self) -> int:
-        """Trainable numbers, word vectors included."""
+        """How many numbers are trained, word vectors included."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)

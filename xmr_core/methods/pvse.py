@@ -1,5 +1,6 @@
-"""PVSE: a set of views by self-attention, the best pair counts."""
+"""PVSE: a set of views by self-attention, the best pair counts. Mathematics: docs/methods/pvse.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
@@ -8,35 +9,55 @@ from xmr_core.losses.diversity import gram_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective, on_both
+from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.mil import MaxPairwise
 
 
-def pvse(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    slots: int = 4,
-    objective: str = "infonce",
-    margin: float = 0.1,
-    diversity: float = 0.1,
-    mmd_weight: float = 0.01,
-    legacy_text: bool = True,
-    warmup_epochs: int = 2,
-    dropout: float = 0.1,
-) -> Method:
-    """PVSE: K embeddings per item by PIE-Net, the best pair counts (MIL). Song & Soleymani, CVPR 2019.
+@dataclass(frozen=True)
+class PVSEOptions(MatchedOptions):
+    """Options of PVSE."""
 
-    published: d = 1024, K = 2, mean hinge; legacy_text is the caption summary of the released checkpoints (METHODS §3).
-    """
-    regularisers = {"diversity": (diversity, on_both(gram_diversity)), "mmd": (mmd_weight, mmd)} if slots > 1 else {}
-    if form == "matched":
-        image, text = matched_encoders(inputs, d, dropout, local="words")
-        heads = (PIENet(d, d, slots, dropout=dropout), PIENet(text.local_width, d, slots, dropout=dropout))
-        return Method("pvse", image, text, *heads, max_pairwise, matched_objective(objective, margin, regularisers, warmup_epochs))
-    image = PooledEncoder(inputs.image_width, d)
-    text = gru(inputs, d, summary="concatenate-last-token" if legacy_text else "concatenate", dropout=0.0)
-    heads = (PIENet(inputs.image_width, d, slots), PIENet(inputs.word_dim, d, slots))
-    loss = Objective(partial(hinge_triplet, margin=margin, reduction="batch_mean"), regularisers)
-    return Method("pvse", image, text, *heads, max_pairwise, loss)
+    margin: float = option(0.1, "margin of the hinge", above=0)
+    slots: int = option(4, "embeddings per item, K", least=1)
+    diversity: float = option(0.1, "weight of the diversity loss", least=0)
+    mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
+    legacy_text: bool = option(True, "caption summary of the released checkpoints", form="published")
+
+
+def _regularisers(o: PVSEOptions) -> dict:
+    """Both regularisers; a single embedding has nothing to keep apart."""
+    return {"diversity": (o.diversity, on_both(gram_diversity)), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
+
+
+def matched(inputs: Inputs, o: PVSEOptions) -> Method:
+    """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
+    heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
+    return Method("pvse", image, text, *heads, MaxPairwise(), matched_objective(o, _regularisers(o)))
+
+
+def published(inputs: Inputs, o: PVSEOptions) -> Method:
+    """As the authors trained it: two embeddings of width 1,024 and the mean hinge."""
+    image = PooledEncoder(inputs.image_width, o.d)
+    text = gru(inputs, o.d, summary="concatenate-last-token" if o.legacy_text else "concatenate", dropout=0.0)
+    heads = (PIENet(inputs.image_width, o.d, o.slots), PIENet(inputs.word_dim, o.d, o.slots))
+    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="batch_mean"), _regularisers(o))
+    return Method("pvse", image, text, *heads, MaxPairwise(), loss)
+
+
+SPEC = MethodSpec(
+    id="pvse",
+    label="PVSE",
+    summary="K embeddings per item by PIE-Net; the best pair counts (MIL).",
+    citation="Song & Soleymani, CVPR 2019",
+    options=PVSEOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024, "slots": 2},
+    settings={"coco": {"lr": 2e-4, "epochs": 30, "schedule": "constant", "batch_images": 256, "slots": 2}},
+    # its summary reads the backward state at the last token, which has seen one word and no state before it
+    untrained=("caption_encoder.rnn.weight_hh_l0_reverse",),
+)

@@ -1,89 +1,113 @@
-"""One function per paper: the four choices that make a method. Signatures list what the paper varies.
+"""Every method by name: those of the package, installed ones, and any file's by its address.
 
-Every recipe has two forms. 'published': what produced the paper's numbers, official quirks included. 'matched': the
-study's common protocol, same encoders, width and correct masks for all, and one objective except where the paper is
-about its own (PCME, VSE+2AD), so that only what the paper is about differs. METHODS names the switches X-nn. A new method is one file here and one line in RECIPES.
+A method of the package is one file here and one line in `MODULES`. A method from elsewhere is named by its address,
+'mypackage.mine:SPEC', which works in worker processes and notebooks too, or registered for this process by `register`.
+An installed package may announce specs under the entry-point group 'xmr_core.methods'.
 """
 
-import inspect
-from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.dive import dive
 from xmr_core.methods.method import Method
-from xmr_core.methods.pcme import pcme
-from xmr_core.methods.pvse import pvse
-from xmr_core.methods.scan import scan
-from xmr_core.methods.sgraf import sgraf
-from xmr_core.methods.vse_2ad import vse_2ad
-from xmr_core.methods.vse_infty import vse_infty
-from xmr_core.methods.vsepp import vsepp
+from xmr_core.methods.spec import MethodSpec
 
-FORMS = ("matched", "published")
+MODULES = ("vsepp", "pvse", "pcme", "scan", "sgraf", "vse_infty", "vse_2ad", "dive")  # in the order of every table
+_registered: dict[str, MethodSpec] = {}
 
-RECIPES: dict[str, Callable[..., Method]] = {
-    "vse++": vsepp,
-    "pvse": pvse,
-    "pcme": pcme,
-    "scan": scan,
-    "sgraf": sgraf,
-    "vse-infty": vse_infty,
-    "vse+2ad": vse_2ad,
-    "dive": dive,
-}
 
-# What the papers set differently from the matched defaults above (METHODS (b) of each method).
-PUBLISHED = {
-    "vse++": {"d": 1024},
-    "pvse": {"d": 1024, "slots": 2},
-    "pcme": {"d": 1024, "scale": 15.0, "shift": 15.0, "log_std_start": 0.0},
-    "scan": {"d": 1024},
-    "sgraf": {"d": 1024, "m": 256},
-    "vse-infty": {"d": 1024},
-    "vse+2ad": {"d": 1024},
-    "dive": {"d": 1024},
-}
+@cache
+def papers() -> dict[str, MethodSpec]:
+    """The package's own methods: id → spec, in the order of every table.
+
+    >>> list(papers())[:3]
+    ['vse++', 'pvse', 'pcme']
+    """
+    specs = [import_module(f"xmr_core.methods.{name}").SPEC for name in MODULES]
+    return {spec.id: spec for spec in specs}
+
+
+def methods() -> dict[str, MethodSpec]:
+    """All methods by id: the papers', those of installed packages, and those registered in this process.
+
+    >>> methods()["dive"].label
+    'DivE'
+    """
+    return {**papers(), **_installed(), **_registered}
+
+
+def method_spec(name: str) -> MethodSpec:
+    """The spec of a method by its id ('dive') or address ('mypackage.mine:SPEC').
+
+    Raises: BadInput for an unknown id, a module that cannot be imported, or an attribute that is no MethodSpec.
+
+    >>> method_spec("pcme").citation
+    'Chun et al., CVPR 2021'
+    """
+    if ":" in name:
+        return _from_address(name)
+    specs = methods()
+    if name not in specs:
+        raise unknown("method", name, specs)
+    return specs[name]
+
+
+def register(spec: MethodSpec) -> MethodSpec:
+    """Make a spec known by its id in this process, and give it back. Other processes need its address instead.
+
+    Raises: BadInput for what is no spec, or an id that a paper has.
+
+    >>> from dataclasses import replace
+    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
+    'My DivE'
+    >>> "my-dive" in methods(), _registered.pop("my-dive").id
+    (True, 'my-dive')
+    """
+    if not isinstance(spec, MethodSpec):
+        raise BadInput(f"a MethodSpec can be registered, got {type(spec).__name__}.")
+    if spec.id in papers():
+        raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
+    _registered[spec.id] = spec
+    return spec
 
 
 def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Method:
-    """The Method of a recipe by name.
+    """The untrained method of a name.
 
-    Raises: BadInput for an unknown method, form or option, or an option out of range.
+    Raises: BadInput for an unknown method, form or option, or a value out of range.
+
+    >>> from xmr_core.methods import Inputs
+    >>> build("dive", Inputs(image_width=8, cells=4, vocabulary=20), d=16, slots=2).name
+    'dive'
     """
-    if form not in FORMS:
-        raise unknown("form", form, FORMS)
-    check_options(method, options)
-    return RECIPES[method](inputs, form, **options_in_full(method, form, options))
+    built = method_spec(method).build(inputs, form, **options)
+    built.address = method
+    return built
 
 
-# options that one form reads and the other does not
-_ONE_FORM = {"objective": "matched", "warmup_epochs": "matched", "slot_lr": "published"}
+def full_options(method: str, form: str, options: dict) -> dict[str, object]:
+    """The options that a form of a method reads, with every default filled in. Raises BadInput as `build` does."""
+    return method_spec(method).full_options(form, options)
 
 
-def options_of(method: str, form: str = "") -> tuple[str, ...]:
-    """Names of the options a recipe has, or of those that one form reads. Raises BadInput for an unknown method."""
-    if method not in RECIPES:
-        raise unknown("method", method, RECIPES)
-    names = [name for name in inspect.signature(RECIPES[method]).parameters if name not in ("inputs", "form")]
-    return tuple(n for n in names if not form or _ONE_FORM.get(n, form) == form)
+def _from_address(address: str) -> MethodSpec:
+    module, _, attribute = address.partition(":")
+    try:
+        value = getattr(import_module(module), attribute or "SPEC")
+    except (ImportError, AttributeError) as e:
+        raise BadInput(
+            f"method {address!r} cannot be imported ({e}). Give 'module:ATTRIBUTE' of a file on the Python path."
+        ) from None
+    if not isinstance(value, MethodSpec):
+        raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
+    if value.id in papers() and papers()[value.id] is not value:
+        raise BadInput(f"{address!r} has the id {value.id!r} of a method of the package; choose another.")
+    return value
 
 
-def options_in_full(method: str, form: str, options: dict) -> dict:
-    """The options with every default filled in, so that a default said aloud and one left unsaid are the same run."""
-    defaults = {n: p.default for n, p in inspect.signature(RECIPES[method]).parameters.items() if n in options_of(method)}
-    return {**defaults, **(PUBLISHED[method] if form == "published" else {}), **options}
-
-
-def check_options(method: str, options: dict) -> None:
-    """Raise BadInput, naming the nearest known option, unless every option is one that the recipe has, in range."""
-    known = options_of(method)
-    for name in options:
-        if name not in known:
-            raise unknown(f"option of {method}", name, known)
-    for name in ("alpha",):
-        if name in options and not 0 < options[name] < float("inf"):
-            raise BadInput(f"alpha must be a positive, finite number, got {options[name]}. DivE uses 16; 1 to 64 is the usual range.")
-    for name in ("slots", "iterations", "d"):
-        if name in options and options[name] < 1:
-            raise BadInput(f"{name} must be at least 1, got {options[name]}.")
+@cache
+def _installed() -> dict[str, MethodSpec]:
+    specs = [_from_address(point.value) for point in entry_points(group="xmr_core.methods")]
+    return {spec.id: spec for spec in specs}

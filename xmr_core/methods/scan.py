@@ -1,50 +1,93 @@
-"""SCAN: every word looks at all regions, or every region at all words."""
+"""SCAN: every word attends to all regions, or every region to all words. Mathematics: docs/methods/scan.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.regions import LinearRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
+from xmr_core.methods.claim import Claim
+from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.scan import scan as similarity_of
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.attend import NORMALISATIONS
+from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.scan import AGGREGATIONS, Scan
 
-_SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}  # 20 for i2t on COCO
+_SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}
 
 
-def scan(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    direction: str = "t2i",
-    aggregate: str = "mean",
-    normalise: str = "clipped_l2norm",
-    sharpness: float = 0.0,
-    lse_scale: float = 0.0,
-    objective: str = "infonce",
-    margin: float = 0.2,
-    warmup_epochs: int = 2,
-    dropout: float = 0.1,
-) -> Method:
-    """SCAN: stacked cross attention over tokens. Lee et al., ECCV 2018.
+@dataclass(frozen=True)
+class SCANOptions(MatchedOptions):
+    """Options of SCAN. The paper's λ₁ is 9 for t2i and 4 for i2t, its λ₂ is 6 for t2i and 5 for i2t (20 on COCO)."""
 
-    direction: 't2i' or 'i2t'; aggregate: 'lse', 'mean', 'sum', 'max'. sharpness (λ₁) and lse_scale (λ₂): 0 takes the paper's
-    value for the direction. published: d = 1024, summed hinge on the hardest negatives from the first step, no dropout.
-    """
-    compare = partial(
-        similarity_of,
-        direction=direction,
-        aggregate=aggregate,
-        normalise=normalise,
-        sharpness=sharpness or _SHARPNESS.get(direction, 9.0),
-        lse_scale=lse_scale or _LSE.get(direction, 6.0),
+    direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=DIRECTIONS)
+    aggregate: str = option("mean", "how the queries of an item are joined", choices=AGGREGATIONS)
+    normalise: str = option(
+        "clipped_l2norm", "what is done to the products before the attention", choices=NORMALISATIONS
     )
-    if form == "matched":
-        image, text = matched_encoders(inputs, d, dropout, local="states")
-        loss = matched_objective(objective, margin, {}, warmup_epochs)
-    else:
-        image = LinearRegions(inputs.image_width, d)
-        text = gru(inputs, d, summary="average", local="states", dropout=0.0, init="uniform")
-        loss = Objective(partial(hinge_triplet, margin=margin, reduction="sum"))
-    return Method("scan", image, text, TokenHead(d, d), TokenHead(text.local_width, d), compare, loss)
+    sharpness: float | None = option(None, "λ₁ of the attention; None takes the paper's for the direction", above=0)
+    lse_scale: float | None = option(
+        None, "λ₂ of the aggregation 'lse'; None takes the paper's for the direction", above=0
+    )
+
+
+def _similarity(o: SCANOptions) -> Scan:
+    return Scan(
+        direction=o.direction,
+        aggregate=o.aggregate,
+        normalise=o.normalise,
+        sharpness=o.sharpness or _SHARPNESS[o.direction],
+        lse_scale=o.lse_scale or _LSE[o.direction],
+    )
+
+
+def matched(inputs: Inputs, o: SCANOptions) -> Method:
+    """Cross attention over the tokens of the common encoders, under the common objective."""
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
+    heads = (TokenHead(o.d, o.d), TokenHead(text.local_width, o.d))
+    return Method("scan", image, text, *heads, _similarity(o), matched_objective(o))
+
+
+def published(inputs: Inputs, o: SCANOptions) -> Method:
+    """As the authors trained it: no dropout, and the hinge summed over hardest negatives from the first step."""
+    image = LinearRegions(inputs.image_width, o.d)
+    text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
+    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
+    return Method("scan", image, text, TokenHead(o.d, o.d), TokenHead(text.local_width, o.d), _similarity(o), loss)
+
+
+def adjust(corpus: str, options: dict) -> dict:
+    """λ₂ of image-to-text LSE is another on COCO."""
+    special = corpus == "coco" and options.get("direction") == "i2t" and options.get("aggregate") == "lse"
+    return {"lse_scale": 20.0} if special else {}
+
+
+SPEC = MethodSpec(
+    id="scan",
+    label="SCAN",
+    summary="Stacked cross attention over tokens.",
+    citation="Lee et al., ECCV 2018",
+    options=SCANOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024},
+    settings={
+        "f30k": {"lr": 2e-4, "epochs": 30, "decay_every": 15},
+        "coco": {"lr": 5e-4, "epochs": 20, "decay_every": 10},
+    },
+    adjust=adjust,
+    variants={"SCAN t-i": {"direction": "t2i"}, "SCAN i-t": {"direction": "i2t"}},
+    claims=(
+        Claim(
+            "scan-ensemble",
+            "SCAN, Table 1",
+            "t-i and i-t averaged beat either.",
+            ("SCAN t-i + SCAN i-t",),
+            ("SCAN t-i", "SCAN i-t"),
+        ),
+        Claim("scan-vsepp", "SCAN, Table 1", "Cross attention beats one vector.", ("SCAN t-i", "SCAN i-t"), ("VSE++",)),
+    ),
+)

@@ -1,49 +1,91 @@
-"""SGRAF: a pair is a graph of similarity vectors; reason over it, or filter it."""
+"""SGRAF: a pair is a graph of similarity vectors; reason over it, or filter it. Mathematics: docs/methods/sgraf.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.regions import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
+from xmr_core.methods.claim import Claim
+from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.sgraf import Sgraf
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.sgraf import REASONERS, Sgraf
 from xmr_core.similarities.sgraf_joint import JointSgraf
+from xmr_core.similarities.similarity_nodes import PARTS
 
 
-def sgraf(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    reasoner: str = "sgr",
-    m: int = 64,
-    steps: int = 3,
-    direction: str = "t2i",
-    parts: str = "both",
-    sharpness: float = 9.0,
-    objective: str = "infonce",
-    margin: float = 0.2,
-    warmup_epochs: int = 2,
-    dropout: float = 0.1,
-) -> Method:
-    """SGRAF: similarity graph reasoning ('sgr'), attention filtration ('saf'), both ('joint') or the plain mean. Diao et al., AAAI 2021.
+@dataclass(frozen=True)
+class SGRAFOptions(MatchedOptions):
+    """Options of SGRAF. What the paper calls SGRAF is the mean of the scores of an 'sgr' and a 'saf' trained apart."""
 
-    m: width of a similarity vector. parts: 'both', 'local' or 'global' nodes. The paper's SGRAF is the mean of the scores of
-    an 'sgr' and a 'saf' trained apart. published: d = 1024, m = 256, dropout 0.4 in the encoders and self-attention, BatchNorm
-    over region places (X-25), summed hinge on the hardest negatives from the first step.
-    """
-    if reasoner == "joint":
-        compare = JointSgraf(d, m, steps, direction, parts, sharpness)
-    else:
-        compare = Sgraf(d, reasoner, m, steps, direction, parts, sharpness)
-    if form == "matched":
-        image, text = matched_encoders(inputs, d, dropout, local="states")
-        heads = (GlobalTokenHead(d, d, dropout=dropout), GlobalTokenHead(text.local_width, d, dropout=dropout))
-        loss = matched_objective(objective, margin, {}, warmup_epochs)
-    else:
-        image = LinearRegions(inputs.image_width, d)
-        text = gru(inputs, d, summary="average", local="states", dropout=0.4, init="uniform")
-        heads = (GlobalTokenHead(d, d, regions=inputs.cells), GlobalTokenHead(d, d))
-        loss = Objective(partial(hinge_triplet, margin=margin, reduction="sum"))
-    return Method("sgraf", image, text, *heads, compare, loss)
+    reasoner: str = option(
+        "sgr", "graph reasoning, attention filtration, plain mean, or both at once", choices=(*REASONERS, "joint")
+    )
+    m: int = option(64, "width of a similarity vector", least=1)
+    steps: int = option(3, "steps of graph reasoning", least=1)
+    direction: str = option("t2i", "who asks: words ('t2i') or regions ('i2t')", choices=("t2i", "i2t"))
+    parts: str = option("both", "nodes: of the local features, of the global ones, or both", choices=PARTS)
+    sharpness: float = option(9.0, "λ of the attention", above=0)
+
+
+def _similarity(o: SGRAFOptions) -> Sgraf | JointSgraf:
+    if o.reasoner == "joint":
+        return JointSgraf(o.d, o.m, o.steps, o.direction, o.parts, o.sharpness)
+    return Sgraf(o.d, o.reasoner, o.m, o.steps, o.direction, o.parts, o.sharpness)
+
+
+def matched(inputs: Inputs, o: SGRAFOptions) -> Method:
+    """Similarity nodes over the tokens of the common encoders, under the common objective."""
+    similarity = _similarity(o)
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
+    heads = (GlobalTokenHead(o.d, o.d, dropout=o.dropout), GlobalTokenHead(text.local_width, o.d, dropout=o.dropout))
+    return Method("sgraf", image, text, *heads, similarity, matched_objective(o))
+
+
+def published(inputs: Inputs, o: SGRAFOptions) -> Method:
+    """As the authors trained it: dropout 0.4 in encoder and self-attention, BatchNorm over region places
+    (docs/differences.md#x-25), and the hinge summed over hardest negatives from the first step."""
+    similarity = _similarity(o)
+    image = LinearRegions(inputs.image_width, o.d)
+    text = gru(inputs, o.d, summary="average", local="states", dropout=0.4, init="uniform")
+    heads = (GlobalTokenHead(o.d, o.d, regions=inputs.cells), GlobalTokenHead(o.d, o.d))
+    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
+    return Method("sgraf", image, text, *heads, similarity, loss)
+
+
+def adjust(corpus: str, options: dict) -> dict:
+    """SAF was trained for fewer epochs on Flickr30K."""
+    return {"epochs": 30, "decay_every": 20} if corpus == "f30k" and options.get("reasoner") == "saf" else {}
+
+
+SPEC = MethodSpec(
+    id="sgraf",
+    label="SGRAF",
+    summary="Similarity graph reasoning ('sgr'), attention filtration ('saf'), both ('joint') or the plain mean.",
+    citation="Diao et al., AAAI 2021",
+    options=SGRAFOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024, "m": 256},
+    settings={
+        "f30k": {"lr": 2e-4, "epochs": 40, "decay_every": 30},
+        "coco": {"lr": 2e-4, "epochs": 20, "decay_every": 10},
+    },
+    adjust=adjust,
+    variants={"SAF": {"reasoner": "saf"}, "SGR": {"reasoner": "sgr"}, "SGRAF, joint": {"reasoner": "joint"}},
+    claims=(
+        Claim("sgraf-ensemble", "SGRAF, Table 1", "SGR and SAF averaged beat either.", ("SAF + SGR",), ("SAF", "SGR")),
+        Claim(
+            "sgraf-split",
+            "SGRAF, Table 5",
+            "Trained apart and averaged, SGR and SAF beat joint training.",
+            ("SAF + SGR",),
+            ("SGRAF, joint",),
+        ),
+        Claim("sgraf-scan", "SGRAF, Table 1", "SGRAF beats SCAN's ensemble.", ("SAF + SGR",), ("SCAN t-i + SCAN i-t",)),
+    ),
+    tiny={"m": 8},
+)

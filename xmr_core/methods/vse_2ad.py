@@ -1,50 +1,90 @@
-"""VSE+2AD: one vector per item, adaptive pooling and an adaptive objective."""
+"""VSE+2AD: one vector per item, adaptive pooling and an adaptive objective. Mathematics: docs/methods/vse_2ad.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.base.errors import unknown
 from xmr_core.encoders.regions import ResidualRegions
-from xmr_core.heads.adpool import AdaptivePoolHead
-from xmr_core.losses.adaptive_clustering import AdaptiveClustering
+from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
+from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
+from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import OBJECTIVES, Inputs, gru, matched_encoders, matched_objective
+from xmr_core.methods.claim import Claim
+from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.cosine import Cosine
 
 
-def vse_2ad(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    levels: str = "both",
-    token_weights: str = "matrix",
-    objective: str = "adopt",
-    margin: float = 0.2,
-    temperature: float = 0.05,
-    mode: str = "adaptive",
-    adopt: str = "official",
-    dropout: float = 0.1,
-) -> Method:
-    """VSE+2AD: AdPool and AdOpt on VSE∞'s encoders. Zhang, Shu et al., EACL 2023.
+@dataclass(frozen=True)
+class VSE2ADOptions(MatchedOptions):
+    """Options of VSE+2AD. levels: Table 3. objective: 'infonce' and 'triplet' are the paper's "−AdOpt". adopt: 'paper'
+    takes
+    the paper's equations where its code differs (docs/differences.md#x-33 to #x-36)."""
 
-    levels: 'both', 'token' or 'embedding' (Table 3). objective: 'adopt', 'infonce' or 'triplet' ("−AdOpt"). mode: 'adaptive',
-    'constant' or 'random' number of negatives. adopt: 'official', or 'paper' (X-33 … X-36). matched: the common encoders, correct masks, no positive among its own
-    negatives. published: d = 1024, padding and negatives as the authors' code (X-30, X-32).
+    levels: str = option("both", "where pooling weights are adapted", choices=LEVELS)
+    token_weights: str = option(
+        "matrix", "weights of tokens: one per dimension, or one per token", choices=TOKEN_WEIGHTS
+    )
+    objective: str = option("adopt", "loss on the scores", choices=("adopt", *OBJECTIVES))
+    temperature: float = option(0.05, "temperature of AdOpt, and of InfoNCE at the start", least=0.01)
+    mode: str = option("adaptive", "number of negatives", choices=MODES)
+    adopt: str = option("official", "AdOpt as in the authors' code, or as in their paper", choices=ADOPT_FORMS)
+    warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
+
+
+def matched(inputs: Inputs, o: VSE2ADOptions) -> Method:
+    """AdPool on the common encoders with correct masks; AdOpt without a positive among its own negatives."""
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
+    loss = _adopt(o, own_negatives=False) if o.objective == "adopt" else matched_objective(o)
+    return _method(o, image, text, loss, padding="masked")
+
+
+def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
+    """As the authors trained it: padding and negatives as in their code (docs/differences.md#x-30,
+    docs/differences.md#x-32).
     """
-    if objective not in ("adopt", *OBJECTIVES):
-        raise unknown("objective", objective, ("adopt", *OBJECTIVES))
-    matched = form == "matched"
-    shape = {"levels": levels, "token_weights": token_weights, "padding": "masked" if matched else "official"}
-    if matched:
-        image, text = matched_encoders(inputs, d, dropout, local="states")
-    else:
-        image = ResidualRegions(inputs.image_width, d)
-        text = gru(inputs, d, summary="average", local="states", dropout=0.0, init="uniform")
-    if objective == "adopt":
-        loss = Objective(AdaptiveClustering(adopt, mode, temperature=temperature, margin=margin, own_negatives=not matched))
-    elif matched:
-        loss = matched_objective(objective, margin, {}, warmup_epochs=1)
-    else:
-        loss = Objective(partial(hinge_triplet, margin=margin, reduction="sum"))
-    return Method("vse+2ad", image, text, AdaptivePoolHead(d, d, **shape), AdaptivePoolHead(text.local_width, d, **shape), cosine, loss)
+    image = ResidualRegions(inputs.image_width, o.d)
+    text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
+    hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
+    loss = _adopt(o, own_negatives=True) if o.objective == "adopt" else hinge
+    return _method(o, image, text, loss, padding="official")
+
+
+def _adopt(o: VSE2ADOptions, own_negatives: bool) -> Objective:
+    return Objective(
+        AdaptiveClustering(o.adopt, o.mode, temperature=o.temperature, margin=o.margin, own_negatives=own_negatives)
+    )
+
+
+def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Method:
+    shape = {"levels": o.levels, "token_weights": o.token_weights, "padding": padding}
+    heads = (AdaptivePoolHead(o.d, o.d, **shape), AdaptivePoolHead(text.local_width, o.d, **shape))
+    return Method("vse+2ad", image, text, *heads, Cosine(), loss)
+
+
+_SETTINGS = {
+    "lr": 5e-4,
+    "weight_decay": 1e-2,
+    "epochs": 25,
+    "decay_every": 15,
+    "cell_drop": 0.2,
+    "word_drop": 0.2,
+    "word_rule": "vse",
+}
+SPEC = MethodSpec(
+    id="vse+2ad",
+    label="VSE+2AD",
+    summary="Adaptive pooling (AdPool) and an adaptive objective (AdOpt) on VSE∞'s encoders.",
+    citation="Zhang, Shu et al., EACL 2023",
+    options=VSE2ADOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024},
+    settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
+    claims=(
+        Claim("vse2ad-gpo", "VSE+2AD, Table 1", "AdPool and AdOpt beat GPO.", ("VSE+2AD",), ("VSE∞",)),
+        Claim("vse2ad-scan", "VSE+2AD, Table 1", "VSE+2AD beats SCAN.", ("VSE+2AD",), ("SCAN t-i", "SCAN i-t")),
+    ),
+)

@@ -1,38 +1,74 @@
-"""VSE∞: one vector per item, pooled by a learned operator."""
+"""VSE∞: one vector per item, pooled by a learned operator. Mathematics: docs/methods/vse_infty.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.regions import ResidualRegions
-from xmr_core.heads.aggregators import aggregator
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
+from xmr_core.methods.claim import Claim
+from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.cosine import Cosine
 
 
-def vse_infty(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    pooling: str = "gpo",
-    objective: str = "infonce",
-    margin: float = 0.2,
-    warmup_epochs: int = 1,
-    dropout: float = 0.1,
-) -> Method:
-    """VSE∞: generalised pooling operator on both sides, cosine. Chen et al., CVPR 2021.
+@dataclass(frozen=True)
+class VSEInftyOptions(MatchedOptions):
+    """Options of VSE∞. Other poolings are those of VSE+2AD's Table 4."""
 
-    pooling: 'gpo', or another of heads.aggregators (VSE+2AD, Table 4).
-    published: d = 1024, regions through a linear layer plus an MLP, one epoch of all negatives before the hardest, summed hinge.
+    warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0)
+    pooling: str = option("gpo", "the operator that pools local features", choices=AGGREGATORS)
+
+
+def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
+    """The pooling operator on the common encoders, under the common objective."""
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
+    loss = matched_objective(o)
+    heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
+    return Method("vse-infty", image, text, *heads, Cosine(), loss)
+
+
+def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
+    """As the authors trained it: regions through a linear layer plus an MLP, one epoch of all negatives before the
+    hardest.
     """
-    if form == "matched":
-        image, text = matched_encoders(inputs, d, dropout, local="states")
-        loss = matched_objective(objective, margin, {}, warmup_epochs)
-    else:
-        image = ResidualRegions(inputs.image_width, d)
-        text = gru(inputs, d, summary="average", local="states", dropout=0.0, init="uniform")
-        hinge = partial(hinge_triplet, margin=margin, reduction="sum")
-        loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=warmup_epochs)
-    heads = (aggregator(pooling, d, d), aggregator(pooling, text.local_width, d))
-    return Method("vse-infty", image, text, *heads, cosine, loss)
+    image = ResidualRegions(inputs.image_width, o.d)
+    text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
+    hinge = partial(hinge_triplet, margin=o.margin, reduction="sum")
+    loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=o.warmup_epochs)
+    heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
+    return Method("vse-infty", image, text, *heads, Cosine(), loss)
+
+
+_SETTINGS = {
+    "lr": 5e-4,
+    "weight_decay": 1e-2,
+    "epochs": 25,
+    "decay_every": 15,
+    "cell_drop": 0.2,
+    "word_drop": 0.2,
+    "word_rule": "vse",
+}
+SPEC = MethodSpec(
+    id="vse-infty",
+    label="VSE∞",
+    summary="Generalised pooling operator in both modalities, cosine.",
+    citation="Chen et al., CVPR 2021",
+    options=VSEInftyOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024},
+    settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
+    claims=(
+        Claim(
+            "vse-infty-vsepp",
+            "VSE∞, via VSE+2AD, Table 1",
+            "Generalised pooling beats mean pooling.",
+            ("VSE∞",),
+            ("VSE++",),
+        ),
+    ),
+)

@@ -1,52 +1,67 @@
-"""VSE++: one vector per item."""
+"""VSE++: one vector per item. Mathematics: docs/methods/vsepp.md."""
 
+from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.base.errors import unknown
 from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.pooling import GlobalHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.similarities.cosine import cosine
-from xmr_core.similarities.order import order
+from xmr_core.methods.options import option
+from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.order import Order
 
-_MEASURES = {"cosine": cosine, "order": order}
+_MEASURES = {"cosine": Cosine, "order": Order}
 
 
-def vsepp(
-    inputs: Inputs,
-    form: str = "matched",
-    d: int = 128,
-    mining: str = "hardest",
-    normalise_images: bool = True,
-    measure: str = "cosine",
-    objective: str = "infonce",
-    margin: float = 0.2,
-    warmup_epochs: int = 2,
-    dropout: float = 0.1,
-) -> Method:
-    """VSE++: one vector per item, cosine, hardest negatives. Faghri et al., BMVC 2018.
+@dataclass(frozen=True)
+class VSEPPOptions(MatchedOptions):
+    """Options of VSE++. mining='all' with normalise_images=False is VSE0 (docs/differences.md#x-61)."""
 
-    matched: the encoders' global vectors (cells averaged, the maximum over bi-GRU states) under the common objective: the
-    single-vector baseline. published: d = 1024, summed hinge; mining='all' with normalise_images=False is VSE0 (X-61).
-    measure: 'cosine', or 'order': absolute values, compared by how far they violate an order (margin 0.05 in the paper).
-    """
-    if measure not in _MEASURES:
-        raise unknown("measure", measure, _MEASURES)
-    compare, absolute = _MEASURES[measure], measure == "order"
-    if form == "matched":
-        encoders = matched_encoders(inputs, d, dropout, local="words")
-        return Method(
-            "vse++",
-            *encoders,
-            GlobalHead(absolute=absolute),
-            GlobalHead(absolute=absolute),
-            compare,
-            matched_objective(objective, margin, {}, warmup_epochs),
-        )
-    image = PooledEncoder(inputs.image_width, d, normalise_input=True, init="xavier")
-    text = gru(inputs, d, summary="last", dropout=0.0, init="uniform")
-    loss = Objective(partial(hinge_triplet, margin=margin, mining=mining, reduction="sum"))
-    return Method("vse++", image, text, GlobalHead(normalise_images, absolute), GlobalHead(absolute=absolute), compare, loss)
+    mining: str = option(
+        "hardest", "negatives of the published hinge", choices=("hardest", "all", "semi-hard"), form="published"
+    )
+    normalise_images: bool = option(True, "give image vectors unit length", form="published")
+    measure: str = option(
+        "cosine", "the similarity; 'order' compares absolute values by how far they violate an order", choices=_MEASURES
+    )
+
+
+def matched(inputs: Inputs, o: VSEPPOptions) -> Method:
+    """The single-vector baseline: the encoders' global vectors (cells averaged, the maximum over bi-GRU states)."""
+    absolute = o.measure == "order"
+    encoders = matched_encoders(inputs, o.d, o.dropout, local="words")
+    heads = (GlobalHead(absolute=absolute), GlobalHead(absolute=absolute))
+    return Method("vse++", *encoders, *heads, _MEASURES[o.measure](), matched_objective(o))
+
+
+def published(inputs: Inputs, o: VSEPPOptions) -> Method:
+    """As the authors trained it: the last GRU state, the hinge summed over hardest negatives from the start."""
+    absolute = o.measure == "order"
+    image = PooledEncoder(inputs.image_width, o.d, normalise_input=True, init="xavier")
+    text = gru(inputs, o.d, summary="last", dropout=0.0, init="uniform")
+    loss = Objective(partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction="sum"))
+    heads = (GlobalHead(o.normalise_images, absolute), GlobalHead(absolute=absolute))
+    return Method("vse++", image, text, *heads, _MEASURES[o.measure](), loss)
+
+
+def adjust(corpus: str, options: dict) -> dict:
+    """Order embeddings were trained with another rate and margin."""
+    return {"lr": 1e-3, "margin": 0.05} if options.get("measure") == "order" else {}
+
+
+SPEC = MethodSpec(
+    id="vse++",
+    label="VSE++",
+    summary="One vector per item, cosine, hardest negatives.",
+    citation="Faghri et al., BMVC 2018",
+    options=VSEPPOptions,
+    matched=matched,
+    published=published,
+    published_options={"d": 1024},
+    settings={corpus: {"lr": 2e-4, "epochs": 30, "decay_every": 15} for corpus in ("f30k", "coco")},
+    adjust=adjust,
+)

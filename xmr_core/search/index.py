@@ -8,7 +8,6 @@ import filelock
 import numpy as np
 import torch
 from safetensors.numpy import save as save_arrays
-from safetensors.torch import load as load_tensors
 
 from xmr_core import __version__
 from xmr_core.base import paths
@@ -17,10 +16,10 @@ from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.search.files import described, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
-from xmr_core.training.runs import Run
+from xmr_core.search.library import Library, open_folder, open_library
+from xmr_core.training.runs import TrainedRun
 
 FORMAT = 1
 MANIFEST, IMAGES, CAPTIONS, ITEMS, RELEVANCE, METHOD = (
@@ -40,12 +39,12 @@ class Source:
     fingerprint: str
 
 
-def index_split(run: Run, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
+def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
     """Encode a split of a run's own corpus into an index. Returns and raises as save_index, and as explore.open_library."""
     return save_index(open_library(run, split=split), run, folder, Source("split", split, run.prepared().corpus.fingerprint), dtype)
 
 
-def index_folder(run: Run, pictures: Path | str, folder: Path | str, dtype: str = "float32", progress: Callable | None = None) -> Path:
+def index_folder(run: TrainedRun, pictures: Path | str, folder: Path | str, dtype: str = "float32", progress: Callable | None = None) -> Path:
     """Encode all pictures of a folder and its sub-folders into an index.
 
     Pictures alone are encoded and written in pieces, so that they need not fit into memory; a folder with captions (data.folder) is
@@ -67,13 +66,13 @@ def index_folder(run: Run, pictures: Path | str, folder: Path | str, dtype: str 
     return _write(folder, run, source, dtype, {IMAGES: (encoded(), n)}, told, {})
 
 
-def save_index(library: Library, run: Run, folder: Path | str, source: Source, dtype: str = "float32") -> Path:
+def save_index(library: Library, run: TrainedRun, folder: Path | str, source: Source, dtype: str = "float32") -> Path:
     """Write a library as an index. Returns the folder; it counts as an index once index.json stands in it, which is written last.
 
     An index that was there is replaced. run: whose method encoded the library. dtype: 'float32', or 'float16' for half the disk.
     Raises: BadInput for a library of another method than the run's; CannotWrite where the folder refuses.
     """
-    weights = load_tensors(paths.read_sealed(run.folder / "model.sealed"))
+    weights = run.weights()
     ours = library.method.state_dict()
     if weights.keys() != ours.keys() or not all(torch.equal(weights[name], ours[name].cpu()) for name in weights):
         raise BadInput(f"the library was not encoded by the method of run {run.id}; open it from that run.")
@@ -91,7 +90,7 @@ def _pieces(items: Representation) -> Iterable[Representation]:
 
 def _write(
     folder: Path | str,
-    run: Run,
+    run: TrainedRun,
     source: Source,
     dtype: str,
     sides: Mapping[str, tuple[Iterable[Representation], int]],
@@ -126,10 +125,10 @@ def _write(
     return folder
 
 
-def run_identity(run: Run) -> dict:
+def run_identity(run: TrainedRun) -> dict:
     """What ties an index to one trained method: another training, even of the same id, has other weights."""
     config = run.config
     return {
         "id": run.id, "method": config.method, "form": config.form, "options": dict(config.options), "dataset": config.data.dataset,
-        "weights": run.record["files"]["model.sealed"],
+        "weights": run.provenance.files["model.safetensors"],
     }  # fmt: skip

@@ -16,7 +16,7 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 
 _SMALL = 16  # elements that a set may have to count as chosen; more are cells or words
 _TOGETHER = 1024  # items whose uncertainty is computed at a time: it takes copies of them
@@ -96,16 +96,16 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if isinstance(items, EmbeddingSet) and bool(items.mask.all()) and items.x.shape[1] <= _SMALL else 1
 
 
-def open_library(run: Run, label: str = "", split: str = "test") -> Library:
+def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
     """Encode a split of a run's corpus with its method.
 
     Kinds of relevance whose ids are fewer than those of the split (PMRP, ECCV) are left out, because positions would differ.
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.sides:
-        raise BadInput(f"split must be one of {', '.join(prepared.sides)}, got {split!r}.")
-    side, method, corpus = prepared.sides[split], run.method(), prepared.corpus
+    if split not in prepared.splits:
+        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    side, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, side)
     judges = {kind: judge(split) for kind, judge in corpus.judges.items()}
     whole = {
@@ -122,7 +122,7 @@ def open_library(run: Run, label: str = "", split: str = "test") -> Library:
     )  # fmt: skip
 
 
-def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
+def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
     """Encode all pictures of a folder and its sub-folders with a run's method, which was trained on something else.
 
     Captions, where the folder has a file of them (data.folder), come along, and are then what is right; splits do not matter. Frozen
@@ -134,7 +134,7 @@ def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callabl
     inputs = prepared.images_of(corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, judges = corpus.captions["text"].to_numpy(), {}
-    side = replace(prepared.sides["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
+    side = replace(prepared.splits["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
     if len(texts):
         side = replace(side, caption_rows=np.arange(len(texts)), captions=_kept(prepared.new_captions(texts.tolist())))
         judges["annotated"] = Relevance.from_pairs(zip(caption_ids, corpus.captions["image_id"], strict=True), caption_ids, ids)
@@ -146,7 +146,7 @@ def open_folder(run: Run, folder: Path | str, label: str = "", progress: Callabl
 
 
 def _kept(captions: Tokens | Features) -> Tokens | CaptionStates:
-    """Captions as a Side holds them."""
+    """Captions as a Split holds them."""
     if isinstance(captions, Tokens):
         return captions
     lengths = captions.mask.sum(1).numpy()

@@ -18,7 +18,6 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
-from xmr_core.search.library import Library
 from xmr_core.search.files import check_files, read_manifest
 from xmr_core.search.gallery import open_gallery, read_header
 from xmr_core.search.index import (
@@ -33,7 +32,8 @@ from xmr_core.search.index import (
     Source,
     run_identity,
 )
-from xmr_core.training.runs import Run, stored_run
+from xmr_core.search.library import Library
+from xmr_core.training.runs import TrainedRun, stored_run
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"
 
@@ -86,7 +86,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
 class StoredInputs:
     """What a Library asks of Prepared, from the words in the index where they are enough, and from the run's corpus where not."""
 
-    def __init__(self, run: Run, words: Vocabulary | WordPieces):
+    def __init__(self, run: TrainedRun, words: Vocabulary | WordPieces):
         self._run = run
         self.vocabulary = words if isinstance(words, Vocabulary) else None
 
@@ -102,7 +102,7 @@ class StoredInputs:
         """As Prepared.new_captions."""
         return self.whole.new_captions(texts) if self.vocabulary is None or not len(texts) else self.vocabulary.encode(texts)
 
-    def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
+    def new_images(self, pictures: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
         """As Prepared.new_images."""
         return self.whole.new_images(pictures)
 
@@ -110,7 +110,7 @@ class StoredInputs:
 class _Pictures:
     """The indexed pictures themselves, found when first looked at."""
 
-    def __init__(self, run: Run, source: Source):
+    def __init__(self, run: TrainedRun, source: Source):
         self._run, self._source = run, source
 
     @cached_property
@@ -130,7 +130,7 @@ class _Pictures:
     def _read(self):
         if self._source.kind == "folder":
             return self._run.prepared().images_of(self._corpus)
-        return self._run.prepared().sides[self._source.name].images_at
+        return self._run.prepared().splits[self._source.name].images_at
 
     def inputs(self, at: np.ndarray) -> Features | Pixels:
         """What the method is given of the pictures at positions."""
@@ -142,7 +142,7 @@ class _Pictures:
         return self._corpus.read_pixels(self._rows[[at]])[0]
 
 
-def _same_run(about: dict, folder: Path) -> Run:
+def _same_run(about: dict, folder: Path) -> TrainedRun:
     told = about["run"]
     try:
         run = stored_run(told["id"])

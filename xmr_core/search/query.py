@@ -61,7 +61,7 @@ def _from_outside(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "picture":
-            pictures = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.side)
+            pictures = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.resolution)
             return library.method.encode_images(library.prepared.new_images(pictures).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:
             known_words(library, query.text)  # refuses a sentence of strange words alone

@@ -6,8 +6,8 @@ from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.engine import Similarity
 from xmr_core.search.elements import Elements, unit_elements
+from xmr_core.similarities.base import Similarity, as_similarity
 
 
 def two_stage(
@@ -29,6 +29,7 @@ def two_stage(
         )
     if queries.x.shape[-1] != index.about["width"]:
         raise BadInput(f"queries of width {queries.x.shape[-1]} cannot be asked of elements of width {index.about['width']}.")
+    score = as_similarity(similarity).score
     elements, owner = unit_elements(queries)
     proposed = index.propose(elements, per_element, probes)
     scores = np.full((len(queries), k), -np.inf, np.float32)
@@ -40,7 +41,7 @@ def two_stage(
             if not len(items):
                 continue
             gallery = index.gallery[items]
-            found = similarity(gallery, queries[q])[:, 0] if asking == "captions" else similarity(queries[q], gallery)[0]
+            found = score(gallery, queries[q])[:, 0] if asking == "captions" else score(queries[q], gallery)[0]
             best = found.float().argsort(descending=True, stable=True)[:k]
             scores[q, : len(best)], positions[q, : len(best)] = found[best].float().numpy(), items[best].numpy()
     return scores, positions

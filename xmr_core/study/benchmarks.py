@@ -1,4 +1,4 @@
-"""Every benchmark number of a run beside the truth: what ambiguity_benchmarks.ipynb compares."""
+"""Every benchmark number of a run beside the exhaustive truth, which notebook ambiguity_benchmarks compares."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from xmr_core.data.readers.relevance import ZETAS
 from xmr_core.data.scenes import scenes_plausible
 from xmr_core.evaluation.analysis.ambiguity import per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import scores_of
 
 TRUTH = "R-P exhaustive"
-PROXIES = (
+BENCHMARKS = (
     "R@1 annotated",
     "R@5 annotated",
     "R@10 annotated",
@@ -28,8 +28,10 @@ _COLUMNS = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "R-P": "r_precision", "m
 
 @dataclass(frozen=True)
 class Benchmarks:
-    """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), PROXIES and truth.
-    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Run.with_metrics."""
+    """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), for
+    BENCHMARKS and
+    TRUTH.
+    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Evaluated.with_metrics."""
 
     punished: pd.DataFrame
     values: dict[str, float]
@@ -37,28 +39,32 @@ class Benchmarks:
     rows: pd.DataFrame
 
 
-def benchmark_run(run: Run) -> Benchmarks:
-    """Judge a finished run by annotated pairs, plausible matches and the exhaustive truth.
+def benchmark_run(run: TrainedRun) -> Benchmarks:
+    """Evaluate a finished run by annotated pairs, plausible matches and the exhaustive truth.
 
-    PMRP on scenes takes the set of shapes in a picture for COCO's object labels (scenes_plausible).
+    PMRP on scenes takes the set of shapes in an image for COCO's object labels (scenes_plausible).
     Raises: BadInput for a corpus whose truth is not known exhaustively.
     """
     corpus = run.prepared().corpus
     if "exhaustive" not in corpus.judges:
-        raise BadInput(f"{corpus.name} does not know all right answers; which proxy can be trusted is a question for scenes.")
-    judges = {kind: corpus.judges[kind]("test") for kind in ("annotated", "exhaustive")}
-    judges |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
+        raise BadInput(f"{corpus.name} does not know all right answers; use the corpus scenes.")
+    relevance_sets = {kind: corpus.judges[kind]("test") for kind in ("annotated", "exhaustive")}
+    relevance_sets |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
     scores = scores_of(run)
-    evaluation = evaluate_scores(scores, judges)
-    asked = {f"{name} annotated": ("annotated", column) for name, column in _COLUMNS.items()}
-    asked |= {f"PMRP ζ={z}": (f"plausible {z}", "r_precision") for z in ZETAS} | {TRUTH: ("exhaustive", "r_precision")}
-    queries = per_query_values(evaluation.per_query, asked)
+    evaluation = evaluate_scores(scores, relevance_sets)
+    sources = {f"{name} annotated": ("annotated", column) for name, column in _COLUMNS.items()}
+    sources |= {f"PMRP ζ={z}": (f"plausible {z}", "r_precision") for z in ZETAS} | {
+        TRUTH: ("exhaustive", "r_precision")
+    }
+    queries = per_query_values(evaluation.per_query, sources)
     queries["PMRP"] = queries[[f"PMRP ζ={z}" for z in ZETAS]].mean(axis=1)
-    values = (100 * queries.groupby("direction")[[*asked, "PMRP"]].mean()).mean().to_dict()
+    values = (100 * queries.groupby("direction")[[*sources, "PMRP"]].mean()).mean().to_dict()
     values["RSUM annotated"] = 2 * sum(values[f"R@{k} annotated"] for k in (1, 5, 10))
     summary = evaluation.summary()
     pmrp = summary[summary["relevance"].str.startswith("plausible") & (summary["metric"] == "r_precision")]
-    wrong = punished(scores, judges["annotated"], judges["exhaustive"])
-    share = wrong.assign(relevance="exhaustive", metric="punished_though_right", value=wrong["of these right"] / 100, n_queries=0)
+    wrong = punished(scores, relevance_sets["annotated"], relevance_sets["exhaustive"])
+    share = wrong.assign(
+        relevance="exhaustive", metric="punished_though_right", value=wrong["of these right"] / 100, n_queries=0
+    )
     rows = pd.concat([pmrp, share[list(pmrp)]], ignore_index=True)
     return Benchmarks(wrong, values, queries, rows)

@@ -1,51 +1,59 @@
-"""The recipes as tables, for the README: what each varies, and what its published form sets otherwise, per corpus."""
+"""The methods as tables, for the README and the documents: what each varies, and what its paper set, per corpus."""
 
-import inspect
+from collections.abc import Mapping
 
-from xmr_core.methods.registry import PUBLISHED, RECIPES, options_of
-from xmr_core.study.published_settings import COMMON, SETTINGS
+from xmr_core.methods.registry import papers
+from xmr_core.methods.spec import COMMON_SETTINGS
 
 
 def methods_table() -> str:
-    """A GitHub table, one row per recipe: name, what it is with its source, options with their matched defaults, published values."""
-    rows = ["| method | what it is | options of the matched form | published form |", "|---|---|---|---|"]
-    for name, recipe in RECIPES.items():
-        what = inspect.getdoc(recipe).split("\n")[0]
-        defaults = {n: p.default for n, p in inspect.signature(recipe).parameters.items() if n in options_of(name, "matched")}
-        options = " ".join(f"`{n}={_short(v)}`" for n, v in defaults.items())
-        published = " ".join(f"`{n}={_short(v)}`" for n, v in PUBLISHED[name].items())
-        rows.append(f"| `{name}` | {what} | {options} | {published} |")
-    return "\n".join(rows) + "\n"
+    """A GitHub table, one row per method: id, label, summary and citation. For the README.
+
+    >>> methods_table().splitlines()[2]
+    '| `vse++` | VSE++ | One vector per item, cosine, hardest negatives. | Faghri et al., BMVC 2018 |'
+    """
+    rows = [(f"`{s.id}`", s.label, s.summary, s.citation) for s in papers().values()]
+    return _table(("method", "label", "what it is", "source"), rows)
+
+
+def options_table() -> str:
+    """A GitHub table, one row per method: options with the defaults of the matched form, and where the published one
+    differs.
+    """
+    rows = [
+        (f"`{s.id}`", _settings(s.options.defaults("matched")), _settings(s.published_options) or "–")
+        for s in papers().values()
+    ]
+    return _table(("method", "options of the matched form", "published form"), rows)
 
 
 def published_table() -> str:
-    """What the papers trained with: what all share in a line, then a GitHub table with one row per recipe and corpora."""
-    shared = " ".join(f"`{k}={_short(v)}`" for k, v in COMMON.items())
+    """What the papers trained with: what all share, then a GitHub table with one row per method and corpora."""
     rows = [
-        f"The published form trains as the paper did (`preset=published`, `published_for=` a corpus): {shared}, and",
-        "",
-        "| method | corpus | published settings |",
-        "|---|---|---|",
+        (f"`{s.id}`", ", ".join(corpora), _settings(settings))
+        for s in papers().values()
+        for corpora, settings in _merged(s.settings)
     ]
-    for name in RECIPES:
-        if name in SETTINGS:
-            for corpora, settings in _merged(SETTINGS[name]):
-                rows.append(f"| `{name}` | {', '.join(corpora)} | " + " ".join(f"`{k}={_short(v)}`" for k, v in settings.items()) + " |")
-    return "\n".join(rows) + "\n"
+    shared = f"(`preset=published`, `published_for=` a corpus): {_settings(COMMON_SETTINGS)}, and"
+    table = _table(("method", "corpus", "published settings"), rows)
+    return f"The published form trains as the paper did {shared}\n\n{table}"
 
 
-def _merged(settings: dict[str, dict]) -> list[tuple[list[str], dict]]:
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, ("---",) * len(columns), *rows))
+
+
+def _merged(settings: Mapping[str, Mapping]) -> list[tuple[list[str], Mapping]]:
     """Corpora with equal settings together."""
-    out: list[tuple[list[str], dict]] = []
+    groups: list[tuple[list[str], Mapping]] = []
     for corpus, values in settings.items():
-        for corpora, known in out:
-            if known == values:
-                corpora.append(corpus)
-                break
+        same = next((corpora for corpora, known in groups if known == values), None)
+        if same is None:
+            groups.append(([corpus], values))
         else:
-            out.append(([corpus], values))
-    return out
+            same.append(corpus)
+    return groups
 
 
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _settings(values: Mapping[str, object]) -> str:
+    return " ".join(f"`{k}={v:g}`" if isinstance(v, float) else f"`{k}={v}`" for k, v in values.items())

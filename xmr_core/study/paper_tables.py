@@ -14,12 +14,17 @@ def dive_alpha() -> pd.DataFrame:
 
 
 def dive_similarity() -> pd.DataFrame:
-    """RSUM and log circular variance of DivE's similarity and architecture ablation: Flickr30K, region features, bi-GRU."""
+    """RSUM and log circular variance of DivE's similarity and architecture ablation: Flickr30K, region features,
+    bi-GRU.
+    """
     rows = [
         ("MIL, slots", 491.7, None), ("MP, slots", 490.5, -5.27), ("Chamfer, slots", 499.6, None),
-        ("smooth-Chamfer, PIE-Net", 483.3, -7.35), ("smooth-Chamfer, transformer", 496.1, -2.27), ("smooth-Chamfer, slots", 500.8, -2.13),
+        ("smooth-Chamfer, PIE-Net", 483.3, -7.35), ("smooth-Chamfer, transformer", 496.1, -2.27),
+        ("smooth-Chamfer, slots", 500.8, -2.13),
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["variant", "rsum", "log variance"]).assign(source=_DIVE.replace("Table 4", "Table 3"))
+    return pd.DataFrame(rows, columns=["variant", "rsum", "log variance"]).assign(
+        source=_DIVE.replace("Table 4", "Table 3")
+    )
 
 
 def dive_cardinality() -> pd.DataFrame:
@@ -28,7 +33,7 @@ def dive_cardinality() -> pd.DataFrame:
 
 
 def dive_iterations() -> pd.DataFrame:
-    """RSUM of DivE over the number of rounds T of its slot attention: Flickr30K, region features, bi-GRU, one run each."""
+    """RSUM of DivE over the number of rounds T: Flickr30K, region features, bi-GRU, one run each."""
     return _swept("iterations", [492.6, 497.8, 499.3, 500.8, 499.4, 499.1])
 
 
@@ -37,9 +42,14 @@ def _swept(name: str, rsum: list[float]) -> pd.DataFrame:
 
 
 def dive_elements() -> pd.DataFrame:
-    """RSUM of one trained DivE with single elements of one side: Table 5, Flickr30K. Which element is which differs from run to run."""
+    """RSUM of one trained DivE with single elements of one side: Table 5, Flickr30K. Which element is which differs
+    from run to run.
+    """
     rows = [("images", "only", e, r) for e, r in enumerate((491.1, 309.6, 484.9, 486.0))]
-    rows += [("images", "without", 1, 500.2), *(("captions", "only", e, r) for e, r in enumerate((481.9, 483.0, 481.7, 497.2)))]
+    rows += [
+        ("images", "without", 1, 500.2),
+        *(("captions", "only", e, r) for e, r in enumerate((481.9, 483.0, 481.7, 497.2))),
+    ]
     table = pd.DataFrame([(side, f"{how} {e}", r) for side, how, e, r in rows], columns=["side", "kept", "rsum"])
     table.loc[len(table)] = ["both", "all", 500.8]
     return table.assign(source=_DIVE.replace("Table 4", "Table 5"))
@@ -54,13 +64,22 @@ def dive_slots() -> pd.DataFrame:
         ("without global feature", 342.0),
         ("all three", 0.74),
     ]
-    return pd.DataFrame(rows, columns=["variant", "rsum"]).assign(source="DivE (Kim et al., CVPR 2023), App. B.3, COCO 5K")
+    return pd.DataFrame(rows, columns=["variant", "rsum"]).assign(
+        source="DivE (Kim et al., CVPR 2023), App. B.3, COCO 5K"
+    )
 
 
 def dive_cost() -> pd.DataFrame:
-    """What scoring costs according to DivE: multiply–adds of a pair (§4.4; one multiply–add is one FLOP there), the same with that of VSE as 1,
-    and milliseconds to score Flickr30K's validation split and find the nearest ten (App. B.1, which names no machine). None: not printed."""
-    rows = [("cosine", "VSE", None, 1, 159), ("smooth-Chamfer", "DivE", 16_400, 16, 168), ("SCAN t2i", "SCAN", 1_240_000, 1280, 198_121)]
+    """What scoring costs according to DivE: multiply–adds of a pair (§4.4; one multiply–add is one FLOP there), the
+    same with that of VSE as 1,
+    and milliseconds to score Flickr30K's validation split and find the nearest ten (App. B.1, which names no machine).
+    None: not printed.
+    """
+    rows = [
+        ("cosine", "VSE", None, 1, 159),
+        ("smooth-Chamfer", "DivE", 16_400, 16, 168),
+        ("SCAN t2i", "SCAN", 1_240_000, 1280, 198_121),
+    ]
     table = pd.DataFrame(rows, columns=["similarity", "method", "multiply-adds", "relative cost", "milliseconds"])
     return table.assign(source="DivE (Kim et al., CVPR 2023), §4.4 and App. B.1")
 
@@ -68,16 +87,22 @@ def dive_cost() -> pd.DataFrame:
 def pcme_distances() -> pd.DataFrame:
     """R-Precision of PCME by test-time distance on CUB's unseen classes, percent: Tables 1 and E.1."""
     rows = [
-        ("trained on μ only", 24.70, 25.64), ("mean only", 26.14, 26.67), ("KL (official)", 21.99, 20.92), ("JS (official)", 25.06, 25.55),
-        ("ELK", 25.33, 25.87), ("Bhattacharyya", 24.93, 25.27), ("2-Wasserstein", 26.16, 26.69), ("average L2", 26.11, 26.64),
+        ("trained on μ only", 24.70, 25.64), ("mean only", 26.14, 26.67), ("KL (official)", 21.99, 20.92),
+        ("JS (official)", 25.06, 25.55),
+        ("ELK", 25.33, 25.87), ("Bhattacharyya", 24.93, 25.27), ("2-Wasserstein", 26.16, 26.69),
+        ("average L2", 26.11, 26.64),
         ("match probability", 26.28, 26.77),
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["distance", "i2t R-P", "t2i R-P"]).assign(source="PCME (Chun et al., CVPR 2021), Table 1, CUB")
+    return pd.DataFrame(rows, columns=["distance", "i2t R-P", "t2i R-P"]).assign(
+        source="PCME (Chun et al., CVPR 2021), Table 1, CUB"
+    )
 
 
 def retrieval(corpus: str = "f30k") -> pd.DataFrame:
-    """What the papers report for retrieval, percent: columns method, features, six recalls, rsum, source. corpus: 'f30k' (test 1K) or
-    'coco1k' (five folds). Captions through a bi-GRU. Their features, budgets and tuning differ, which the matched comparison removes.
+    """What the papers report for retrieval, percent: columns method, features, six recalls, rsum, source. corpus:
+    'f30k' (test 1K) or
+    'coco1k' (five folds). Captions through a bi-GRU. Their features, budgets and tuning differ, which the matched
+    comparison removes.
 
     Raises: BadInput for another corpus.
     """

@@ -1,19 +1,18 @@
-"""The run that a preset means for a method and a data set."""
-
-import inspect
+"""The run that a preset means: `quick` answers in a minute, `study` is what reports/ was made with, `published` is the
+papers' scale.
+"""
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.prepare import DATASETS, DataConfig
-from xmr_core.methods.registry import RECIPES
-from xmr_core.study.published_settings import published_settings
+from xmr_core.methods.registry import method_spec
 from xmr_core.training import TrainConfig
 from xmr_core.training.runs.config import RunConfig, resolve_device
 
 PRESETS = ("quick", "study", "published")
 SEEDS = {"quick": 1, "study": 5, "published": 2}
 
-# Settings of the matched form; options that a recipe does not have (iterations, say) are left out for it. 'photographs' stands for
-# every data set but scenes; its study settings were chosen on Flickr8k's validation split.
+# Settings of the matched form; options that a method does not have (iterations, say) are left out for it. 'photographs'
+# stands for every data set but scenes; its study settings were chosen on Flickr8k's validation split.
 _SIZES = {
     ("scenes", "quick"): {
         "size": "quick", "epochs": 8, "lr": 2e-3, "batch_images": 50, "captions_per_image": 2,
@@ -30,48 +29,90 @@ _SIZES = {
         "word_drop": 0.2, "d": 256, "iterations": 2, "dropout": 0.3, "views": 4, "val_images": 250,
     },
 }  # fmt: skip
-
-
-_CROPS = 1000  # different crops of a picture where a network is fine-tuned on pixels
+_OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options of methods
+_CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
+_COMMON = ("dataset", "data_root", "preset", "device", "epochs", "seed")  # parameters that every training notebook has
+_NETWORKS = (
+    "weights",
+    "image_model",
+    "text_model",
+    "fine_tune",
+    "features",
+    "ambiguity",
+    "word_drop",
+)  # and those that some have
 
 
 def base_config(
+    method: str = "dive",
+    *,
     dataset: str = "scenes",
     data_root: str = "",
     preset: str = "quick",
-    method: str = "dive",
     device: str = "auto",
-    epochs: int = 0,
+    epochs: int | None = None,
     seed: int = 0,
     published_for: str = "",
     **changes,
 ) -> RunConfig:
-    """The run that a preset means for a method and data set; every notebook starts here.
+    """The run that a preset means for a method and a data set; every notebook starts here.
 
-    epochs: 0 keeps the preset's own number. published_for: the corpus whose settings the preset 'published' takes ('f30k',
-    'coco', 'cub'; '' the first that the paper has). changes: any field or option that RunConfig.but knows.
-    Raises: BadInput for an unknown dataset, preset, method or device, negative epochs or seed, a corpus without settings.
+    method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number. published_for:
+    the corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
+    changes: any field or option that RunConfig.replace knows.
+    Raises: BadInput for an unknown dataset, preset, method, option or device, epochs below 1, a negative seed, or a
+    corpus without published settings.
+
+    >>> base_config("scan", preset="study", device="cpu", seed=3).train.seed
+    3
     """
-    for kind, given, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS), ("method", method, RECIPES)):
-        if given not in known:
-            raise unknown(kind, given, known)
-    if epochs < 0 or seed < 0:
-        raise BadInput(f"epochs and seed must be 0 or more (epochs 0 = the preset's number), got epochs={epochs}, seed={seed}.")
-    config = RunConfig(
-        data=DataConfig(dataset=dataset, data_root=data_root), method=method, train=TrainConfig(seed=seed), device=resolve_device(device)
-    )
+    for kind, value, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS)):
+        if value not in known:
+            raise unknown(kind, value, known)
+    if (epochs is not None and epochs < 1) or seed < 0:
+        raise BadInput(f"epochs must be at least 1 and seed 0 or more, got epochs={epochs}, seed={seed}.")
+    spec = method_spec(method)
+    data = DataConfig(dataset=dataset, data_root=data_root)
+    config = RunConfig(data=data, method=method, train=TrainConfig(seed=seed), device=resolve_device(device))
     if preset == "published":
         size = {"size": "large"} if dataset == "scenes" else {}
-        config = config.but(form="published", **size, **published_settings(method, published_for, changes))
+        config = config.replace(form="published", **size, **spec.published_settings(published_for, changes))
     else:
-        absent = {"iterations"} - set(inspect.signature(RECIPES[method]).parameters)
-        config = config.but(
-            **{k: v for k, v in _SIZES["scenes" if dataset == "scenes" else "photographs", preset].items() if k not in absent}
-        )
-        if dataset == "precomputed":  # no pictures to crop; the papers leave out a fifth of the regions
-            config = config.but(views=0, cell_drop=min(config.cell_drop, 0.2))
+        sizes = _SIZES["scenes" if dataset == "scenes" else "photographs", preset]
+        absent = set(_OPTIONS) - set(spec.options.names("matched"))
+        config = config.replace(**{k: v for k, v in sizes.items() if k not in absent})
+        if dataset == "precomputed":  # no images to crop; the papers leave out a fifth of the regions
+            config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))
         if changes.get("fine_tune") in ("image", "both"):
-            config = config.but(views=_CROPS)
-    if epochs:
-        config = config.but(epochs=epochs)
-    return config.but(**changes)
+            config = config.replace(views=_CROPS)
+    if epochs is not None:
+        config = config.replace(epochs=epochs)
+    config = config.replace(**changes)
+    spec.make_options(config.form, config.options)  # a mistake is told here, not when training starts
+    return config
+
+
+def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
+    """`base_config` from the parameters of a notebook: data set, preset, device, epochs, seed and networks, where it
+    has them.
+
+    parameters: a mapping such as check_parameters gives; its epochs 0 keeps the preset's number.
+
+    >>> config_from({"preset": "quick", "epochs": 0, "seed": 3, "device": "cpu"}, "scan").train.seed
+    3
+    """
+    values = {name: parameters[name] for name in (*_COMMON, *_NETWORKS) if name in parameters} | changes
+    return base_config(method, **{**values, "epochs": values.get("epochs") or None})
+
+
+def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
+    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number.
+
+    Raises: BadInput for a negative n.
+
+    >>> seeds("quick", first=2, n=3)
+    [2, 3, 4]
+    """
+    if n < 0:
+        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
+    return list(range(first, first + (n or SEEDS[preset])))

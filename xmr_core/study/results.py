@@ -1,6 +1,7 @@
 """Tidy rows with provenance: one row per number, ours and published never mixed silently."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import filelock
@@ -8,8 +9,8 @@ import pandas as pd
 
 from xmr_core.base import paths
 from xmr_core.base.errors import DamagedFile
+from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import bootstrap_interval
-from xmr_core.training.runs import Run
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
@@ -23,17 +24,25 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
-    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in [0, 6];
-    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation split).
+def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in
+    [0, 6];
+    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation
+    split).
 
+    numerics: the hash of the code that was run. A run_id that ends in '-s<seed>-' and 10 hex digits names configuration
+    and component versions, an older one the code (training.runs.versions.identity_scheme); both stay valid names.
     variants: a label per run for tables and plots ('α=16'); the method's name when None.
     """
     parts = []
-    for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
-        environment = run.record["environment"]
-        best = run.record["best_val"]  # not a number for an ensemble, which kept no epoch
-        bounds = [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}] if best == best else []
+    for run, variant in zip(runs, variants or [r.setting.method for r in runs], strict=True):
+        environment = run.provenance.environment
+        best = run.provenance.best_value  # not a number for an ensemble, which kept no epoch
+        bounds = (
+            [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}]
+            if best == best
+            else []
+        )
         for kind in run.per_query["relevance"].unique():
             _, low, high = rsum_interval(run.per_query, kind)
             bounds += [
@@ -44,21 +53,17 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
         parts.append(
             metrics.assign(
                 run_id=run.id,
-                method=run.config.method,
-                form=run.config.form,
+                **asdict(run.setting),
                 variant=variant,
-                dataset=run.config.data.dataset,
-                size=run.config.data.size if run.config.data.dataset == "scenes" else "",
                 split="test",
-                seed=run.config.train.seed,
                 protocol="full",
                 origin="ours",
-                epochs=run.config.train.epochs,
-                best_epoch=run.record["best_epoch"],
-                train_seconds=round(run.record["train_seconds"], 1),
-                parameters=run.record["parameters"],
-                started_utc=run.record["started_utc"],
-                **{k: environment[k] for k in ("git_commit", "git_dirty", "numerics", "torch", "device")},
+                best_epoch=run.provenance.best_epoch,
+                train_seconds=round(run.provenance.train_seconds, 1),
+                parameters=run.provenance.parameters,
+                started_utc=run.provenance.started_utc,
+                numerics=run.provenance.code,
+                **{k: getattr(environment, k) for k in ("git_commit", "git_dirty", "torch", "device")},
             )
         )
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
@@ -67,20 +72,39 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
     mine = per_query[per_query["relevance"] == relevance]
-    parts = [(100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy()) for _, table in mine.groupby("direction") for k in (1, 5, 10)]
+    parts = [
+        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
+        for _, table in mine.groupby("direction")
+        for k in (1, 5, 10)
+    ]
     return bootstrap_interval(parts, level)
 
 
 def study_rows() -> pd.DataFrame:
-    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without them."""
+    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without
+    them.
+    """
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
     return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
 
 
 def latest(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that changes its numbers
+    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that
+    changes its numbers
     gives a run another id, and the file of results only grows. Later: further down in the file."""
-    same = ["variant", "dataset", "size", "split", "seed", "relevance", "direction", "metric", "k", "protocol", "origin"]
+    same = [
+        "variant",
+        "dataset",
+        "size",
+        "split",
+        "seed",
+        "relevance",
+        "direction",
+        "metric",
+        "k",
+        "protocol",
+        "origin",
+    ]
     return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
 
 
@@ -92,10 +116,12 @@ def write(table: pd.DataFrame, path: Path | str) -> None:
 
 
 def append(table: pd.DataFrame, path: Path | str) -> int:
-    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many were new.
+    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many
+    were new.
 
-    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds NUMBERS, and
-    `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill leaves the old files whole.
+    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds
+    NUMBERS, and `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill
+    leaves the old files whole.
     Raises: DamagedFile when the files there are not such tables; CannotWrite.
     """
     path = Path(path)
@@ -114,7 +140,9 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
 
 
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
-    return table.to_csv(index=False, header=header, float_format="%.9g")  # percent to seven digits; a run's own files keep every digit
+    return table.to_csv(
+        index=False, header=header, float_format="%.9g"
+    )  # percent to seven digits; a run's own files keep every digit
 
 
 def _runs_file(path: Path) -> Path:
@@ -122,7 +150,9 @@ def _runs_file(path: Path) -> Path:
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is missing."""
+    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is
+    missing.
+    """
     path = Path(path)
     table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
-from xmr_core.base.fingerprint import files_content
+from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import RESOLUTION, image_reader
 from xmr_core.data.readers.fault_log import FaultLog
@@ -81,11 +80,11 @@ def photograph_corpus(
         name=name,
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
-        picture_fingerprint=paths.content_hash([content, images.index.tolist()]),
+        fingerprint=content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
+        picture_fingerprint=content_hash([content, images.index.tolist()]),
         read_pixels=image_reader(files),
         judges=annotated_relevance(images, captions, more_pairs),
         grades=grades,
         faults=dict(faults.counts),
-        about={"side": RESOLUTION, **(about or {})},
+        about={"resolution": RESOLUTION, **(about or {})},
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
@@ -45,7 +45,7 @@ def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = No
     xmr_core.base.errors.BadInput: data_root of cub not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of cub")
+    base = existing(data_root, "data_root of cub")
     if str(fold) not in FOLDS:
         choices = "'' (150 classes to train on), '1', '2' or '3' (100 to train on, 50 to validate)"
         raise BadInput(f"fold of cub is {choices}, got {fold!r}.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.base import paths
+from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
@@ -34,7 +34,7 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
     xmr_core.base.errors.BadInput: data_root of flickr8k not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of flickr8k")
+    base = existing(data_root, "data_root of flickr8k")
     text = base / "Flickr8k_text" if (base / "Flickr8k_text").is_dir() else base
     folder = find_path(base, _IMAGE_FOLDERS, "flickr8k")
     files = list_images(folder)

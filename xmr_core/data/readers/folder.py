@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
 from xmr_core.data.readers.assembly import SPLITS, photograph_corpus
@@ -48,7 +48,7 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     {'dog.png': 'test'}
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of folder")
+    base = existing(data_root, "data_root of folder")
     files = list_images(base, deep=True) if base.is_dir() else {}
     if not files:
         formats = f"({', '.join(SUFFIXES)} are looked for, in sub-folders too)"

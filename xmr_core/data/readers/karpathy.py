@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import find_path, list_images, read_json
 
@@ -31,7 +31,7 @@ def karpathy_tables(
         DamagedFile, when the file is truncated.
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
-    base = paths.existing(data_root, f"data_root of {name}")
+    base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
     records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
     records = _located_records(records, base, places, name, faults)

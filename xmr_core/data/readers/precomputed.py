@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, XmrError
-from xmr_core.base.fingerprint import files_content
+from xmr_core.base.files import existing
+from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import USUAL, usable_tables
@@ -54,7 +54,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     (6, 36, 8)
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of precomputed")
+    base = existing(data_root, "data_root of precomputed")
     splits: list[_Split] = []
     for name in STEMS:
         try:
@@ -81,8 +81,8 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
         name="precomputed",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash([content, *tables]),
-        picture_fingerprint=paths.content_hash(content),
+        fingerprint=content_hash([content, *tables]),
+        picture_fingerprint=content_hash(content),
         read_pixels=None,
         judges=annotated_relevance(images, captions),
         features=features,
@@ -91,7 +91,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
             "cells": features.shape[1],
             "width": features.shape[2],
             "ordered_cells": False,  # detected regions have no fixed place
-            "side": 0,  # there are no pixels
+            "resolution": 0,  # there are no pixels
             "repeated": {s.stem: s.repeated for s in splits},
             "protocol": _protocol(base, splits),
         },

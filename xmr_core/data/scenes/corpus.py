@@ -11,6 +11,8 @@ import pandas as pd
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import array_reader
@@ -90,10 +92,10 @@ def load_scenes(
         name="scenes",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(world["texts"])}),
+        fingerprint=content_hash({**spec, "texts": content_hash(world["texts"])}),
         read_pixels=array_reader(world["pixels"]),
         judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "side": RESOLUTION, "captions_per_image": CAPTIONS_PER_IMAGE},
+        about={**spec, "resolution": RESOLUTION, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 
@@ -131,14 +133,14 @@ def make_world(spec: dict) -> dict:
 
 
 def _cached(spec: dict, warn: Callable | None) -> dict:
-    path = paths.folder("cache") / f"scenes-{spec['size']}-{paths.content_hash(spec)}.npz"
+    path = paths.folder("cache") / f"scenes-{spec['size']}-{content_hash(spec)}.npz"
     if path.exists():
         try:
-            return _unpack(paths.read_sealed(path))
+            return _unpack(read_sealed(path))
         except (DamagedFile, zipfile.BadZipFile, KeyError, ValueError) as e:
-            paths.say_rebuilt(path, e, warn)
+            warn_rebuilt(path, e, warn)
     world = make_world(spec)
-    paths.write_sealed(path, _pack(world))
+    write_sealed(path, _pack(world))
     return world
 
 

@@ -48,7 +48,7 @@ def take(r: Representation, items: Items) -> Representation:
 def set_size(r: Representation) -> int:
     """Vectors per item that are multiplied with those of the other side."""
     if isinstance(r, GaussianEmbedding):
-        return r.samples.shape[1]
+        return 1 if r.samples is None else r.samples.shape[1]
     return max(1, r.x.shape[1]) if isinstance(r, EmbeddingSet) else 1
 
 

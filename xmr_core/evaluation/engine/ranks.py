@@ -113,8 +113,14 @@ def _check(scores: Scores, q: Question) -> None:
         raise BadInput(f"query {q.relevance.query_ids[empty[0]]} (and {empty.size - 1} more) has no relevant item; drop such queries.")
     if isinstance(scores, MatrixScores) and (at := _first_nan(scores.matrix)) is not None:
         at = at if q.by == "images" else at[::-1]
-        query, item = q.relevance.query_ids[at[0]], q.relevance.gallery_ids[at[1]]
+        query, item = _id(q.relevance.query_ids, q.queries, at[0]), _id(q.relevance.gallery_ids, q.gallery, at[1])
         raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made the scores.")
+
+
+def _id(ids: np.ndarray, positions: np.ndarray | None, position: int) -> object:
+    """The id of a row or column of the scores; its position where the relevance does not hold it."""
+    match = [position] if positions is None else np.flatnonzero(np.asarray(positions) == position)
+    return ids[match[0]] if len(match) else position
 
 
 def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:

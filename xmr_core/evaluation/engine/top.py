@@ -10,14 +10,16 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine.plan import Items
-from xmr_core.evaluation.engine.scores import Scores, Scoring, Similarity
+from xmr_core.evaluation.engine.scores import Scores
+from xmr_core.evaluation.engine.scoring import Scoring
+from xmr_core.similarities.base import Similarity
 
 _SPARE = 8  # candidates kept beyond k, among which the exact order may differ from the fast one
 SIDES = ("captions", "images")
 
 
 def top_k(
-    similarity: Similarity, queries: Representation, gallery: Representation, k: int, asking: str = "captions"
+    similarity: Similarity | Callable, queries: Representation, gallery: Representation, k: int, asking: str = "captions"
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
     """(scores, positions) of the k best gallery items for every query, best first; fewer where the gallery has fewer.
 

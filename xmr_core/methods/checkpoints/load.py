@@ -46,19 +46,29 @@ def load_official(path: str | Path, method: str, **options) -> Method:
             ours[new] = value
     ours = _without_scalar_norm(ours)
     bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
-    _need(ours, ("image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])), name, method, surplus)
+    _need(
+        ours,
+        ("image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])),
+        name,
+        method,
+        surplus,
+    )
     made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options})
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
     if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
-        made.image_encoder = ResidualRegions(made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False)
+        made.image_encoder = ResidualRegions(
+            made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False
+        )
     made.eval()
     expected = made.state_dict()
     ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
     surplus += [k for k in ours if k not in expected]
     shapes = [
-        f"{k}: {tuple(v.shape)} for {tuple(expected[k].shape)}" for k, v in ours.items() if k in expected and v.shape != expected[k].shape
+        f"{k}: {tuple(v.shape)} for {tuple(expected[k].shape)}"
+        for k, v in ours.items()
+        if k in expected and v.shape != expected[k].shape
     ]
     _complain(name, method, missing, surplus, shapes)
     made.load_state_dict({**expected, **ours})
@@ -100,7 +110,9 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
         if repeat := _REPEATED.fullmatch(key):
             first = repeat[1] + "0" + repeat[3]
             if first not in tensors or not torch.equal(tensors[first], value):
-                raise BadInput(f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations.")
+                raise BadInput(
+                    f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations."
+                )
         else:
             kept[key] = value
     return kept
@@ -111,7 +123,9 @@ def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
     g, v = (ours.get(f"image_encoder.fc.weight_{k}") for k in "gv")
     if g is None or v is None:
         return ours
-    return {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")} | {"image_encoder.fc.weight": g * v / v.norm()}
+    return {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")} | {
+        "image_encoder.fc.weight": g * v / v.norm()
+    }
 
 
 def _need(ours: dict, keys: tuple[str, ...], name: str, method: str, surplus: list[str]) -> None:
@@ -121,7 +135,9 @@ def _need(ours: dict, keys: tuple[str, ...], name: str, method: str, surplus: li
 
 def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
     found = [
-        f"{what}: {_some(items)}" for what, items in (("missing", missing), ("surplus", surplus), ("of another shape", shapes)) if items
+        f"{what}: {_some(items)}"
+        for what, items in (("missing", missing), ("surplus", surplus), ("of another shape", shapes))
+        if items
     ]
     if found:
         raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(found) + ".")

@@ -21,7 +21,11 @@ _SIDES = (("img_enc", "image_head"), ("txt_enc", "caption_head"))
 
 
 def _pie(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
-    return ((f"{theirs}.attention.", f"{ours}."), (f"{theirs}.fc.", f"{ours}.fc."), (f"{theirs}.layer_norm.", f"{ours}.layer_norm."))
+    return (
+        (f"{theirs}.attention.", f"{ours}."),
+        (f"{theirs}.fc.", f"{ours}.fc."),
+        (f"{theirs}.layer_norm.", f"{ours}.layer_norm."),
+    )
 
 
 def _slots(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:

@@ -44,7 +44,9 @@ def read_official(path: str | Path) -> Official:
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
     except pickle.UnpicklingError as e:
         if "Unsupported" in str(e) or "GLOBAL" in str(e):
-            raise BadInput(f"{path.name} asks to run code while it is read, so it is refused. It says: {_first_line(e)}") from None
+            raise BadInput(
+                f"{path.name} asks to run code while it is read, so it is refused. It says: {_first_line(e)}"
+            ) from None
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
     except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None

@@ -77,8 +77,8 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
 def here(device: str = "cpu") -> dict:
     """What a time depends on besides the case: columns machine, threads, torch. device: 'cpu' or 'cuda'."""
     about = environment(device)
-    machine = f"{processor()}, {os.cpu_count()} cores" if device == "cpu" else about["device"]
-    return {"machine": machine, "threads": torch.get_num_threads(), "torch": about["torch"]}
+    machine = f"{processor()}, {os.cpu_count()} cores" if device == "cpu" else about.device
+    return {"machine": machine, "threads": torch.get_num_threads(), "torch": about.torch}
 
 
 def run_case(case: Case, device: str = "cpu", budget: float = 1.0) -> list[dict]:

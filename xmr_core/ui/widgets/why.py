@@ -12,7 +12,7 @@ from xmr_core.search.library import Library, elements_of
 from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.search.why import meeting, without_each_cell, without_each_word
+from xmr_core.search.why import without_each_cell, without_each_word
 from xmr_core.ui import plots
 from xmr_core.ui.widgets import cards
 
@@ -65,8 +65,8 @@ def _word_looks(library, query, at: int, text: str, caption, settings) -> Iterat
 def _meeting(library, query, at: int | None, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
     image = library.images[at] if at is not None else encode(library, query)
     if elements_of(image) > 1 and isinstance(caption, EmbeddingSet):
-        met = meeting(image, caption, similarity_of(library, settings))
-        yield _png(plots.meeting(met.products, met.image_parts, met.caption_parts))
+        parts = similarity_of(library, settings).contributions(image, caption)
+        yield _png(plots.element_cosines(parts.products, parts.images, parts.captions))
 
 
 def _pair(library: Library, query: Query, at: int):

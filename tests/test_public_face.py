@@ -1,0 +1,97 @@
+"""What a user finds: catalogues that complete, names that resolve, and an example on every public function that runs."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import xmr_core
+
+PACKAGES = [
+    "xmr_core",
+    *(m.name for m in pkgutil.walk_packages(xmr_core.__path__, "xmr_core.") if m.ispkg),
+]
+
+
+def catalogue(package: str) -> list[str]:
+    return list(getattr(importlib.import_module(package), "__all__", []))
+
+
+def public() -> dict[str, object]:
+    """Every function and class that a catalogue shows: 'xmr_core.losses.hinge_triplet' → it, each once."""
+    values: dict[int, tuple[str, object]] = {}
+    for package in PACKAGES:
+        for name in catalogue(package):
+            value = getattr(importlib.import_module(package), name)
+            if inspect.isfunction(value) or inspect.isclass(value):
+                values.setdefault(id(value), (f"{package}.{name}", value))
+    return dict(values.values())
+
+
+PUBLIC = public()
+
+
+def test_the_root_completes_to_what_a_user_needs():
+    names = set(dir(xmr_core))
+    assert {
+        "load",
+        "train_or_load",
+        "train_or_load_all",
+        "base_config",
+        "evaluate",
+        "rank_metrics",
+        "from_arrays",
+    } <= names
+    assert {
+        "similarities",
+        "losses",
+        "heads",
+        "encoders",
+        "methods",
+        "data",
+        "evaluation",
+        "training",
+        "study",
+        "search",
+    } <= names
+    with pytest.raises(AttributeError, match="has no attribute 'trian_or_load'"):
+        xmr_core.trian_or_load  # noqa: B018
+
+
+def test_importing_the_package_loads_no_heavy_library():
+    code = "import sys, xmr_core; dir(xmr_core); print([m for m in ('torch', 'pandas', 'transformers') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+@pytest.mark.parametrize("package", [p for p in PACKAGES if p.count(".") == 1 and not p.endswith((".base", ".ui"))])
+def test_every_stage_has_a_catalogue_whose_names_resolve(package):
+    names = catalogue(package)
+    assert names, f"{package} shows nothing"
+    assert all(hasattr(importlib.import_module(package), name) for name in names) and set(names) <= set(
+        dir(importlib.import_module(package))
+    )
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented_and_has_an_example(name):
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    assert text, f"{name} has no docstring"
+    if not (inspect.isclass(PUBLIC[name]) and issubclass(PUBLIC[name], Exception)):
+        assert ">>>" in text, f"{name} has no example"
+
+
+@pytest.mark.parametrize("module", sorted({value.__module__ for value in PUBLIC.values()}))
+def test_examples_run(module, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    result = doctest.testmod(
+        importlib.import_module(module), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert not result.failed and (
+        result.attempted or all(issubclass(v, Exception) for v in PUBLIC.values() if v.__module__ == module)
+    )

@@ -1,0 +1,107 @@
+"""Options of methods: frozen, checked when they are made, each with its range and one line of help."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import get_args, get_type_hints
+
+from xmr_core.base.errors import BadInput, unknown
+
+FORMS = ("matched", "published")
+
+
+def option(
+    default: object,
+    help: str,
+    *,
+    choices: Iterable[str] = (),
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: float = math.inf,
+    form: str = "",
+):
+    """A field of an `Options` class.
+
+    Args: default: of the matched form; None means that the method chooses. help: one line. choices: the words that are
+        allowed. least, above, most: the range of a number (≥ least, > above, ≤ most; numbers are always finite).
+        form: the only form that reads the option, or '' for both.
+
+    >>> option(4, "embeddings per item, K", least=1).metadata["help"]
+    'embeddings per item, K'
+    """
+    about = {"help": help, "choices": tuple(choices), "least": least, "above": above, "most": most, "form": form}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of the options of a method. A subclass is a frozen dataclass whose fields are made by `option`.
+
+    An integer given for a number becomes a float, so that 16 and 16.0 name the same run.
+    Raises: BadInput for a value of another type, outside its range or not among its choices.
+
+    >>> @dataclass(frozen=True)
+    ... class Mine(Options):
+    ...     alpha: float = option(16.0, "inverse temperature", above=0)
+    >>> Mine(alpha=4)
+    Mine(alpha=4.0)
+    """
+
+    def __post_init__(self):
+        kinds = get_type_hints(type(self))
+        for f in fields(self):
+            object.__setattr__(self, f.name, _checked(f, kinds[f.name], getattr(self, f.name)))
+
+    @classmethod
+    def names(cls, form: str = "") -> tuple[str, ...]:
+        """Names of all options, or of those that one form reads."""
+        return tuple(f.name for f in fields(cls) if not form or f.metadata["form"] in ("", form))
+
+    @classmethod
+    def defaults(cls, form: str = "") -> dict[str, object]:
+        """Option → default of the matched form, for all options or for those that one form reads."""
+        return {f.name: f.default for f in fields(cls) if f.name in cls.names(form)}
+
+    @classmethod
+    def make(cls, method: str, form: str, values: Mapping[str, object]) -> "Options":
+        """The options of a method in a form. method: its id, for messages.
+
+        Raises: BadInput for a name that is not an option, one that the form does not read, or a value out of range.
+        """
+        for name in values:
+            if name not in cls.names():
+                raise unknown(f"option of {method}", name, cls.names())
+            if name not in cls.names(form):
+                raise BadInput(
+                    f"option {name} of {method} is not read by its {form} form. Leave it out, or take the other form."
+                )
+        return cls(**values)
+
+
+def _checked(f: Field, type_: type, value: object) -> object:
+    """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is
+    allowed.
+    """
+    kinds = get_args(type_) or (type_,)
+    if value is None and type(None) in kinds:
+        return None
+    kind = next(k for k in kinds if k is not type(None))
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadInput(f"{f.name} must be of type {kind.__name__}, got {value!r}. {f.metadata['help'].capitalize()}.")
+    if (choices := f.metadata["choices"]) and value not in choices:
+        raise unknown(f.name, value, choices)
+    if kind in (int, float):
+        least, above, most = (f.metadata[k] for k in ("least", "above", "most"))
+        if not (math.isfinite(value) and least <= value <= most and value > above):
+            raise BadInput(
+                f"{f.name} must be {_range(least, above, most)}, got {value!r}. {f.metadata['help'].capitalize()}."
+            )
+    return value
+
+
+def _range(least: float, above: float, most: float) -> str:
+    limits = [f"above {above:g}"] * (above > -math.inf) + [f"at least {least:g}"] * (least > -math.inf)
+    limits += [f"at most {most:g}"] * (most < math.inf)
+    return " and ".join(limits) or "a finite number"

@@ -1,0 +1,122 @@
+"""What the package knows of a method: one `MethodSpec`, defined in the method's own file."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.methods.claim import Claim
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.method import Method
+from xmr_core.methods.options import FORMS, Options
+
+Builder = Callable[[Inputs, Options], Method]
+Variant = tuple[str, Mapping[str, object]]  # (id of a method, its options)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """One method of the field, whole: how it is built, what may be varied, what its paper set and claims.
+
+    Everything that lists methods derives from it: the README's table, labels, presets, choices of the command line,
+    comparisons, contract tests, the ledger of claims and the version in the identity of a run.
+
+    Args:
+        id: the name in code, files and tables ('dive'). label: the name that is shown ('DivE').
+        summary: what it is, in one sentence without its name. citation: authors, venue, year.
+        options: a frozen class of `options.Options`. matched: builds it under the study's common protocol.
+        published: builds what produced the paper's numbers, or None where nothing was published.
+        published_options: option → value where the published form differs from the defaults of the matched one.
+        settings: corpus → training, batches and options as the paper set them for it; empty when it was never published
+            on
+            photographs. adjust: (corpus, options) → settings that depend on an option.
+        variants: label → options, compared with every other method; the default is the method itself under its label.
+        ablations: name → label → (method id, options): comparisons that the paper makes inside the method.
+        sweeps: option → (symbol, values) that the paper varies; rows carry labels such as 'α=16'.
+        claims: sentences of the paper, with the rule that decides each.
+        version: raised by one whenever a change of the code changes the method's numbers.
+        tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
+    Raises: BadInput for an id with a blank or a colon, or options, settings or variants that the options refuse.
+
+    >>> from xmr_core.methods import method_spec
+    >>> method_spec("dive").make_options("published", {}).d
+    1024
+    """
+
+    id: str
+    label: str
+    summary: str
+    citation: str
+    options: type[Options]
+    matched: Builder
+    published: Builder | None = None
+    published_options: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    adjust: Callable[[str, Mapping[str, object]], Mapping[str, object]] | None = None
+    variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    ablations: Mapping[str, Mapping[str, Variant]] = field(default_factory=dict)
+    sweeps: Mapping[str, tuple[str, tuple]] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    version: int = 1
+    tiny: Mapping[str, object] = field(default_factory=dict)
+    untrained: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not self.id or any(c in self.id for c in " :/"):
+            raise BadInput(f"the id of a method is a short name without blank, colon or slash, got {self.id!r}.")
+        if not self.variants:
+            object.__setattr__(self, "variants", {self.label: {}})
+        for values in (*self.variants.values(), self.tiny):
+            self.options.make(self.id, "matched", values)
+        if (self.published_options or self.settings) and self.published is None:
+            raise BadInput(f"method {self.id} has published settings but no published form.")
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms that the method has: 'matched', and 'published' where there is a publication."""
+        return FORMS if self.published else FORMS[:1]
+
+    def make_options(self, form: str, values: Mapping[str, object]) -> Options:
+        """The options of a form with every default filled in.
+
+        Raises: BadInput for a form that the method does not have, an unknown option, or a value out of range.
+        """
+        if form not in FORMS:
+            raise unknown("form", form, FORMS)
+        if form not in self.forms:
+            raise BadInput(f"{self.label} has no published form; use form='matched'.")
+        preset = self.published_options if form == "published" else {}
+        return self.options.make(self.id, form, {**preset, **values})
+
+    def full_options(self, form: str, values: Mapping[str, object]) -> dict[str, object]:
+        """The options that a form reads, defaults included: a default that is said and one that is left unsaid are the
+        same run.
+        """
+        full = asdict(self.make_options(form, values))
+        return {name: full[name] for name in self.options.names(form)}
+
+    def build(self, inputs: Inputs, form: str = "matched", **values) -> Method:
+        """The untrained method. Raises: BadInput as make_options does, and what the builder refuses."""
+        options = self.make_options(form, values)
+        return (self.matched if form == "matched" else self.published)(inputs, options)
+
+    def published_settings(self, corpus: str = "", options: Mapping[str, object] | None = None) -> dict[str, object]:
+        """Training, batches and options as the paper set them for a corpus. '' takes the first that the paper has.
+
+        Raises: BadInput when the method has no published settings, or none for this corpus.
+        """
+        if not self.settings:
+            raise BadInput(f"{self.label} has no published settings; use another preset.")
+        corpus = corpus or next(iter(self.settings))
+        if corpus not in self.settings:
+            raise unknown(f"corpus with published settings of {self.id}", corpus, self.settings)
+        adjusted = self.adjust(corpus, options or {}) if self.adjust else {}
+        return {**COMMON_SETTINGS, **self.settings[corpus], **adjusted}
+
+
+# What the papers share, over which each sets its own. Adam is AdamW without decay. Not taken over are stages that
+# fine-tune a CNN, PVSE's plateau schedule (constant here; docs/differences.md#x-57), AdamP (PCME), and VSE+2AD's decay
+# that compounds every epoch (once here; docs/differences.md#x-37).
+COMMON_SETTINGS = {
+    "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "warmup_steps": 0, "batch_images": 128,
+    "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,
+}  # fmt: skip
