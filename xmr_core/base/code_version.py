@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-_WORDS_ONLY = {"errors.py", "files.py", "paths.py", "lazy.py", "__init__.py"}  # of base/: messages and files, no numbers
+# Not followed: messages and files, and the list of all readers, of which a run reaches one
+_SKIPPED = {"base/errors.py", "base/files.py", "base/paths.py", "base/lazy.py", "data/corpora.py"}
 
 
 def code_hash(function: Callable, modules: Iterable[str]) -> str:
@@ -19,10 +20,21 @@ def code_hash(function: Callable, modules: Iterable[str]) -> str:
     It says whether two results were made by the same code. It is recorded with a run and is no part of its identity.
     function: the builder of a method; one from outside the package counts with its own file.
     """
+    function = _defined(function)
     source = _source_file(function)
     text = source.read_text() if source else inspect.getsource(function)
     reached = _reached([*modules, *_imports(ast.parse(text))], _package_file) - {source}
     return _digest([_plain(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
+
+
+def is_own_code(thing: type | Callable) -> bool:
+    """Whether a class, function or callable object is defined outside this package.
+
+    >>> is_own_code(is_own_code), is_own_code(print)
+    (False, True)
+    """
+    thing = _defined(thing)
+    return getattr(thing, "__module__", "").partition(".")[0] != "xmr_core"
 
 
 def own_code_version(thing: type | Callable) -> str:
@@ -37,7 +49,7 @@ def own_code_version(thing: type | Callable) -> str:
     >>> len(own_code_version(Doubled))
     10
     """
-    thing = inspect.unwrap(getattr(thing, "func", thing))  # of a partial function, what it calls
+    thing = _defined(thing)
     source = _source_file(thing)
     if source is None:
         return _digest(sorted(_named_sources(thing).items()))[:10]
@@ -93,7 +105,7 @@ def _package_file(module: str) -> Path | None:
     base = PACKAGE.joinpath(*rest)
     for file in (base.with_suffix(".py"), base / "__init__.py"):
         if top == "xmr_core" and rest and file.exists():
-            return None if file.parent == PACKAGE / "base" and file.name in _WORDS_ONLY else file
+            return None if file.relative_to(PACKAGE).as_posix() in _SKIPPED else file
     return None
 
 
@@ -112,11 +124,16 @@ def _file_beside(module: str, source: Path) -> Path | None:
     return None
 
 
+def _defined(thing: type | Callable) -> type | Callable:
+    """The class or function behind a partial function, a decorated function or an object that can be called."""
+    thing = inspect.unwrap(getattr(thing, "func", thing))
+    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+
+
 def _source_file(thing: type | Callable) -> Path | None:
-    """The file that defines a class, or a function or the class of an object; None in a notebook."""
-    thing = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    """The file that defines a class or a function; None in a notebook."""
     try:
-        name = inspect.getsourcefile(inspect.unwrap(thing))
+        name = inspect.getsourcefile(thing)
     except TypeError:  # of __main__ in a notebook
         return None
     return Path(name) if name and Path(name).is_file() else None

@@ -1,5 +1,6 @@
 """What identifies a run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -108,7 +109,8 @@ def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
     >>> readable_id("vse++", "scenes", 0, {})[:-10]
     'vsepp-scenes-s0-'
     """
-    return "-".join((method.replace("+", "p"), dataset, f"s{seed}", content_hash(identity)[:10]))
+    words = (re.sub(r"[^\w.-]+", "_", word.replace("+", "p")) for word in (method, dataset))
+    return "-".join((*words, f"s{seed}", content_hash(identity)[:10]))
 
 
 def resolve_device(device: str) -> str:
