@@ -63,9 +63,8 @@ def image_reader(
     """A Corpus's `read_pixels` for image files: (rows, resolution, one Crop for each row) → stacked images."""
 
     def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        jobs = list(
-            zip([files[row] for row in rows], [resolution] * len(rows), crops or [Crop()] * len(rows), strict=True)
-        )
+        parts = crops or [Crop()] * len(rows)
+        jobs = [(files[row], resolution, part) for row, part in zip(rows, parts, strict=True)]
         if len(jobs) < 2 * _THREADS:
             return np.stack([read_image(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:
