@@ -67,9 +67,9 @@ class MatrixScores(Scores):
 
 
 class MeanScores(Scores):
-    """The plain mean of several scores, block by block, without re-normalising: the field's ensemble (docs/evaluation.md#evaluation-protocols).
+    """The plain mean of several scores, block by block, without re-normalising: the ensemble of the field.
 
-    Raises: BadInput for none, or for different shapes.
+    Definition: docs/evaluation.md#evaluation-protocols. Raises: BadInput for none, or for different shapes.
     """
 
     def __init__(self, members: Sequence[Scores]):
