@@ -87,12 +87,12 @@ def main() -> None:
     if sliders:
         timed("α moved, 5,000 pictures", move())
     timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
-    timed("a picture, 25,000 captions", [explorer.buttons["Random picture"].click] * TIMES)
+    timed("a picture, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
     assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
     if sliders:
         timed("α moved, 25,000 captions", move())
     explorer.second.value = asked.method
-    timed("a picture, the method beside itself", [explorer.buttons["Random picture"].click] * TIMES)
+    timed("a picture, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

@@ -84,7 +84,7 @@ def test_the_weights_of_filtration_make_its_score(prepared):
     assert torch.allclose(beta.sum(-1), torch.ones(3, 2), atol=1e-5) and (beta[:, :, 1:][:, ~mask] == 0).all()
     summed = (beta[..., None] * nodes).sum(2)
     unit = summed / summed.norm(dim=-1, keepdim=True)
-    assert torch.allclose(method.similarity.score(unit)[..., 0].sigmoid(), scores, atol=1e-5)
+    assert torch.allclose(method.similarity._modules["score"](unit)[..., 0].sigmoid(), scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -112,7 +112,7 @@ def test_who_weighs_words_and_who_does_not(prepared):
     split = prepared.splits["test"]
     inputs = split.images_at(np.arange(2)), split.captions_at(np.arange(2))
     for name, options, message in (
-        ("scan", {}, "no nodes of words"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
+        ("scan", {}, "no nodes to weigh"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
         ("sgraf", {"m": 8, "reasoner": "mean"}, "all words count alike"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):

@@ -25,6 +25,7 @@ FORMS = {
     "CSR": sparse.csr_array(RELEVANT),
     "CSR matrix of integers": sparse.csr_matrix(RELEVANT.astype(int)),
     "lists": LISTS,
+    "sets": [set(items) for items in LISTS],
     "dictionary": {q: items for q, items in enumerate(LISTS) if items},
 }
 

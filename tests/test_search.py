@@ -304,7 +304,7 @@ def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder,
     stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
     (folder / "0.png").unlink()
     assert len(search(stored, "a red circle")) == 6, "what was encoded can still be searched"
-    with pytest.raises(BadInput, match="is not what it was when it was indexed"):
+    with pytest.raises(BadInput, match="has changed since it was indexed"):
         stored.pixels(0)
 
 
@@ -419,7 +419,7 @@ def test_a_run_of_other_code_or_a_damaged_one_is_said(runs, tmp_path, monkeypatc
 def test_commands(runs, libraries, folder, tmp_path, capsys):
     out = tmp_path / "index"
     assert main(["index", runs["dive"].id, str(out), "--folder", str(folder)]) == 0
-    assert f"{out}: 6 pictures, 0 captions, " in capsys.readouterr().out
+    assert f"{out}: 6 images, 0 captions, " in capsys.readouterr().out
     assert main(["search", str(out), "a red circle zeppelin", "-k", "3"]) == 0
     said = capsys.readouterr()
     expected = search(open_index(out), "a red circle zeppelin", k=3)

@@ -7,10 +7,12 @@ from types import ModuleType
 
 
 class _Catalogue(ModuleType):
-    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in chamfer.py)."""
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in
+    chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):  # the import system binds a module here
+        # the import system binds a module here
+        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 

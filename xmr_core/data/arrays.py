@@ -31,8 +31,8 @@ def from_arrays(
         drawn once and for all from the number of images. name: of the corpus, for tables and names of runs.
     ordered: do the local elements have a fixed place, like the cells of a grid?
 
-    Use: `fetch(RunConfig(data=config_for(corpus), method="dive"))` trains on it; `prepare(config_for(corpus))` prepares
-    it. 'annotated', the pairs of image_of, is its only kind of relevance.
+    Train on it with `train_or_load(RunConfig(data=config_for(corpus), method="dive"))`. Its only kind of relevance is
+    'annotated': the pairs of image_of.
     Raises: BadInput for other shapes, features that are not finite, image rows that do not exist, an image without a
         caption, unknown or empty splits.
 

@@ -1,6 +1,6 @@
 """All metrics of one direction, from a table of scores that was made anywhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ def rank_metrics(
         relevance: one of
             a Relevance, with as many queries and gallery items as the scores;
             a matrix "query gallery" of Booleans or of 0 and 1, numpy, torch or scipy.sparse (CSR);
-            a list with one list of gallery positions for each query (or one position), which may be empty;
+            a list with the gallery positions of each query (a list, a set, or one position), which may be empty;
             a dictionary from query position to gallery positions; queries that are not in it have no relevant item.
         ks: the K of R@K.
     Returns: 'R@K' for each K, 'R-Precision' and 'mAP@R' as fractions in [0, 1]; 'median rank' and 'mean rank' of the
@@ -85,49 +85,55 @@ def _matrix(scores: object) -> Float[np.ndarray, "q g"]:
     return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
 
 
-def _relevance(given: RelevantItems, shape: tuple[int, int]) -> Relevance:
-    if isinstance(given, Relevance):
-        _check_sizes((len(given.query_ids), len(given.gallery_ids)), shape)
-        return given
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().to_dense().numpy()
-    if sparse.issparse(given) or isinstance(given, np.ndarray):
-        if given.dtype == object or given.ndim != 2:
-            raise BadInput(f"a relevance matrix must be queries × gallery, got shape {given.shape} of {given.dtype}.")
-        _check_sizes(given.shape, shape)
-        cells = given.tocoo() if sparse.issparse(given) else None
-        if not np.isin(given if cells is None else cells.data, (0, 1)).all():
+def _relevance(relevance: RelevantItems, shape: tuple[int, int]) -> Relevance:
+    if isinstance(relevance, Relevance):
+        _check_sizes((len(relevance.query_ids), len(relevance.gallery_ids)), shape)
+        return relevance
+    if isinstance(relevance, Tensor):
+        relevance = relevance.detach().cpu().to_dense().numpy()
+    if sparse.issparse(relevance) or isinstance(relevance, np.ndarray):
+        if relevance.dtype == object or relevance.ndim != 2:
+            raise BadInput(
+                f"a relevance matrix must be queries × gallery, got shape {relevance.shape} of {relevance.dtype}."
+            )
+        _check_sizes(relevance.shape, shape)
+        cells = relevance.tocoo() if sparse.issparse(relevance) else None
+        if not np.isin(relevance if cells is None else cells.data, (0, 1)).all():
             raise BadInput(
                 "a relevance matrix may hold only True and False, or 1 and 0; threshold graded values first."
             )
-        query, item = np.nonzero(given) if cells is None else cells.nonzero()
+        query, item = np.nonzero(relevance) if cells is None else cells.nonzero()
     else:
-        query, item = _pairs(given, shape)
+        query, item = _pairs(relevance, shape)
     return Relevance.from_positions(query, item, np.arange(shape[0]), np.arange(shape[1]))
 
 
-def _pairs(given: object, shape: tuple[int, int]) -> tuple[list[int], list[int]]:
+def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[int]]:
     """Positions of queries and items from a list of lists or a dictionary."""
-    if not isinstance(given, Mapping):
-        given = list(given)
-        if len(given) != shape[0]:
+    if not isinstance(relevance, Mapping):
+        relevance = list(relevance)
+        if len(relevance) != shape[0]:
             raise BadInput(
-                f"{len(given):,} lists of relevant items do not fit "
+                f"{len(relevance):,} lists of relevant items do not fit "
                 f"scores of {shape[0]:,} queries × {shape[1]:,} items."
             )
-        given = dict(enumerate(given))
-    pairs = [(q, item) for q, items in given.items() for item in np.atleast_1d(np.asarray(items)).tolist()]
-    for n, what, values in ((shape[0], "query", list(given)), (shape[1], "gallery item", [item for _, item in pairs])):
+        relevance = dict(enumerate(relevance))
+    lists = {q: list(items) if isinstance(items, Set) else items for q, items in relevance.items()}
+    pairs = [(q, item) for q, items in lists.items() for item in np.atleast_1d(np.asarray(items)).tolist()]
+    for n, what, values in (
+        (shape[0], "query", list(relevance)),
+        (shape[1], "gallery item", [item for _, item in pairs]),
+    ):
         for value in values:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < n:
                 raise BadInput(f"a {what} is given by its position, 0 to {n - 1:,}; got {value!r}.")
     return [q for q, _ in pairs], [item for _, item in pairs]
 
 
-def _check_sizes(given: tuple[int, ...], shape: tuple[int, int]) -> None:
-    if tuple(given) != shape:
+def _check_sizes(sizes: tuple[int, ...], shape: tuple[int, int]) -> None:
+    if tuple(sizes) != shape:
         turned = " One of the two is transposed: rows of both are queries."
         raise BadInput(
-            f"a relevance of {given[0]:,} queries × {given[1]:,} items does not fit "
-            f"scores of {shape[0]:,} × {shape[1]:,}." + turned * (tuple(given) == shape[::-1])
+            f"a relevance of {sizes[0]:,} queries × {sizes[1]:,} items does not fit "
+            f"scores of {shape[0]:,} × {shape[1]:,}." + turned * (tuple(sizes) == shape[::-1])
         )

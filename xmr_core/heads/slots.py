@@ -5,8 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_flag
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features
 from xmr_core.heads.positions import sine_1d, sine_2d
 
@@ -24,21 +26,27 @@ class SlotHead(nn.Module):
     """K set elements by T rounds of slot attention over the local features.
 
     E⁰ = learned slots "k d"; for t = 1…T, with one set of weights:
-        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no biases)
+        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no
+        biases)
         A = softmax over the k slots of q kᵀ/√head_width;   Â = A / (Σ_inputs A + 1e-7)
         Ē = dropout(Â v W_o + b_o) + E;   E ← W₂ dropout(GELU(W₁ LN_f(Ē) + b₁)) + b₂ + Ē
     P = LN_last(E^T);   element k = (P_k + LN_g(global)) / ‖·‖₂;   residual = P.
 
     Args: padding: 'masked' removes padded inputs after the slot softmax and counts text positions on each caption's own
-        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot (X-43) and
-        positions are scaled by the padded length (X-44). softmax_over: 'inputs' turns the block into a transformer
-        (Table 3 right; no code by the authors). query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed
-        draw "k d" for all items in eval mode (with ε = 0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
-        use_global: False leaves LN_g(global) out (App. B.3).
+        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot
+        (docs/differences.md#x-43) and positions are scaled by the padded length (docs/differences.md#x-44).
+        softmax_over: 'inputs' turns the block into a transformer (Table 3 right; no code by the authors). query
+        'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed draw "k d" for all items in eval mode (with ε =
+        0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the
+        authors). use_global: False leaves LN_g(global) out (App. B.3).
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
-    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an item without a
-        real element.
-    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the pooling form of the authors' code, retold (METHODS §9.2).
+    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an
+        item without a real element.
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the pooling form of the authors' code, retold (docs/methods/dive.md).
+
+    >>> import torch
+    >>> SlotHead(3, 8, slots=4, head_width=2)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 8)).x.shape
+    torch.Size([5, 4, 8])
     """
 
     def __init__(
@@ -62,7 +70,14 @@ class SlotHead(nn.Module):
         for name, value in (("slots", slots), ("iterations", iterations), ("heads", heads), ("head_width", head_width)):
             if value < 1:
                 raise BadInput(f"{name} must be at least 1, got {value}.")
-        given = {"positions": positions, "padding": padding, "softmax_over": softmax_over, "query": query, "update": update}
+        require_flag("use_global", use_global)
+        given = {
+            "positions": positions,
+            "padding": padding,
+            "softmax_over": softmax_over,
+            "query": query,
+            "update": update,
+        }
         for name, value in given.items():
             if value not in _CHOICES[name]:
                 raise unknown(name, value, _CHOICES[name])
@@ -88,26 +103,25 @@ class SlotHead(nn.Module):
         self.cell = nn.GRUCell(d, d) if update == "gru" else None
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, features: Features) -> EmbeddingSet:
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> EmbeddingSet:
+        features = as_features(features, mask, global_feat, self.to_k.in_features)
         prediction, attention = self._predict(features)
         fused = prediction
         if self.use_global:
-            if features.global_feat is None:
-                raise BadInput(
-                    "this head adds the global feature, but the encoder gave none. Use an encoder with one, or use_global=False."
-                )
-            require_finite(features.global_feat)
-            fused = prediction + self.norm_global(features.global_feat).unsqueeze(1)
+            added = global_of(features, "this head (unless use_global=False) adds the global feature")
+            fused = prediction + self.norm_global(added).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n t h k l"], Float[Tensor, "n t h k l"]]:
-        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for pictures."""
-        maps = self._predict(features)[1]
+        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for
+        visualisation."""
+        maps = self._predict(as_features(features, width=self.to_k.in_features))[1]
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        require_elements(features.local_feats, features.mask, self.to_k.in_features)
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
         if self.padding == "masked":

@@ -1,7 +1,7 @@
 """Similarities: two representations in, scores[image, caption] out, larger is more alike.
 
-Each is a class (`SmoothChamfer`, a `Similarity` with everything that a method, an evaluation and an explanation ask of it) and,
-where it has no weights, a plain function too (`smooth_chamfer`, for everyday use). All take plain tensors.
+Each is a class (`SmoothChamfer`, a `Similarity` with everything that a method, an evaluation and an explanation ask of
+it) and, where it has no weights, a plain function too (`smooth_chamfer`, for everyday use). All take plain tensors.
 """
 
 from xmr_core.base.lazy import catalogue

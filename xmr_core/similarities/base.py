@@ -22,8 +22,8 @@ _TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the simila
 class Contributions:
     """What the elements of one image and one caption add to their score, padding left out.
 
-    products: dot products of all elements, "k l". images "k", captions "l": what each element adds; together they sum to the
-    score. Both are None where the score is no sum over elements.
+    products: dot products of all elements, "k l". images "k", captions "l": what each element adds; together they sum
+    to the score. Both are None where the score is no sum over elements.
     """
 
     products: Float[np.ndarray, "k l"]
@@ -43,18 +43,19 @@ class Range:
 class Similarity(nn.Module):
     """Two representations in, scores[image, caption] out; larger is more alike.
 
-    A subclass writes `forward`, or names a plain function (`function`) whose keyword arguments are its `options`. Everything
-    else has a default. Contract: no state between calls, scores of a pair independent of the other pairs (except for batch
-    statistics in training mode), blind to padding and to the order of elements, float64 results for float64 inputs.
+    A subclass writes `forward`, or names a plain function (`function`) whose keyword arguments are its `options`.
+    Everything else has a default. Contract: no state between calls, scores of a pair independent of the other pairs
+    (except for batch statistics in training mode), blind to padding and to the order of elements, float64 results for
+    float64 inputs.
 
     Class attributes:
         symmetric: whether an image can stand where a caption stands, so that images can be compared with images.
-        direction: 't2i' where caption elements ask and image elements are attended to, 'i2t' the other way round, None where
-            neither does.
-        block_scale: how many times larger blocks an evaluation may hand over than the budget of elements allows, because
-            `score` cuts them into small ones itself.
-        compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector), 'samples' or
-            'distributions'.
+        direction: 't2i' where caption elements are queries that attend to image elements, 'i2t' the other way round,
+            None where there are no such roles.
+        block_scale: how many times larger blocks an evaluation may hand over than the budget of elements allows,
+            because `score` cuts them into small ones itself.
+        compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
+            'samples' or 'distributions'.
         ranges: the options that can be changed after training, with sensible ranges.
 
     >>> import torch
@@ -94,7 +95,7 @@ class Similarity(nn.Module):
         return self(images, captions) if fast is None else fast
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
-        """The score matrices that a loss is summed over in training; one, except for similarities that train several at once."""
+        """The score matrices over which a loss is summed in training; one, unless a similarity trains several."""
         return [self(images, captions)]
 
     def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
@@ -105,10 +106,10 @@ class Similarity(nn.Module):
         x, y = _one_item(image, "image"), _one_item(caption, "caption")
         with torch.no_grad():
             parts = self._parts(x, y)
-            return Contributions((x @ y.T).numpy(), *(parts and (p.numpy() for p in parts) or ()))
+            return Contributions((x @ y.T).numpy(), *(p.numpy() for p in parts or ()))
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        """Weights of the context elements c for each asking element q (see `direction`); rows sum to 1 over real elements.
+        """Weights of the context elements c for each query element q (see `direction`); rows sum to 1.
 
         Raises: BadInput for a similarity without attention.
         """
@@ -119,7 +120,7 @@ class Similarity(nn.Module):
 
         Raises: BadInput for a similarity that weighs no nodes.
         """
-        raise BadInput(f"{self.name} weighs no nodes; take Sgraf with direction='t2i'.")
+        raise BadInput(f"{self.name} has no nodes to weigh; take Sgraf.")
 
     @property
     def settings(self) -> dict[str, float]:
@@ -130,7 +131,9 @@ class Similarity(nn.Module):
         """The same similarity with other settings. Raises: BadInput for a setting that it does not have."""
         for name in settings:
             if name not in self.ranges:
-                raise unknown(f"setting of {self.name}", name, self.ranges) if self.ranges else BadInput(f"{self.name} has no settings.")
+                if not self.ranges:
+                    raise BadInput(f"{self.name} has no settings.")
+                raise unknown(f"setting of {self.name}", name, self.ranges)
         return type(self)(**{**self.options, **settings}) if settings else self
 
     @property
@@ -145,12 +148,12 @@ class Similarity(nn.Module):
         return None
 
     def _parts(self, x: Float[Tensor, "k d"], y: Float[Tensor, "l d"]) -> tuple[Tensor, Tensor] | None:
-        """What each real element of an image and of a caption adds to the score, or None where the score is no such sum."""
+        """What each real element of an image and of a caption adds to the score; None where there is no such sum."""
         return None
 
 
 class FunctionSimilarity(Similarity):
-    """A function of (images, captions) as a similarity of which nothing else is known. It receives representations as they are.
+    """A function of (images, captions) as a similarity of which nothing else is known. It receives what it is given.
 
     >>> import torch
     >>> FunctionSimilarity(lambda images, captions: images @ captions.T)(torch.eye(2), torch.eye(2)).shape
@@ -160,9 +163,12 @@ class FunctionSimilarity(Similarity):
     def __init__(self, function: Callable[[Representation, Representation], Tensor]):
         super().__init__()
         if not callable(function):
-            raise BadInput(f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}.")
+            raise BadInput(
+                f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}."
+            )
         bound = function if isinstance(function, partial) else partial(function)
-        self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords  # a module registers itself
+        # a module registers itself
+        self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
 
     def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:
         return self.wrapped(*self.arguments, images, captions, **self.keywords)
@@ -177,8 +183,8 @@ class FunctionSimilarity(Similarity):
 
 
 def as_similarity(given: Similarity | Callable[[Representation, Representation], Tensor]) -> Similarity:
-    """A Similarity as it is; a plain function of this package (with keywords bound by `partial`, or without) as the similarity whose
-    plain form it is; any other function as a FunctionSimilarity.
+    """A Similarity as it is; a plain function of this package (with keywords bound by `partial`, or without) as the
+    similarity whose plain form it is; any other function as a FunctionSimilarity.
 
     >>> from functools import partial
     >>> from xmr_core.similarities.chamfer import smooth_chamfer
@@ -197,7 +203,7 @@ def as_similarity(given: Similarity | Callable[[Representation, Representation],
 
 
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
-    """(contexts, queries) of a direction: captions ask for 't2i', images for 'i2t'. Raises: BadInput for another word."""
+    """(contexts, queries): captions are the queries for 't2i', images for 'i2t'. Raises: BadInput for another word."""
     if direction not in DIRECTIONS:
         raise unknown("direction", direction, DIRECTIONS)
     return (images, captions) if direction == "t2i" else (captions, images)

@@ -10,9 +10,11 @@ from xmr_core.similarities.pairs import same_width
 
 
 def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
-    """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' task (VSE0 leaves images longer).
+    """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' task (VSE0 leaves images
+    longer).
 
-    Shapes: "i d", "t d" (or sets of one, "i 1 d") → "i t", larger is more similar. Never in half precision (see pairs.py).
+    Shapes: "i d", "t d" (or sets of one, "i 1 d") → "i t", larger is more similar. Never in half precision (see
+        pairs.py).
     Raises: BadInput for sets of several elements, or two widths.
 
     >>> import torch

@@ -26,8 +26,8 @@ def euclidean_smooth_chamfer(
     Args: images "i k d", captions "t l d", ragged by mask; any length of rows. alpha: inverse of a length, > 0.
     Returns: "i t", larger is more alike; at most (log k + log l)/2α. The gradient of ‖x − y‖ at x = y is taken as 0.
     Raises: BadInput unless alpha is positive and finite, for two widths or a set without a real element.
-    Source: an option in DivE's code that its paper does not use (Kim, Kim & Kwak, CVPR 2023), where it is a distance: the
-        minus of this.
+    Source: an option in DivE's code that its paper does not use (Kim, Kim & Kwak, CVPR 2023), where it is a distance:
+        the minus of this.
 
     >>> import torch
     >>> euclidean_smooth_chamfer(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
@@ -38,7 +38,9 @@ def euclidean_smooth_chamfer(
     x, y = real_rows(images), real_rows(captions)
     same_width(x, y)
     near = fill_padding(-alpha * _distances(x, y), images, captions, -math.inf)
-    total = mean_over_images_elements(near.logsumexp(3), images) + mean_over_captions_elements(near.logsumexp(1), captions)
+    total = mean_over_images_elements(near.logsumexp(3), images) + mean_over_captions_elements(
+        near.logsumexp(1), captions
+    )
     return total / (2 * alpha)
 
 

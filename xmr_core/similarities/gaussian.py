@@ -1,8 +1,8 @@
 """What else can compare two normal distributions with diagonal covariances, in closed form, after training.
 
-All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂ are per
-dimension, 1 the image, 2 the caption, all sums over dimensions. For a divergence that is not symmetric it matters which of the
-two is the query: `kl` is right for images as queries, `reverse_kl` for captions.
+All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂
+are per dimension, 1 the image, 2 the caption, all sums over dimensions. For a divergence that is not symmetric it
+matters which of the two is the query: `kl` is right for images as queries, `reverse_kl` for captions.
 Source: Chun et al., CVPR 2021 (PCME), App. B; docs/differences.md#x-16 and the next three compare paper and code.
 """
 
@@ -39,7 +39,8 @@ def farthest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -
 
 
 def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant. With one σ per item, matrix products."""
+    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant. With one σ per item, matrix
+    products."""
     if (v := _one_variance(images, captions)) is not None:
         return -(_squares(images.mean, captions.mean) / v + images.mean.shape[1] * v.log()) / 2
 
@@ -63,7 +64,8 @@ def reverse_kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[
 
 
 def kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other sign (docs/differences.md#x-16)."""
+    """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other
+    sign (docs/differences.md#x-16)."""
 
     logarithms = images.log_std.sum(1)[:, None] - captions.log_std.sum(1)[None]
     return -_scaled_squares(images, captions) - 2 * logarithms
@@ -85,7 +87,8 @@ def jeffreys_official(images: GaussianEmbedding, captions: GaussianEmbedding) ->
 
 
 def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions. With one σ per item, matrix products."""
+    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions. With one σ per item, matrix
+    products."""
     if (v := _one_variance(images, captions)) is not None:
         s1, s2 = images.log_std[:, :1], captions.log_std[None, :, 0]
         quotient = torch.logaddexp(s1 - s2, s2 - s1) - math.log(2)
@@ -104,7 +107,8 @@ def wasserstein(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float
 
 
 def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−mean over the J² pairs of samples of ‖z − z′‖ (a row of the paper's Table 1; absent from the code, docs/differences.md#x-19)."""
+    """−mean over the J² pairs of samples of ‖z − z′‖ (a row of the paper's Table 1; absent from the code,
+    docs/differences.md#x-19)."""
     return -sample_distances(images, captions, eps=0.0).mean((1, 3))
 
 
@@ -139,8 +143,8 @@ _ONE_WAY = ("KL", "KL (official)", "reverse KL", "reverse KL (official)")
 class GaussianDistance(Similarity):
     """One of DISTANCES by name, as a similarity.
 
-    Raises: BadInput for another name; when called, for anything but distributions, and where samples are needed that they do not
-        have ('average L2', 'matmul').
+    Raises: BadInput for another name; when called, for anything but distributions, and where samples are needed that
+        they do not have ('average L2', 'matmul').
 
     >>> import torch
     >>> from xmr_core.base.types import GaussianEmbedding

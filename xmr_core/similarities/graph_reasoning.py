@@ -18,13 +18,13 @@ class GraphReasoning(nn.Module):
 
         E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
 
-    There is no 1/√m. Without a global node the mean of the nodes is read. E needs one product with 𝒩 instead of two, because
-    what b_k adds is the same for all nodes that a node attends to, and the softmax does not see it:
+    There is no 1/√m. Without a global node the mean of the nodes is read. E needs one product with 𝒩 instead of two,
+    because what b_k adds is the same for all nodes that a node attends to, and the softmax does not see it:
 
         E = softmax_rows((𝒩 A + a) 𝒩ᵀ),   A = W_q W_kᵀ,   a = b_q W_kᵀ
 
-    In the last step only the node that is read is computed. Blocks of images are recomputed in the backward pass where there
-    are many, so that the intermediates of one block stand at a time.
+    In the last step only the node that is read is computed. Blocks of images are recomputed in the backward pass where
+    there are many, so that the intermediates of one block stand at a time.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
     """
 
@@ -32,7 +32,9 @@ class GraphReasoning(nn.Module):
         super().__init__()
         if steps < 1:
             raise BadInput(f"graph reasoning needs at least 1 step, got {steps}. SGRAF uses 3.")
-        self.steps = nn.ModuleList(nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps))
+        self.steps = nn.ModuleList(
+            nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps)
+        )
         self.with_global = with_global
 
     def forward(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
@@ -57,7 +59,9 @@ class GraphReasoning(nn.Module):
         if len(self.steps) > 1:
             nodes = self.after_steps(nodes, mask)[-2]
         last = self.steps[-1]
-        return masked_softmax((last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask)
+        return masked_softmax(
+            (last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask
+        )
 
     def _read(self, nodes: Tensor, mask: Tensor, step=None) -> Float[Tensor, "i t m"]:
         step = step or _step

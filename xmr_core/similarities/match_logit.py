@@ -23,7 +23,8 @@ class MatchLogit(Similarity):
     Args: a, b: learned scale and shift (15, 15 on COCO, 5, 5 on CUB). factor: 2 in the authors' code, e^l/(e^l + e^−l);
         1 in the paper (docs/differences.md#x-10). The distance is √(Σ(z − z′)² + 1e-6).
     Shapes: samples "i j d", "t j d" → "i t".
-    Raises: BadInput for a or a factor that is not positive and finite, b that is not finite, distributions without samples.
+    Raises: BadInput for a or a factor that is not positive and finite, b that is not finite, distributions without
+        samples.
     Source: Chun et al., CVPR 2021 (PCME), eq. 3–4.
 
     >>> import torch
@@ -55,7 +56,9 @@ class MatchLogit(Similarity):
         return match_logit_scores(x, y, self.factor * float(self.a), self.factor * float(self.b), DISTANCE_EPS)
 
 
-def sample_distances(images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS) -> Float[Tensor, "i j t j"]:
+def sample_distances(
+    images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS
+) -> Float[Tensor, "i j t j"]:
     """√(‖z − z′‖² + eps) of all pairs of samples. Raises: BadInput for distributions without samples."""
     both = samples_of(images, "image"), samples_of(captions, "caption")
     x, y = (s.float() if s.dtype in (torch.float16, torch.bfloat16) else s for s in both)

@@ -16,8 +16,8 @@ class MatchProbability(Similarity):
     """s(I, T) = mean (or sum) over x ∈ I, y ∈ T of σ(a x·y + b). Half of a vote counts for either of its two elements.
 
     Args: a, b: scale and shift. learned: train them (the paper); fixed otherwise (the authors' code,
-        docs/differences.md#x-46). reduction: 'mean' (code) or 'sum' (paper, docs/differences.md#x-45); they differ by k·l,
-        which changes what a margin means.
+        docs/differences.md#x-46). reduction: 'mean' (code) or 'sum' (paper, docs/differences.md#x-45); they differ by
+        k·l, which changes what a margin means.
     Shapes: "i k d", "t l d", ragged by mask → "i t", in (0, 1) for the mean.
     Raises: BadInput for another reduction, a or b that is not finite, a that is not positive.
     Source: Chun et al., CVPR 2021 (PCME) as used on sets in DivE, Table 3 ("MP").
@@ -40,7 +40,9 @@ class MatchProbability(Similarity):
         self.b = nn.Parameter(torch.tensor(float(b)), requires_grad=learned)
         self.reduction = reduction
 
-    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
+    def forward(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "i t"]:
         images, captions = as_sets(images, captions, image_mask, caption_mask)
         votes = (self.a * element_products(real_rows(images), real_rows(captions)) + self.b).sigmoid()
         total = fill_padding(votes, images, captions, 0.0).sum((1, 3))

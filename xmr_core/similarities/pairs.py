@@ -1,4 +1,4 @@
-"""What every set similarity starts from: the dot products of all elements of all images with all elements of all captions."""
+"""What every set similarity starts from: the dot products of all elements of images with all elements of captions."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,15 @@ def same_width(x: Tensor, y: Tensor) -> None:
     """Raise BadInput unless both modalities have one width (last axis)."""
     if x.shape[-1] != y.shape[-1]:
         raise BadInput(
-            f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; both must come from one method."
+            f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; take one method."
         )
 
 
 def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     """x with zeros in place of padding, in float32 at least.
 
-    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient. Sets without padding cost no copy.
+    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient. Sets without padding cost
+    no copy.
     Raises: BadInput for a set without a real element.
     """
     require_element(s.mask, "set")
@@ -39,9 +40,9 @@ def longest_row(x: Float[Tensor, "n k d"]) -> float:
 
 
 def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Float[Tensor, "i k t l"]:
-    """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product; the axes stay in the order it leaves them.
+    """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product.
 
-    Also inside autocast not in half precision, which tells cosines near 1 apart only by 0.004 (times α, times 1/τ).
+    Never in half precision, not even inside autocast: it tells cosines near 1 apart only by 0.004 (times α, or 1/τ).
     Raises: BadInput for two widths.
     """
     same_width(x, y)
@@ -70,16 +71,19 @@ def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: Embedd
 
 
 def by_length(
-    score: Callable[[EmbeddingSet, EmbeddingSet], Tensor], images: EmbeddingSet, captions: EmbeddingSet, split_equal: bool = True
+    score: Callable[[EmbeddingSet, EmbeddingSet], Tensor],
+    images: EmbeddingSet,
+    captions: EmbeddingSet,
+    split_equal: bool = True,
 ) -> Float[Tensor, "... i t"]:
     """score(images, captions), taken in groups of captions of similar length, each cut to its longest.
 
-    A caption of 10 words beside one of 30 is mostly padding, and similarities that work on every word of every pair would
-    compute it: on Flickr8k the longest of 64 captions has twice the words of a mean one. The result is the same, in the order
-    of the captions.
+    A caption of 10 words beside one of 30 is mostly padding, and similarities that work on every word of every pair
+    would compute it: on Flickr8k the longest of 64 captions has twice the words of a mean one. The result is the same,
+    in the order of the captions.
 
-    Args: score: pairs to "… i t", blind to padding and to the company of captions. split_equal: False takes captions that
-        all have one length together, however many there are, as the blocks of an evaluation are.
+    Args: score: pairs to "… i t", blind to padding and to the company of captions. split_equal: False takes captions
+        that all have one length together, however many there are, as the blocks of an evaluation are.
     """
     position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
     longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it

@@ -1,5 +1,5 @@
-"""Stacked cross attention: how well each word is matched by what it attends to in the image, or each region in the caption."""
-
+"""Stacked cross attention: how well each word is matched by what it attends to in the image, or each region in the
+caption."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,10 +31,12 @@ def scan(
 ) -> Float[Tensor, "i t"]:
     """Every query element q attends to the other item, and is compared with what it attended to.
 
-    c_q = Σ_c attention_cq x_c,   R_q = c_q · q / max(‖c_q‖‖q‖, 1e-8),   s = 1/λ₂ log Σ_q e^{λ₂ R_q}  (or mean, sum, max)
+    c_q = Σ_c attention_cq x_c,   R_q = c_q · q / max(‖c_q‖‖q‖, 1e-8),   s = 1/λ₂ log Σ_q e^{λ₂ R_q}  (or mean, sum,
+    max)
 
-    Queries are words and contexts regions for direction 't2i', the other way round for 'i2t'. No attended vector is ever
-    formed: c_q · q = Σ attention · product, and ‖c_q‖² = attentionᵀ (X Xᵀ) attention, so memory is that of the products.
+    Queries are words and contexts regions for direction 't2i', the other way round for 'i2t'. No attended vector is
+    ever formed: c_q · q = Σ attention · product, and ‖c_q‖² = attentionᵀ (X Xᵀ) attention, so memory is that of the
+        products.
 
     Args: images "i k d", captions "t l d", ragged by mask. sharpness: λ₁ (9 for t2i, 4 for i2t). lse_scale: λ₂, read by
         'lse' only (6; 5 or 20 for i2t). normalise, leak: see `attend`. image_mask, caption_mask: as in smooth_chamfer.
@@ -82,7 +84,8 @@ def scan_attention(
 
 
 class Scan(Similarity):
-    """`scan` as a similarity. With aggregate 'mean' or 'sum' each query element adds its own term and contexts add nothing.
+    """`scan` as a similarity. With aggregate 'mean' or 'sum' each query element adds its own term and contexts add
+    nothing.
 
     >>> Scan(direction="i2t", sharpness=4.0, aggregate="mean").settings
     {'sharpness': 4.0, 'lse_scale': 6.0}
@@ -104,19 +107,28 @@ class Scan(Similarity):
         check_scan(direction, sharpness, aggregate, lse_scale, normalise)
         require_number("leak", leak)
         super().__init__(
-            direction=direction, sharpness=sharpness, aggregate=aggregate, lse_scale=lse_scale, normalise=normalise, leak=leak
+            direction=direction,
+            sharpness=sharpness,
+            aggregate=aggregate,
+            lse_scale=lse_scale,
+            normalise=normalise,
+            leak=leak,
         )
         self.direction = direction
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        return scan_attention(images, captions, **{n: self.options[n] for n in ("direction", "sharpness", "normalise", "leak")})
+        return scan_attention(
+            images, captions, **{n: self.options[n] for n in ("direction", "sharpness", "normalise", "leak")}
+        )
 
     def _fast_scores(self, images, captions):
         o = self.options
 
         def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
             contexts, queries = roles(images, captions, self.direction)
-            scores = scan_scores(contexts, queries, o["sharpness"], o["aggregate"], o["lse_scale"], o["normalise"], o["leak"], aggregated)
+            scores = scan_scores(
+                contexts, queries, o["sharpness"], o["aggregate"], o["lse_scale"], o["normalise"], o["leak"], aggregated
+            )
             return scores if self.direction == "t2i" else scores.T
 
         return by_length(score, *as_sets(images, captions), split_equal=False)
@@ -141,7 +153,9 @@ def check_scan(direction: str, sharpness: float, aggregate: str, lse_scale: floa
         require_number("lse_scale", lse_scale, above=0, hint="SCAN uses 5 to 20.")
 
 
-def aggregated(relevance: Float[Tensor, "..."], mask: Bool[Tensor, "..."], how: str, lse_scale: float, dim: int) -> Float[Tensor, "b a"]:
+def aggregated(
+    relevance: Float[Tensor, "..."], mask: Bool[Tensor, "..."], how: str, lse_scale: float, dim: int
+) -> Float[Tensor, "b a"]:
     """Relevances put together over the queries of each item, which stand along `dim`."""
     if how == "mean":
         return masked_mean(relevance, mask, dim=dim)
@@ -152,7 +166,9 @@ def aggregated(relevance: Float[Tensor, "..."], mask: Bool[Tensor, "..."], how: 
     return masked_logsumexp(lse_scale * relevance, mask, dim=dim) / lse_scale
 
 
-def _relevance(contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str, leak: float) -> Float[Tensor, "b a q"]:
+def _relevance(
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str, leak: float
+) -> Float[Tensor, "b a q"]:
     """R of the docstring of `scan`."""
     products, attention = attend(contexts, queries, sharpness, normalise, leak)  # b c a q
     x = real_rows(contexts)

@@ -40,7 +40,9 @@ class GraphSimilarity(Similarity):
         Source: Diao et al., AAAI 2021 (SGRAF), eq. 7–11.
         """
         if self.nodes.parts != "both":
-            raise BadInput(f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare the weights of nodes.")
+            raise BadInput(
+                f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare the weights of nodes."
+            )
         nodes, mask = self.nodes(*as_sets(images, captions))
         weights = {}
         for module in self.children():
@@ -50,7 +52,9 @@ class GraphSimilarity(Similarity):
             raise BadInput(f"{self.name} takes the mean of its nodes: all words count alike.")
         return weights
 
-    def _plain(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "... i t"]:
+    def _plain(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "... i t"]:
         images, captions = as_sets(images, captions, image_mask, caption_mask)
         with torch.autocast(images.x.device.type, enabled=False):
             return by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
@@ -61,7 +65,9 @@ class GraphSimilarity(Similarity):
             return None
         images, captions = as_sets(images, captions)
         with torch.autocast(images.x.device.type, enabled=False):
-            return by_length(partial(self.nodes.scores, partial(self._read, fast=True)), images, captions, split_equal=False)
+            return by_length(
+                partial(self.nodes.scores, partial(self._read, fast=True)), images, captions, split_equal=False
+            )
 
 
 class Sgraf(GraphSimilarity):
@@ -99,7 +105,9 @@ class Sgraf(GraphSimilarity):
         self.reasoner = makers[reasoner]()
         self._modules["score"] = linear(m, 1)  # its name in the files of trained models; `score` itself is a method
 
-    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
+    def forward(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "i t"]:
         return self._plain(images, captions, image_mask, caption_mask)
 
     def _fast_scores(self, images, captions):

@@ -21,12 +21,16 @@ class JointSgraf(GraphSimilarity):
     2
     """
 
-    def __init__(self, d: int, m: int = 256, steps: int = 3, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0):
+    def __init__(
+        self, d: int, m: int = 256, steps: int = 3, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0
+    ):
         super().__init__(d, m, direction, parts, sharpness)
         self.reasoning, self.filtration = GraphReasoning(m, steps, with_global=parts != "local"), Filtration(m)
         self.score_reasoning, self.score_filtration = linear(m, 1), linear(m, 1)
 
-    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
+    def forward(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "i t"]:
         return torch.stack(list(self._plain(images, captions, image_mask, caption_mask))).mean(0)
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
@@ -40,5 +44,8 @@ class JointSgraf(GraphSimilarity):
     def _read(self, nodes: Tensor, mask: Tensor, fast: bool = False) -> Float[Tensor, "2 i t"]:
         readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
         return torch.stack(
-            [logistic(r.score(nodes, mask) if fast else r(nodes, mask)).squeeze(-1).sigmoid() for logistic, r in readers]
+            [
+                logistic(r.score(nodes, mask) if fast else r(nodes, mask)).squeeze(-1).sigmoid()
+                for logistic, r in readers
+            ]
         )

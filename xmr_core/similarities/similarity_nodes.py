@@ -23,7 +23,8 @@ _STORED = 16_000_000  # up to so many elements are stored for the backward pass;
 
 
 class SimilarityNodes(nn.Module):
-    """Each pair as a graph: node 0 compares the two global vectors, node 1 + q compares query q with what it attended to.
+    """Each pair as a graph: node 0 compares the two global vectors, node 1 + q compares query q with what it attended
+    to.
 
         s(x, y) = l2(W (x − y)² + b);   node 0 = s_glo(v₀, t₀),   node 1+q = s_loc(q, l2(Σ_c attention_cq x_c))
 
@@ -31,9 +32,10 @@ class SimilarityNodes(nn.Module):
 
     Args: d: width of the tokens. m: width of a node. direction: the queries, words ('t2i') or regions ('i2t', Table 4).
         parts: 'both', or only 'local' or 'global' nodes (Table 3). sharpness: λ of the attention.
-    Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the global vector: GlobalTokenHead) → nodes "i t n m", mask "1 t n"
-        (t2i) or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass where there are many,
-        so that attended vectors of one block (8 MB in float32, and a few such intermediates) stand at a time beside the nodes.
+    Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the global vector: GlobalTokenHead) → nodes "i t n m", mask
+        "1 t n" (t2i) or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass where
+        there are many, so that attended vectors of one block (8 MB in float32, and a few such intermediates) stand at a
+        time beside the nodes.
     Raises: BadInput for an unknown direction or parts, m < 1, or a sharpness that is not positive.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only
         (docs/differences.md#x-26).
@@ -50,7 +52,9 @@ class SimilarityNodes(nn.Module):
         self.local = linear(d, m) if parts != "global" else None
         self.whole = linear(d, m) if parts != "local" else None  # of the global nodes
 
-    def forward(self, images: EmbeddingSet, captions: EmbeddingSet) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
+    def forward(
+        self, images: EmbeddingSet, captions: EmbeddingSet
+    ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
         nodes, queries = [], captions if self.direction == "t2i" else images
@@ -62,7 +66,9 @@ class SimilarityNodes(nn.Module):
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         return torch.cat(nodes, 2), mask[None] if self.direction == "t2i" else mask[:, None]
 
-    def score_blocks(self, images: EmbeddingSet, captions: EmbeddingSet) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+    def score_blocks(
+        self, images: EmbeddingSet, captions: EmbeddingSet
+    ) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
         """(images, captions, their nodes, mask) for scoring: the same nodes, without gradients, few pairs at a time."""
         if self.local is None:
             yield slice(0, len(images)), slice(0, len(captions)), *self(images, captions)
@@ -81,7 +87,9 @@ class SimilarityNodes(nn.Module):
                 nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.whole)
                 yield i, t, nodes, mask
 
-    def scores(self, read: Callable[[Tensor, Tensor], Tensor], images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "... i t"]:
+    def scores(
+        self, read: Callable[[Tensor, Tensor], Tensor], images: EmbeddingSet, captions: EmbeddingSet
+    ) -> Float[Tensor, "... i t"]:
         """read(nodes, mask) "… i t" of all pairs, block by block, without gradients."""
         out = None
         for i, t, nodes, mask in self.score_blocks(images, captions):

@@ -32,7 +32,8 @@ def sum_max(
 
 
 class SumMax(Similarity):
-    """`sum_max` as a similarity. Each query element adds its own term; the elements that it is compared with add nothing.
+    """`sum_max` as a similarity. Each query element adds its own term; the elements that it is compared with add
+    nothing.
 
     >>> SumMax("i2t").direction
     'i2t'

@@ -1,5 +1,4 @@
-"""Running a notebook through papermill: in this interpreter, with checked parameters, and judged by its completion
-record."""
+"""Running a notebook through papermill in this interpreter; it is done only when it has written its own record."""
 
 import ast
 import html
@@ -26,8 +25,8 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     Raises: BadInput and CannotWrite before anything runs.
     """
     declared = declared_parameters(source)
-    given = given_parameters(declared, pairs, yamls)
-    values = {name: checked_value(p, p.default) for name, p in declared.items()} | given
+    overrides = given_parameters(declared, pairs, yamls)
+    values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
     if output is None:
         output = paths.folder("outputs") / f"{source.stem}-{paths.content_hash(values)}"
         output /= source.name
@@ -38,11 +37,10 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     paths.write_atomic(output, source.read_bytes())  # so that an unusable path fails now, and not after the work
     print(f"running {source} → {output}", flush=True)
     started = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory() as private
-    ):  # of this run alone, so that an older record cannot be taken for its own
+    # A folder of this run alone, so that an older record cannot be taken for its own.
+    with tempfile.TemporaryDirectory() as private:
         record_file = Path(private) / "record.json"
-        error = _execute(source, output, given, record_file)
+        error = _execute(source, output, overrides, record_file)
         record = paths.read_json(record_file) if record_file.exists() else None
     if error or record is None:
         reason = error or "it ended without writing its completion record (the last cell calls finish)"
@@ -63,7 +61,7 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
     >>> given_parameters({"alpha": Parameter("alpha", "float", 16.0, "")}, [("alpha", "8")], ["alpha: 2"])
     {'alpha': 8.0}
     """
-    given: dict[str, object] = {}
+    out: dict[str, object] = {}
     for text in yamls:
         try:
             values = yaml.safe_load(text)
@@ -71,12 +69,12 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
             values = None
         if not isinstance(values, dict):
             raise BadInput(f"-y needs YAML of the form 'name: value', got {text!r}.")
-        given.update(values)
-    given.update({name: _read(declared[name], text) if name in declared else text for name, text in pairs})
-    for name in given:
+        out.update(values)
+    out.update({name: _read(declared[name], text) if name in declared else text for name, text in pairs})
+    for name in out:
         if name not in declared:
             raise unknown("parameter", name, declared)
-    return {name: checked_value(declared[name], value) for name, value in given.items()}
+    return {name: checked_value(declared[name], value) for name, value in out.items()}
 
 
 def own_kernel():
@@ -109,7 +107,7 @@ def _read(parameter: Parameter, text: str) -> object:
     return text
 
 
-def _execute(source: Path, output: Path, given: dict, record_file: Path) -> str | None:
+def _execute(source: Path, output: Path, overrides: dict, record_file: Path) -> str | None:
     """Run through papermill, in the caller's folder. Returns None, or one line that says what failed."""
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else the debugger warns in every kernel
     import papermill
@@ -121,7 +119,7 @@ def _execute(source: Path, output: Path, given: dict, record_file: Path) -> str 
     options = {"engine_name": "xmr", "kernel_name": "python3", "progress_bar": bar}
     for attempt in (1, 2):
         try:
-            papermill.execute_notebook(_literal(source), _literal(output), parameters=given, **options)
+            papermill.execute_notebook(_literal(source), _literal(output), parameters=overrides, **options)
             return None
         except papermill.PapermillExecutionError as e:
             return f"cell In [{e.exec_count}]: {e.ename}: {e.evalue}".rstrip(": ").splitlines()[0]

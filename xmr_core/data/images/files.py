@@ -68,10 +68,11 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
 
 
 def image_reader(files: Sequence[Path | str], resolution: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
-    """A Corpus's `read_pixels` for image files: (rows, resolution in pixels, one Crop for each row) → stacked images."""
+    """A Corpus's `read_pixels` for image files: (rows, resolution, one Crop for each row) → stacked images."""
 
     def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        jobs = list(zip([files[row] for row in rows], [resolution] * len(rows), crops or [Crop()] * len(rows), strict=True))
+        parts = crops or [Crop()] * len(rows)
+        jobs = [(files[row], resolution, crop) for row, crop in zip(rows, parts, strict=True)]
         if len(jobs) < 2 * _THREADS:
             return np.stack([read_image(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -10,7 +10,8 @@ from xmr_core.methods.method import Method
 
 
 def slot_attention(method: Method, images: Features | Pixels) -> Float[Tensor, "n t k l"]:
-    """How each of the k set elements attends to the l cells of an image in each of t rounds, averaged over heads; rows sum to 1.
+    """How each of the k set elements attends to the l cells of an image in each of t rounds, averaged over heads; rows
+    sum to 1.
 
     A head without rounds (PIE-Net) has t = 1. The method should be in eval mode.
     Raises: BadInput for a head without attention per element.
@@ -22,12 +23,15 @@ def slot_attention(method: Method, images: Features | Pixels) -> Float[Tensor, "
             return head.attention_maps(features)[1].mean(2)
         attention = getattr(head(features), "attention", None)
     if attention is None:
-        raise BadInput(f"the images of {method.name} are not encoded by attention to cells; take dive or pvse, or word_attention.")
+        raise BadInput(
+            f"the images of {method.name} are not encoded by attention to cells; take dive or pvse, or word_attention."
+        )
     return attention[:, None]
 
 
 def word_attention(method: Method, images: Features | Pixels, captions: Tokens | Features) -> Float[Tensor, "i t q l"]:
-    """Which of the l cells of image i each element q of caption t attended to, at the method's own sharpness; rows sum to 1.
+    """Which of the l cells of image i each element q of caption t attended to, at the method's own sharpness; rows sum
+    to 1.
 
     q counts what the caption encoder read, <start> and <end> included. Only for attention of words over cells (t2i).
     Raises: BadInput for a method without it. Source: SCAN, Figure 4; SGRAF, §3.2.
@@ -38,10 +42,12 @@ def word_attention(method: Method, images: Features | Pixels, captions: Tokens |
         return method.similarity.attention(method.encode_images(images), method.encode_captions(captions))
 
 
-def node_weights(method: Method, images: Features | Pixels, captions: Tokens | Features) -> dict[str, Float[Tensor, "i t n"]]:
-    """How much each node of a pair counts for its score, by part: 'SAF' (its β) and 'SGR' (how much the node that is read attends to
-    each node in the last step). Node 0 is the two global vectors, node 1 + q word q of what the caption encoder read; rows sum to
-    1, padding is 0.
+def node_weights(
+    method: Method, images: Features | Pixels, captions: Tokens | Features
+) -> dict[str, Float[Tensor, "i t n"]]:
+    """How much each node of a pair counts for its score, by part: 'SAF' (its β) and 'SGR' (how much the node that is
+    read attends to each node in the last step). Node 0 is the two global vectors, node 1 + q word q of what the caption
+    encoder read; rows sum to 1, padding is 0.
 
     Raises: BadInput for a method without such nodes, or whose nodes are not words with a global node before them.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 7–11.

@@ -70,25 +70,25 @@ def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.Dat
     return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
 
 
-def in_bins(by: Sequence[float], values: Sequence[float], images: Sequence[int], bins: int = 10) -> pd.DataFrame:
-    """Mean of `values` in bins of (almost) equal size, in ascending order of `by`; ties stay in file order.
+def in_bins(order: Sequence[float], values: Sequence[float], images: Sequence[int], bins: int = 10) -> pd.DataFrame:
+    """Mean of `values` in bins of (almost) equal size along `order`; ties stay in file order.
 
     images: position of each query's image, which is resampled for the 95 % interval.
-    Returns: columns bin (from 1), n, by (mean), value (mean), low, high.
+    Returns: columns bin (from 1), n, by (mean of `order`), value (mean), low, high.
     Raises: BadInput for fewer values than bins, or lengths that differ.
 
     >>> in_bins([3, 1, 4, 2], [1.0, 0.0, 1.0, 0.0], [0, 1, 2, 3], bins=2)["value"].tolist()
     [0.0, 1.0]
     """
-    by, values, images = np.asarray(by, float), np.asarray(values, float), np.asarray(images)
-    if not len(by) == len(values) == len(images) or not 1 <= bins <= len(by):
+    order, values, images = np.asarray(order, float), np.asarray(values, float), np.asarray(images)
+    if not len(order) == len(values) == len(images) or not 1 <= bins <= len(order):
         raise BadInput(
-            f"{bins} bins need as many values, each with an image; got {len(by)}, {len(values)} and {len(images)}."
+            f"{bins} bins need as many values, each with an image; got {len(order)}, {len(values)} and {len(images)}."
         )
     rows = []
-    for number, members in enumerate(np.array_split(np.argsort(by, kind="stable"), bins), 1):
+    for number, members in enumerate(np.array_split(np.argsort(order, kind="stable"), bins), 1):
         interval = bootstrap_interval([(values[members], images[members])], resamples=1000)
-        rows.append((number, len(members), by[members].mean(), *interval))
+        rows.append((number, len(members), order[members].mean(), *interval))
     return pd.DataFrame(rows, columns=["bin", "n", "by", "value", "low", "high"])
 
 

@@ -1,4 +1,4 @@
-"""From representations to ranks of relevant items and to the best items: blocks of scores under one memory budget, nothing kept that is not asked for."""
+"""From representations to ranks of relevant items and to the best items: blocks of scores under one memory budget."""
 
 from xmr_core.evaluation.engine.matrix import as_matrix, score_blocks, score_matrix
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS
@@ -9,6 +9,6 @@ from xmr_core.evaluation.engine.scoring import Scoring
 from xmr_core.evaluation.engine.top import best, top_k
 
 __all__ = [
-    "MAX_ELEMENTS", "PRECISIONS", "MatrixScores", "MeanScores", "Question", "Ranked", "Scores", "Scoring", "as_matrix", "best", "ranks",
-    "relevant_ranks", "score_blocks", "score_matrix", "top_k",
+    "MAX_ELEMENTS", "PRECISIONS", "MatrixScores", "MeanScores", "Question", "Ranked", "Scores", "Scoring", "as_matrix",
+    "best", "ranks", "relevant_ranks", "score_blocks", "score_matrix", "top_k",
 ]  # fmt: skip

@@ -14,7 +14,10 @@ from xmr_core.similarities.base import Similarity
 
 
 def score_blocks(
-    similarity: Similarity | Callable, images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS
+    similarity: Similarity | Callable,
+    images: Representation,
+    captions: Representation,
+    max_elements: int = MAX_ELEMENTS,
 ) -> Iterator[tuple[Items, Items, Float[Tensor, "i t"]]]:
     """Blocks of the score matrix: (images, captions, their scores), every pair once. Items are a slice, or an array of
     positions where sets of one size were taken together (plan.blocks)."""
@@ -24,7 +27,10 @@ def score_blocks(
 
 
 def score_matrix(
-    similarity: Similarity | Callable, images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS
+    similarity: Similarity | Callable,
+    images: Representation,
+    captions: Representation,
+    max_elements: int = MAX_ELEMENTS,
 ) -> Float[np.ndarray, "i t"]:
     """All scores in one float32 array (4 bytes a pair: 0.5 GB for 5,000 × 25,000), computed in blocks.
 

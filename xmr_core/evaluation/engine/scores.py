@@ -14,9 +14,9 @@ from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items
 class Scores:
     """score[image, caption] of `shape` (images, captions), never all at once.
 
-    plan(): blocks (images, captions), every pair once. block(): their scores as fast as they can be had. exact(): the same in float64.
-    error: how far a fast score may be from the exact one; 0 where the fast one is what counts. tie: exact scores that differ by
-    no more are equal, because float64 cannot tell them apart.
+    plan(): blocks (images, captions), every pair once. block(): their scores as fast as they can be had. exact(): the
+    same in float64. error: how far a fast score may be from the exact one; 0 where the fast one is what counts. tie:
+    exact scores that differ by no more are equal, because float64 cannot tell them apart.
     """
 
     shape: tuple[int, int]
@@ -53,8 +53,8 @@ class MatrixScores(Scores):
 
     def plan(self) -> Iterator[tuple[Items, Items]]:
         rows = max(1, MAX_ELEMENTS // 2 // max(1, self.shape[1]))
-        for at in range(0, self.shape[0], rows):
-            yield slice(at, min(at + rows, self.shape[0])), slice(0, self.shape[1])
+        for start in range(0, self.shape[0], rows):
+            yield slice(start, min(start + rows, self.shape[0])), slice(0, self.shape[1])
 
     def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         return torch.from_numpy(np.array(self.matrix[images][:, captions]))
@@ -67,9 +67,9 @@ class MatrixScores(Scores):
 
 
 class MeanScores(Scores):
-    """The plain mean of several scores, block by block, without re-normalising: the ensemble of the field.
+    """The plain mean of several scores, block by block, without re-normalising: the ensemble of the papers.
 
-    Definition: docs/evaluation.md#evaluation-protocols. Raises: BadInput for none, or for different shapes.
+    Raises: BadInput for none, or for different shapes.
     """
 
     def __init__(self, members: Sequence[Scores]):

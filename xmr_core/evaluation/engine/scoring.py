@@ -25,9 +25,10 @@ _TIE = 1e-12  # of the largest score: what float64 itself may get wrong
 class Scoring(Scores):
     """Scores of a similarity.
 
-    Args: similarity: a Similarity, or a function of (images, captions). images, captions: what it compares. max_elements: of the
-        largest intermediate of a block, times the `block_scale` of the similarity. precision: of float32 products (see
-        precision.PRECISIONS). device: where blocks are computed; None for where the representations are.
+    Args: similarity: a Similarity, or a function of (images, captions). images, captions: what it compares.
+        max_elements: of the largest intermediate of a block, times the `block_scale` of the similarity. precision: of
+        float32 products (see precision.PRECISIONS). device: where blocks are computed; None for where the
+        representations are.
     Raises: BadInput naming the first pair whose score is not a number.
     """
 
@@ -62,13 +63,20 @@ class Scoring(Scores):
             scores = self.similarity.score(self._placed(take(self.images, images)), self._held[1])
         if math.isnan(float(scores.sum())) and bool((wrong := scores.isnan()).any()):
             i, t = wrong.nonzero()[0].tolist()
-            i, t = (int(np.arange(n)[items][index]) for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True))
-            raise BadInput(f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights.")
+            i, t = (
+                int(np.arange(n)[items][index])
+                for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True)
+            )
+            raise BadInput(
+                f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights."
+            )
         return scores
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         with torch.inference_mode():
-            x, y = (_double(self._placed(take(r, items))) for r, items in ((self.images, images), (self.captions, captions)))
+            x, y = (
+                _double(self._placed(take(r, items))) for r, items in ((self.images, images), (self.captions, captions))
+            )
             return self._in_double.score(x, y).double()
 
     def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -92,9 +100,12 @@ class Scoring(Scores):
 
     @cached_property
     def error(self) -> float:
-        """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of thousands. Never less
-        than what one rounding does: a sample may happen to be exact."""
-        i, t = (np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64)) for n, most in zip(self.shape, _SAMPLE, strict=True))
+        """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of
+        thousands. Never less than what one rounding does: a sample may happen to be exact."""
+        i, t = (
+            np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
+            for n, most in zip(self.shape, _SAMPLE, strict=True)
+        )
         if not len(i) or not len(t):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)

@@ -1,4 +1,4 @@
-"""How a query differs from what it attended, all pairs at once: the inner loop of SGRAF, with a gradient written by hand."""
+"""How a query differs from the vector that it attends to, for all pairs: the inner loop of SGRAF, with its gradient."""
 
 import torch
 from jaxtyping import Float
@@ -10,8 +10,8 @@ from xmr_core.similarities.attend import EPS
 
 
 class _AttendedDifference(Function):
-    """W (f / (‖f‖ + ε) − y)² + b. Step by step autograd would pass twenty times over arrays of pairs × words × width; this passes nine
-    times, and most of the time of SGRAF is these passes."""
+    """W (f / (‖f‖ + ε) − y)² + b. Step by step autograd would pass twenty times over arrays of pairs × words × width;
+    this passes nine times, and most of the time of SGRAF is these passes."""
 
     @staticmethod
     def forward(ctx, attended, queries, weight, bias):
@@ -36,11 +36,15 @@ class _AttendedDifference(Function):
 
 
 def attended_difference(
-    attended: Float[Tensor, "b a q d"], queries: Float[Tensor, "a q d"], weight: Float[Tensor, "m d"], bias: Float[Tensor, " m"]
+    attended: Float[Tensor, "b a q d"],
+    queries: Float[Tensor, "a q d"],
+    weight: Float[Tensor, "m d"],
+    bias: Float[Tensor, " m"],
 ) -> Float[Tensor, "b a q m"]:
     """W (f / (‖f‖ + 1e-8) − y)² + b for each query y and what it attended in each context item b.
 
     Where nothing was attended (f = 0) the gradient towards f is 0. Only first derivatives are defined.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2 and 3, before the normalisation of the result; f is normalised in their code only.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2 and 3, before the normalisation of the result; f is normalised in
+        their code only.
     """
     return _AttendedDifference.apply(attended, queries, weight, bias)

@@ -13,7 +13,8 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.attend import EPS
 from xmr_core.similarities.pairs import PLAIN_EXPONENT, real_rows, same_width
 
-_COLUMNS, _ROWS = 1536, 1152  # query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
+# query and context elements multiplied at a time: 7 MB in float32, three of which fit a large cache
+_COLUMNS, _ROWS = 1536, 1152
 _ALIGNED = 16  # floats in 64 bytes: products whose rows start there are much faster
 
 
@@ -23,8 +24,8 @@ class AttentionBlock:
 
     Queries lie position by position (q before a), so that what is summed over the words of a caption is whole rows.
     products: x_c · y_q. weights: attention before its division by its sum over c, `totals()`, at most `largest`.
-    lengths: ‖Σ_c weights x_c‖. contexts, queries: which items (rows and columns of the result). The tensors are overwritten by the
-    next block.
+    lengths: ‖Σ_c weights x_c‖. contexts, queries: which items (rows and columns of the result). The tensors are
+    overwritten by the next block.
     """
 
     products: Float[Tensor, "b c q a"]
@@ -39,7 +40,13 @@ class AttentionBlock:
 
 
 def attention_blocks(
-    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str, leak: float, columns: int = _COLUMNS, rows: int = _ROWS
+    contexts: EmbeddingSet,
+    queries: EmbeddingSet,
+    sharpness: float,
+    normalise: str,
+    leak: float,
+    columns: int = _COLUMNS,
+    rows: int = _ROWS,
 ) -> Iterator[AttentionBlock]:
     """The attention of `attend` (which says what the arguments mean) in small blocks, every pair of items once.
 
@@ -51,7 +58,11 @@ def attention_blocks(
     padding = None if contexts.mask.all() else ~contexts.mask
     (b, c, d), (a, q, _) = x.shape, y.shape
     # |û| ≤ 1 after a division by the norm over the queries, and after a softmax; else as large as a product
-    bound = 1.0 if normalise.endswith("l2norm") or normalise == "softmax" else float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
+    bound = (
+        1.0
+        if normalise.endswith("l2norm") or normalise == "softmax"
+        else float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
+    )
     shifted = sharpness * bound > PLAIN_EXPONENT
     largest = 1.0 * c if shifted else c * math.exp(sharpness * bound)
     b_parts, a_parts = _parts(b, max(1, rows // c)), _parts(a, max(1, columns // q), _ALIGNED)
@@ -67,7 +78,9 @@ def attention_blocks(
             hidden = None if padding is None else padding[b_part][:, :, None, None]
             _weigh(products, weights, spare, sharpness, normalise, leak, queries.mask[a_part], hidden, shifted)
             spread = weights.view(n, c, q * m)
-            lengths = torch.bmm(gram[b_part], spread, out=spare.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
+            lengths = (
+                torch.bmm(gram[b_part], spread, out=spare.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
+            )
             yield AttentionBlock(products, weights, lengths.view(n, q, m), b_part, a_part, largest)
 
 
@@ -82,7 +95,8 @@ def _weigh(
     hidden: Tensor | None,
     shifted: bool,
 ) -> None:
-    """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it finite."""
+    """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it
+    finite."""
     if normalise.startswith("clipped"):
         torch.ops.aten.leaky_relu.out(products, leak, out=weights)
     else:
@@ -103,7 +117,8 @@ def _weigh(
 
 
 def _parts(n: int, most: int, multiple: int = 1) -> list[slice]:
-    """n items in parts of nearly equal size, none larger than `most`; sizes are multiples of a number that fits, except the last."""
+    """n items in parts of nearly equal size, none larger than `most`; sizes are multiples of a number that fits, except
+    the last."""
     size = -(-n // -(-n // most))
     size = min(most, -(-size // multiple) * multiple) if most >= multiple else size
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -18,11 +18,12 @@ _ROWS = 576
 def node_blocks(
     contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, layer: nn.Linear, room: int = 0
 ) -> Iterator[tuple[slice, slice, Tensor]]:
-    """(which contexts, which queries, l2(W (f − y)² + b) "b a room+q m") with f the normalised vector that query y attends to. The first
-    `room` nodes of each pair are left for the caller to fill.
+    """(which contexts, which queries, l2(W (f − y)² + b) "b a room+q m") with f the normalised vector that query y
+    attends to. The first `room` nodes of each pair are left for the caller to fill.
 
-    The attention is divided by the length of the attended vector (known from the Gram matrix), so that attended vectors leave
-    the product normalised; then one pass subtracts and squares. Shapes: contexts "b c d", queries "a q d". Source: SGRAF, eq. 2–6.
+    The attention is divided by the length of the attended vector (known from the Gram matrix), so that attended vectors
+    leave the product normalised; then one pass subtracts and squares. Shapes: contexts "b c d", queries "a q d".
+    Source: SGRAF, eq. 2–6.
     """
     x, y = real_rows(contexts), real_rows(queries)
     attended, w = x.new_empty(0), layer.weight.T.contiguous()

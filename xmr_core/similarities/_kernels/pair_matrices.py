@@ -11,12 +11,15 @@ _FEW = 64  # elements of one modality that are compared with a gallery as it lie
 _MOST = 64  # pairs of elements; of more, one large product is better than many small ones
 
 
-def pair_matrices(images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0) -> list[list[Float[Tensor, "i t"]]] | None:
-    """p[x][y] = scale · image element x · caption element y, for all pairs of items; the caller may overwrite them. No gradients.
+def pair_matrices(
+    images: EmbeddingSet, captions: EmbeddingSet, scale: float = 1.0
+) -> list[list[Float[Tensor, "i t"]]] | None:
+    """p[x][y] = scale · image element x · caption element y, for all pairs of items; the caller may overwrite them. No
+    gradients.
 
-    None where this form does not pay or does not hold: sets with padding, many elements, half precision, no items. One product
-    of everything leaves the elements of an item side by side, and to add up four neighbours is several times slower than to
-    add two matrices: with K = 4 and D = 1024 the reductions cost 5 to 15 % of the products in this form.
+    None where this form does not pay or does not hold: sets with padding, many elements, half precision, no items. One
+    product of everything leaves the elements of an item side by side, and to add up four neighbours is several times
+    slower than to add two matrices: with K = 4 and D = 1024 the reductions cost 5 to 15 % of the products in this form.
     Raises: BadInput for two widths.
     """
     k, l = images.x.shape[1], captions.x.shape[1]

@@ -12,8 +12,8 @@ from xmr_core.similarities.pairs import PLAIN_EXPONENT, real_rows
 
 
 def scan_scores(
-    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, aggregate: str, lse_scale: float, normalise: str, leak: float,
-    aggregated: Callable,
+    contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, aggregate: str, lse_scale: float,
+    normalise: str, leak: float, aggregated: Callable,
 ) -> Float[Tensor, "b a"]:  # fmt: skip
     """As in `scan`. Attention is not divided by its sum, which a cosine does not see. aggregated: scan.aggregated."""
     norms = real_rows(queries).norm(dim=-1)  # a q

@@ -48,8 +48,8 @@ LEAST, MOST = 3, 30  # repetitions of what does not
 
 @dataclass(frozen=True)
 class Scene:
-    """A similarity and random items of the kind that it compares. elements: of each modality, as rows of one matrix, for the bare
-    product."""
+    """A similarity and random items of the kind that it compares. elements: of each modality, as rows of one matrix,
+    for the bare product."""
 
     similarity: Similarity
     images: Representation
@@ -59,8 +59,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians. seconds: of the scoring. bare: of the matrix product. extra_gib: the peak memory of this process after the first scoring, above
-    what stood before (0 in a process that had used more); on an accelerator, of its memory. times: repetitions."""
+    """Medians. seconds: of the scoring. bare: of the matrix product. extra_gib: the peak memory of this process after
+    the first scoring, above what stood before (0 in a process that had used more); on an accelerator, of its memory.
+    times: repetitions."""
 
     seconds: float
     bare: float
@@ -71,8 +72,8 @@ class Timing:
 def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str = "cpu", seed: int = 0) -> Scene:
     """Random unit vectors of the kind that a method compares, all of full length: no padding.
 
-    Trained weights or real images would take as long: except for its guards against overflow, no similarity takes a short cut
-    that depends on values. Raises: BadInput for a method that is not TIMED, or a modality without items.
+    Trained weights or real images would take as long: except for its guards against overflow, no similarity takes a
+    short cut that depends on values. Raises: BadInput for a method that is not TIMED, or a modality without items.
     """
     if method not in TIMED:
         raise unknown("method to time", method, TIMED)
@@ -90,18 +91,23 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
         items = [_gaussian(n, s).to(device) for n in (n_images, n_captions)]
         elements = [r.samples.flatten(0, 1) if kind == "samples" else torch.cat([r.mean, r.log_std], 1) for r in items]
     else:
-        items = [EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device) for n, e in ((n_images, k), (n_captions, l))]
-        elements = [r.x[:, first:].flatten(0, 1) for r in items]  # without row 0 this is a copy, made before memory is read
+        items = [
+            EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device)
+            for n, e in ((n_images, k), (n_captions, l))
+        ]
+        # without row 0 this is a copy, made before memory is read
+        elements = [r.x[:, first:].flatten(0, 1) for r in items]
     return Scene(similarity, *items, tuple(elements))
 
 
 def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: float | None = None) -> Timing:
     """Time a scoring and the bare product in turn, so that a busy machine slows both.
 
-    what: 'all pairs' scores every image with every caption, block by block, and stores nothing; 'one query' scores one image, another
-    each time, with all captions and selects its ten best; 'top 10' scores all pairs and selects the ten best of every image and of
-    every caption. budget: seconds to spend on repetitions of the scoring, 3 to 30 of them; the first run warms up and gives the memory. What takes longer
-    than 20 s is run once. stood: peak memory before, GiB; now if None. Raises: BadInput for another `what`, or a budget that is not positive.
+    what: 'all pairs' scores every image with every caption, block by block, and stores nothing; 'one query' scores one
+    image, another each time, with all captions and selects its ten best; 'top 10' scores all pairs and selects the ten
+    best of every image and of every caption. budget: seconds to spend on repetitions of the scoring, 3 to 30 of them;
+    the first run warms up and gives the memory. What takes longer than 20 s is run once. stood: peak memory before,
+    GiB; now if None. Raises: BadInput for another `what`, or a budget that is not positive.
     """
     if what not in WHATS:
         raise unknown("thing to time", what, WHATS)

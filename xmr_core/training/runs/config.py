@@ -108,7 +108,7 @@ def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
     >>> readable_id("vse++", "scenes", 0, {})[:-10]
     'vsepp-scenes-s0-'
     """
-    return "-".join((method.replace("+", "p"), dataset, f"s{seed}", content_hash(identity)[:10]))
+    return "-".join((method.replace("+", "p"), dataset.replace(":", "."), f"s{seed}", content_hash(identity)[:10]))
 
 
 def resolve_device(device: str) -> str:

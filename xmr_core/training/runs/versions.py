@@ -11,7 +11,8 @@ A method from outside the package, and a reader or a frozen extractor without a 
 from collections.abc import Callable, Mapping
 
 from xmr_core.base.code_version import code_hash, own_code_version
-from xmr_core.data.corpora import READERS
+from xmr_core.data.arrays import from_arrays
+from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
 from xmr_core.methods.registry import method_spec
 
@@ -66,7 +67,7 @@ def identity_scheme(run_id: str) -> int:
 
 def _reader(dataset: str) -> Callable:
     readers: Mapping[str, Callable] = {"scenes": load_scenes, **READERS}
-    return readers.get(dataset, load_scenes)
+    return reader_of(dataset) if ":" in dataset else readers.get(dataset, from_arrays)  # else a corpus in memory
 
 
 def _method_version(method: str) -> int | str:

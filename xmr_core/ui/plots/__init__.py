@@ -1,5 +1,4 @@
-"""Figures from tables: a DataFrame in, a matplotlib Figure out, all in one style so that they can stand side by
-side."""
+"""Figures from tables: a DataFrame in, a matplotlib Figure out, all in one style for comparison."""
 
 from xmr_core.base.lazy import catalogue
 

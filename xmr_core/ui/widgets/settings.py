@@ -15,8 +15,8 @@ _WRAP = w.Layout(flex_flow="row wrap")
 
 
 def settings_row(library: Library, title: str, now: Settings, changed: Callable[..., None]) -> w.Widget | None:
-    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new value of one field
-    of Settings."""
+    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new
+    value of one field of Settings."""
     row = []
     own = library.method.similarity
     if "alpha" in own.settings:
@@ -30,22 +30,24 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
     if (n := elements_of(library.images)) > 1:
         boxes = [
             w.Checkbox(
-                value=not now.elements or e in now.elements, description=f"element {e + 1}", tooltip=f"element {e + 1} of the query counts",
-                indent=False, layout=_FIT,
+                value=not now.elements or e in now.elements, description=f"element {e + 1}",
+                tooltip=f"element {e + 1} of the query counts", indent=False, layout=_FIT,
             )
             for e in range(n)
         ]  # fmt: skip
 
         def elements(_):
-            kept = tuple(e for e, box in enumerate(boxes) if box.value)
-            changed(elements=() if len(kept) == n else kept or (-1,))  # −1: none, which is refused in words
+            chosen = tuple(e for e, box in enumerate(boxes) if box.value)
+            changed(elements=() if len(chosen) == n else chosen or (-1,))  # −1: none, which is refused in words
 
         for box in boxes:
             box.observe(elements, "value")
         row.append(w.HBox([w.Label(f"of the query ({title})"), *boxes]))
     if isinstance(library.images, GaussianEmbedding):
         options = [("match probability (trained)", ""), *((name, name) for name in DISTANCES)]
-        menu = w.Dropdown(options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"})
+        menu = w.Dropdown(
+            options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"}
+        )
         menu.observe(lambda change: changed(distance=change["new"]), "value")
         row.append(menu)
     return w.HBox(row, layout=_WRAP) if row else None
