@@ -6,10 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.fingerprint import file_content, files_content
-from xmr_core.data import fingerprint
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +47,7 @@ def test_places_and_times_do_not_count_but_the_order_does(files, tmp_path):
 
 def test_large_files_are_named_by_samples_of_them(files, monkeypatch):
     whole = file_content(files[0])
-    monkeypatch.setattr(fingerprint, "WHOLE", 50_000)
+    monkeypatch.setattr(fingerprint, "LARGE", 50_000)
     monkeypatch.setattr(fingerprint, "_SAMPLES", 4)
     monkeypatch.setattr(fingerprint, "_PIECE", 1000)
     sampled = file_content(files[0])

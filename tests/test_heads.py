@@ -347,3 +347,53 @@ def test_a_missing_global_feature_is_named():
 def test_a_grid_that_is_not_square_is_named():
     with pytest.raises(BadInput, match="10 cells"):
         sine_2d(10, 8, torch.device("cpu"), torch.float32)
+
+
+@every
+def test_heads_take_plain_tensors_and_arrays(name):
+    given, head = features(), head_of(name)
+    rest = {"global_feat": given.global_feat} if hasattr(head, "layer_norm") or isinstance(head, SlotHead | GaussianHead) else {}
+    wanted = value(head(given))
+    assert torch.equal(value(head(given.local_feats, given.mask, **rest)), wanted)
+    arrays = {k: v.numpy() for k, v in rest.items()}
+    assert torch.equal(value(head(given.local_feats.numpy(), given.mask.numpy(), **arrays)), wanted)
+
+
+@every
+@pytest.mark.parametrize(
+    ("x", "mask", "message"),
+    [
+        (torch.ones(2, 6), None, "local features must have 3 axes, got shape"),
+        (torch.ones(2, 3, 6, dtype=torch.long), None, "floating-point numbers, got torch.int64"),
+        (torch.ones(2, 3, 6), torch.ones(2, 3), "mask must be Boolean of shape"),
+        (torch.ones(2, 3, 6), torch.ones(2, 4, dtype=torch.bool), "mask must be Boolean of shape"),
+        (torch.ones(2, 3, 5), None, "features of width 6"),
+        (torch.ones(2, 3, 6) * torch.nan, None, "element 0 of item 0 is NaN"),
+        (EmbeddingSet(torch.ones(2, 3, 6), torch.ones(2, 3, dtype=torch.bool)), None, "features are needed, got EmbeddingSet"),
+    ],
+)
+def test_what_a_head_cannot_read_is_refused(name, x, mask, message):
+    with pytest.raises(BadInput, match=message):
+        HEADS[name]()(x, mask)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SlotHead(6, 8, use_global="banana"), "use_global must be True or False, got 'banana'"),
+        (lambda: GlobalHead(normalise="yes"), "normalise must be True or False"),
+        (lambda: GlobalHead(absolute=1), "absolute must be True or False"),
+        (lambda: AdaptivePoolHead(6, 8, normalise=None), "normalise must be"),
+        (lambda: GaussianHead(6, 8, squash="no"), "squash must be"),
+    ],
+)
+def test_flags_of_heads_are_checked(make, message):
+    with pytest.raises(BadInput, match=message):
+        make()
+
+
+def test_the_global_head_takes_plain_vectors():
+    x = torch.tensor([[3.0, 4.0]])
+    assert torch.equal(GlobalHead()(x).x, GlobalHead()(Features(x[:, None], torch.ones(1, 1, dtype=torch.bool), x)).x)
+    with pytest.raises(BadInput, match="global features must have 2 axes"):
+        GlobalHead()(x[0])

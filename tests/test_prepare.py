@@ -15,11 +15,11 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.prepare import DATASETS, DataConfig, prepare
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.methods.checkpoints import load_method, read_vocabulary
+from xmr_core.data.text.official_vocabulary import read_vocabulary
+from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.registry import build
 from xmr_core.study.presets import base_config
-from xmr_core.training.runs import fetch
-from xmr_core.training.runs.reference import reference_run
+from xmr_core.training.runs import train_or_load, zero_shot_reference
 from xmr_core.training.stages import pretrained_names, stages_learning, thaw
 
 N = {"train": 12, "dev": 6, "test": 6}
@@ -52,20 +52,20 @@ def flickr(tmp_path_factory):
 
 def config(flickr, method="vse-infty", **changes):
     small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3, "val_images": 0, "views": 0}
-    return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").but(**{**small, **changes})
+    return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").replace(**{**small, **changes})
 
 
 def test_frozen_networks_on_both_sides(flickr, tmp_path):
-    run = fetch(config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2))
+    run = train_or_load(config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2))
     prepared = run.prepared()
     assert prepared.inputs.image_width == 16 and prepared.inputs.cells == 1 and prepared.inputs.text_width == 16
     assert (
         run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
-        and prepared.sides["train"].views == 2
-        and prepared.sides["test"].views == 0
+        and prepared.splits["train"].views == 2
+        and prepared.splits["test"].views == 0
     )
-    captions = prepared.sides["test"].captions_at(np.array([0, 7]))
-    alone = prepared.sides["test"].captions_at(np.array([7]))
+    captions = prepared.splits["test"].captions_at(np.array([0, 7]))
+    alone = prepared.splits["test"].captions_at(np.array([7]))
     assert (
         torch.equal(captions.local_feats[1][captions.mask[1]], alone.local_feats[0][alone.mask[0]])
         and alone.local_feats.dtype == torch.float16
@@ -82,7 +82,7 @@ def test_frozen_networks_on_both_sides(flickr, tmp_path):
 def test_every_recipe_reads_a_text_model(flickr, method, options):
     c = config(flickr, method, image_model=str(flickr / "vit"), text_model=str(flickr / "bert"), **options)
     p = prepare(c.data)
-    batch_images, batch_captions = p.sides["train"].images_at(np.arange(3)), p.sides["train"].captions_at(np.arange(4))
+    batch_images, batch_captions = p.splits["train"].images_at(np.arange(3)), p.splits["train"].captions_at(np.arange(4))
     m = build(method, p.inputs, "matched", **c.options).eval()
     assert m.similarity(m.encode_images(batch_images), m.encode_captions(batch_captions)).shape == (3, 4)
     with pytest.raises(BadInput, match="published form"):
@@ -95,7 +95,7 @@ def weights_of(run):
 
 def test_fine_tuning_starts_from_the_pretrained_weights_and_thaws_in_stages(flickr):
     networks = {"image_model": str(flickr / "resnet"), "text_model": str(flickr / "bert"), "fine_tune": "both"}
-    frozen = fetch(config(flickr, **networks, freeze_epochs=2, val_images=3))
+    frozen = train_or_load(config(flickr, **networks, freeze_epochs=2, val_images=3))
     p = frozen.prepared()
     fresh = build("vse-infty", p.inputs, "matched", d=8)
     p.load_pretrained(fresh)
@@ -104,7 +104,7 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_thaws_in_stages(flic
     pretrained, after = fresh.state_dict(), weights_of(frozen)
     assert all(torch.equal(pretrained[n], after[n]) for n in names), "frozen throughout"
     assert any(not torch.equal(pretrained[n], after[n]) for n in after if n not in names)
-    tuned = fetch(config(flickr, **networks, freeze_epochs=0, unfreeze_every=1, epochs=1, pretrained_lr=1.0, lr=1e-2))
+    tuned = train_or_load(config(flickr, **networks, freeze_epochs=0, unfreeze_every=1, epochs=1, pretrained_lr=1.0, lr=1e-2))
     after = weights_of(tuned)
     moved = {n for n in names if not torch.equal(pretrained[n], after[n])}
     output, *_, first = fresh.image_encoder.stage_prefixes()
@@ -125,24 +125,24 @@ def test_what_is_frozen_gets_no_gradient(flickr):
     for epoch, learns in ((0, False), (1, True)):
         thaw(method, epoch, 1, 0)
         method.zero_grad(set_to_none=True)
-        method.encode_images(p.sides["train"].images_at(np.arange(2))).x.sum().backward()
+        method.encode_images(p.splits["train"].images_at(np.arange(2))).x.sum().backward()
         has = [q.grad is not None for n, q in method.named_parameters() if ".backbone.encoder" in n or ".backbone.layer" in n]
         assert has and all(h == learns for h in has)
 
 
 def test_pixels_are_cropped_when_there_are_views(flickr):
     p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image", views=50).data)
-    side = p.sides["train"]
-    whole, again = side.images_at(np.arange(3)), side.images_at(np.arange(3), np.array([0, 0, 0]))
+    split = p.splits["train"]
+    whole, again = split.images_at(np.arange(3)), split.images_at(np.arange(3), np.array([0, 0, 0]))
     assert torch.equal(whole.x, again.x) and whole.x.shape == (3, 3, SIDE, SIDE)
-    assert not torch.equal(whole.x, side.images_at(np.arange(3), np.array([7, 8, 9])).x)
+    assert not torch.equal(whole.x, split.images_at(np.arange(3), np.array([7, 8, 9])).x)
 
 
 def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
     table = {"word2idx": {w: n for n, w in enumerate(words)}, "idx2word": {str(n): w for n, w in enumerate(words)}, "idx": len(words)}
     (tmp_path / "vocab.json").write_text(json.dumps(table))
-    run = fetch(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1))
+    run = train_or_load(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1))
     assert run.prepared().vocabulary.words == tuple(words)
     _, kept, _ = load_method(run.export(tmp_path / "m.safetensors"))
     assert kept == Vocabulary(tuple(words), "words")
@@ -152,15 +152,15 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
 def test_a_dual_encoder_is_a_row_like_any_other(flickr):
     from xmr_core.study import results
 
-    row = results.rows([reference_run(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
+    row = results.rows([zero_shot_reference(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
     assert set(row["method"]) == {"zero-shot"} and {"rsum", "r_precision", "recall"} <= set(row["metric"])
     assert row["parameters"].iloc[0] > 1000 and (row["train_seconds"] == 0).all() and (row["best_epoch"] == -1).all()
 
 
 def test_validation_on_some_pictures_only(flickr):
     few = config(flickr, image_model=str(flickr / "resnet"), val_images=2, epochs=1)
-    run = fetch(few)
-    assert run.record["best_val"] >= 0 and run.per_query["n_relevant"].size and few.identity({}) != few.but(val_images=0).identity({})
+    run = train_or_load(few)
+    assert run.provenance.best_value >= 0 and run.per_query["n_relevant"].size and few.identity({}) != few.replace(val_images=0).identity({})
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_validation_on_some_pictures_only(flickr):
         ({"features": "regions"}, "brings no region features"),
         ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
-        ({"image_model": "BERT"}, "not a model of pictures"),
+        ({"image_model": "BERT"}, "not a model of images"),
         ({"tokeniser": "spaces"}, "unknown tokeniser"),
     ],
 )
@@ -205,13 +205,13 @@ def test_region_features_train_too(tmp_path):
         (tmp_path / f"{split}_caps.txt").write_text(
             "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
         )
-    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").but(epochs=2, d=8, batch_images=6, val_images=0)
-    run = fetch(c)
+    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").replace(epochs=2, d=8, batch_images=6, val_images=0)
+    run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="views are crops of pictures"):
+    with pytest.raises(BadInput, match="views are crops of images"):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="brings features and no pictures"):
+    with pytest.raises(BadInput, match="brings features and no images"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
     with pytest.raises(BadInput, match="need the detector that made them"):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
@@ -219,7 +219,7 @@ def test_region_features_train_too(tmp_path):
 
 def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_again(flickr, monkeypatch):
     c = config(flickr, image_model=str(flickr / "resnet"), epochs=1)
-    before = fetch(c)
+    before = train_or_load(c)
     real = prepare(c.data)
     everything = lambda split: Relevance.from_matrix(  # noqa: E731
         np.ones((len(real.corpus.rows(split)[1]), len(real.corpus.rows(split)[0])), bool),
@@ -227,54 +227,54 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
     more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
-    module = sys.modules["xmr_core.training.runs.fetch"]  # the package has a function of that name
+    module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
-    after = fetch(c)
+    after = train_or_load(c)
     rsum = after.metrics[after.metrics["metric"] == "rsum"].set_index("relevance")["value"]
-    assert after.id == before.id and rsum["anything"] == 6 and after.record["judges"] == ["annotated", "anything"]
+    assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ["annotated", "anything"]
     kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
-    assert kept.equals(before.per_query) and after.record["train_seconds"] == before.record["train_seconds"]
+    assert kept.equals(before.per_query) and after.provenance.train_seconds == before.provenance.train_seconds
 
 
 def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
     still = config(flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1)
-    run, p = fetch(still), prepare(still.data)
+    run, p = train_or_load(still), prepare(still.data)
     fresh = build("vse-infty", p.inputs, "matched", d=8)
     p.load_pretrained(fresh)
     names, after = pretrained_names(fresh), weights_of(run)
     assert all(torch.equal(fresh.state_dict()[n], after[n]) for n in names), "thawed, but at a rate of 0"
-    moved = weights_of(fetch(still.but(pretrained_lr=1.0)))
+    moved = weights_of(train_or_load(still.replace(pretrained_lr=1.0)))
     assert any(not torch.equal(fresh.state_dict()[n], moved[n]) for n in names)
 
 
 @pytest.mark.parametrize("networks", [(), ("resnet", "bert"), ("vit", "")])
-def test_pictures_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
+def test_images_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
     if networks:
         image, text = networks
         c = config(flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1).data
     else:
         c = DataConfig(size="tiny")
     p = prepare(c)
-    side, rows = p.sides["test"], np.array([4, 0, 2])
-    pictures = p.corpus.read_pixels(side.image_rows[rows], **({"side": p.inputs.side} if networks else {}))
-    mine, own = p.new_images(pictures), side.images_at(rows)
+    split, rows = p.splits["test"], np.array([4, 0, 2])
+    pictures = p.corpus.read_pixels(split.image_rows[rows], **({"resolution": p.inputs.resolution} if networks else {}))
+    mine, own = p.new_images(pictures), split.images_at(rows)
     assert torch.equal(mine.local_feats, own.local_feats) and torch.equal(mine.mask, own.mask)
     assert (mine.global_feat is None) == (own.global_feat is None)
     if own.global_feat is not None:
         assert torch.equal(mine.global_feat, own.global_feat)
-    texts = p.corpus.captions["text"].iloc[side.caption_rows[rows]].tolist()
-    mine, own = p.new_captions(texts), side.captions_at(rows)
+    texts = p.corpus.captions["text"].iloc[split.caption_rows[rows]].tolist()
+    mine, own = p.new_captions(texts), split.captions_at(rows)
     name = "local_feats" if p.inputs.text_width else "ids"
     assert torch.equal(mine.mask, own.mask)
     assert torch.allclose(getattr(mine, name).float()[mine.mask], getattr(own, name).float()[own.mask], atol=2e-3)
     with pytest.raises(BadInput, match="no sentence"):
         p.new_captions([])
-    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.side}×{p.inputs.side}×3, got float"):
+    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.resolution}×{p.inputs.resolution}×3, got float"):
         p.new_images(pictures.astype(float))
 
 
 def test_pixels_of_pictures_from_elsewhere():
     p = prepare(DataConfig(size="tiny", features="pixels"))
-    side = p.sides["test"]
-    assert torch.equal(p.new_images(p.corpus.read_pixels(side.image_rows[:3])).x, side.images_at(np.arange(3)).x)
+    split = p.splits["test"]
+    assert torch.equal(p.new_images(p.corpus.read_pixels(split.image_rows[:3])).x, split.images_at(np.arange(3)).x)

@@ -95,4 +95,4 @@ def test_what_cannot_be_is_left_out_of_a_preset():
 )  # fmt: skip
 def test_whatever_changes_the_numbers_changes_the_name_of_a_run(changes):
     config = base_config(dataset="scenes", device="cpu")
-    assert config.but(**changes).identity({}) != config.identity({})
+    assert config.replace(**changes).identity({}) != config.identity({})

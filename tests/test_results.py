@@ -10,14 +10,14 @@ from tiny import tiny_config
 from xmr_core import study
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.study import results
-from xmr_core.training.runs import fetch_all
+from xmr_core.training.runs import train_or_load_all
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield fetch_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
+        yield train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
 
 
 def test_rows_are_tidy_fractions_with_their_origin(runs):
@@ -109,7 +109,7 @@ def test_sweeps_and_variants():
     base = tiny_config()
     configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
     assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
-    vectors, mil = study.variant_configs(base.but(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity"))
+    vectors, mil = study.variant_configs(base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity"))
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]

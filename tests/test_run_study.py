@@ -13,9 +13,9 @@ import run_study  # noqa: E402
 
 from xmr_core.study import results  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
-from xmr_core.training.runs import fetch  # noqa: E402
-from xmr_core.ui.cli import given_parameters  # noqa: E402
-from xmr_core.ui.notebook import declared_parameters  # noqa: E402
+from xmr_core.training.runs import train_or_load  # noqa: E402
+from xmr_core.ui.running import given_parameters  # noqa: E402
+from xmr_core.ui.parameters import declared_parameters  # noqa: E402
 
 
 @pytest.mark.parametrize("part", run_study.PARTS)
@@ -37,7 +37,7 @@ def test_rows_are_appended_where_the_notebook_left_them(tmp_path, monkeypatch, c
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(run_study, "ROOT", tmp_path)
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
-    run, asked = fetch(tiny_config()), []
+    run, asked = train_or_load(tiny_config()), []
 
     def pretend(words):
         asked.append(words)

@@ -20,8 +20,16 @@ from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.study import results
 from xmr_core.study.presets import base_config
-from xmr_core.training.runs import fetch, fetch_all, many, stored_ids
-from xmr_core.training.runs.ensemble import ensemble_of, scores_of
+from xmr_core.training.runs import (
+    ensemble_of,
+    many,
+    produce,
+    scores_of,
+    stored_ids,
+    train_or_load,
+    train_or_load_all,
+)
+from xmr_core.training.runs.produce import plan_run
 
 
 @pytest.fixture(autouse=True)
@@ -30,24 +38,22 @@ def own_home(tmp_path, monkeypatch):
 
 
 def identity(config):
-    from xmr_core.data.prepare import prepare
-
-    return config.run_id(prepare(config.data).identity)
+    return plan_run(config).id
 
 
 def test_two_runs_with_one_seed_give_identical_metrics(tmp_path, monkeypatch):
-    first = fetch(tiny_config())
+    first = train_or_load(tiny_config())
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "elsewhere"))
-    second = fetch(tiny_config())
+    second = train_or_load(tiny_config())
     assert first.folder != second.folder and first.id == second.id
     assert first.metrics.equals(second.metrics) and first.per_query.equals(second.per_query)
-    assert (first.folder / "model.sealed").read_bytes() == (second.folder / "model.sealed").read_bytes()
+    assert (first.folder / "model.safetensors").read_bytes() == (second.folder / "model.safetensors").read_bytes()
 
 
 def test_a_finished_run_is_loaded_not_trained():
-    first = fetch(tiny_config())
+    first = train_or_load(tiny_config())
     events = []
-    again = fetch(tiny_config(), events.append)
+    again = train_or_load(tiny_config(), events.append)
     assert not events and again.metrics.equals(first.metrics)
     assert torch.equal(*(r.method().caption_encoder.embed.weight for r in (first, again)))
 
@@ -63,27 +69,27 @@ def test_what_changes_numbers_changes_the_name_and_nothing_else_does(tmp_path):
         {"batch_images": 8},
         {"method": "pvse", "options": {"d": 16}},
     ):
-        names.add(identity(base.but(**change)))
+        names.add(identity(base.replace(**change)))
     assert len(names) == 7
-    assert identity(base.but(alpha=16.0)) == identity(base), "a default said aloud is the same run"
+    assert identity(base.replace(alpha=16.0)) == identity(base), "a default said aloud is the same run"
     assert identity(tiny_config()) == identity(base)
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "model.sealed"])
+@pytest.mark.parametrize("name", ["metrics.csv", "model.safetensors"])
 def test_a_damaged_run_is_made_again_and_said_so(name):
-    first = fetch(tiny_config())
+    first = train_or_load(tiny_config())
     file = first.folder / name
     file.write_bytes(file.read_bytes()[:-20])
     with pytest.warns(UserWarning, match=f"damaged .*{name}"):
-        again = fetch(tiny_config())
+        again = train_or_load(tiny_config())
     assert again.metrics.equals(first.metrics)
 
 
 def test_many_runs_at_once_equal_one_after_the_other(tmp_path, monkeypatch):
     configs = [tiny_config(epochs=1, seed=s) for s in (0, 1, 0)]
-    together = fetch_all(configs, workers=2, progress=False)
+    together = train_or_load_all(configs, workers=2, progress=False)
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "elsewhere"))
-    alone = fetch_all(configs, workers=1, progress=False)
+    alone = train_or_load_all(configs, workers=1, progress=False)
     assert [r.id for r in together] == [r.id for r in alone] and together[0].id == together[2].id != together[1].id
     for a, b in zip(together, alone, strict=True):
         assert a.metrics.equals(b.metrics)
@@ -91,7 +97,7 @@ def test_many_runs_at_once_equal_one_after_the_other(tmp_path, monkeypatch):
 
 def test_an_error_in_a_worker_reaches_the_caller():
     with pytest.raises(BadInput, match="batch_images must be at least 2"):
-        fetch_all([tiny_config(seed=s, batch_images=1) for s in (0, 1)], workers=2, progress=False)
+        train_or_load_all([tiny_config(seed=s, batch_images=1) for s in (0, 1)], workers=2, progress=False)
 
 
 def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):
@@ -107,20 +113,20 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from tiny import tiny_config
 import xmr_core.training.loop as loop
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 original = loop.train
 def often(*args, **kwargs):
     return original(*args, **kwargs, save_every_seconds=0.0)
-import xmr_core.training.runs.fetch as module
+import xmr_core.training.runs.produce as module
 module.train = often
-fetch(tiny_config(epochs=12))
+train_or_load(tiny_config(epochs=12))
 """
 
 
 def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
     """SIGKILL five times, wherever it happens to be: importing, reading, training, writing; then let it finish."""
-    undisturbed = fetch(tiny_config(epochs=12))
-    wanted = (undisturbed.folder / "model.sealed").read_bytes()
+    undisturbed = train_or_load(tiny_config(epochs=12))
+    wanted = (undisturbed.folder / "model.safetensors").read_bytes()
     environment = {**os.environ, "XMR_HOME": str(tmp_path / "killed"), "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)]
     rng = random.Random(0)
@@ -136,7 +142,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
         process.wait()
         killed += 1
     subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL, timeout=300)
-    assert (folder / "model.sealed").read_bytes() == wanted
+    assert (folder / "model.safetensors").read_bytes() == wanted
     assert not list(folder.glob(".*.tmp")), "half-written files stay behind"
     paths.read_json(folder / "record.json")
 
@@ -148,7 +154,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
         ({"method": "divee"}, "unknown method 'divee'. Did you mean 'dive'"),
         ({"preset": "quik"}, "unknown preset 'quik'. Did you mean 'quick'"),
         ({"device": "tpu"}, "unknown device"),
-        ({"epochs": -1}, "epochs and seed must be 0 or more"),
+        ({"epochs": -1}, "epochs must be at least 1 and seed 0 or more"),
     ],
 )
 def test_bad_names_are_refused_before_any_work(given, message):
@@ -159,7 +165,7 @@ def test_bad_names_are_refused_before_any_work(given, message):
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"alpha": 0.0}, "alpha must be a positive, finite number, got 0.0"),
+        ({"alpha": 0.0}, "alpha must be above 0, got 0.0"),
         ({"slots": 0}, "slots must be at least 1, got 0"),
         ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"similarity": "emd"}, "unknown similarity 'emd'"),
@@ -169,18 +175,18 @@ def test_bad_names_are_refused_before_any_work(given, message):
 )
 def test_bad_options_are_refused(given, message):
     with pytest.raises(BadInput, match=message):
-        fetch(tiny_config(**given))
+        train_or_load(tiny_config(**given))
 
 
 def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores():
-    runs = [fetch(tiny_config(seed=s)) for s in (0, 1)]
+    runs = [train_or_load(tiny_config(seed=s)) for s in (0, 1)]
     assert ensemble_of(runs[:1]).per_query.equals(_read_again(runs[0]))
     both = ensemble_of(runs)
     mean = (scores_of(runs[0]) + scores_of(runs[1])) / 2
     corpus = runs[0].prepared().corpus
     wanted = evaluate_scores(mean, {kind: judge("test") for kind, judge in corpus.judges.items()})
-    assert both.metrics.equals(wanted.summary()) and both.record["parameters"] == 2 * runs[0].record["parameters"]
-    assert both.record["train_seconds"] == sum(r.record["train_seconds"] for r in runs) and both.id != ensemble_of(runs[:1]).id
+    assert both.metrics.equals(wanted.summary()) and both.provenance.parameters == 2 * runs[0].provenance.parameters
+    assert both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs) and both.id != ensemble_of(runs[:1]).id
     assert not both.metrics.equals(runs[0].metrics)
 
 
@@ -188,7 +194,7 @@ def test_an_ensemble_of_nothing_or_of_two_corpora_is_refused():
     with pytest.raises(BadInput, match="at least one run"):
         ensemble_of([])
     with pytest.raises(BadInput, match="must share one corpus"):
-        ensemble_of([fetch(tiny_config(epochs=1)), fetch(tiny_config(epochs=1, world_seed=1))])
+        ensemble_of([train_or_load(tiny_config(epochs=1)), train_or_load(tiny_config(epochs=1, world_seed=1))])
 
 
 def _read_again(run):
@@ -198,26 +204,26 @@ def _read_again(run):
 
 
 def test_an_exported_run_answers_without_its_corpus(tmp_path):
-    run = fetch(tiny_config())
+    run = train_or_load(tiny_config())
     method, vocabulary, about = load_method(run.export(tmp_path / "shared.safetensors"))
-    side = run.prepared().sides["test"]
+    split = run.prepared().splits["test"]
     mine = [m.encode_captions(vocabulary.encode(["a red circle"])).x for m in (run.method(), method)]
     assert torch.equal(*mine) and about["run"] == run.id and vocabulary == run.prepared().vocabulary
-    assert torch.equal(*(m.encode_images(side.images_at(np.arange(3))).x for m in (run.method(), method)))
+    assert torch.equal(*(m.encode_images(split.images_at(np.arange(3))).x for m in (run.method(), method)))
 
 
 def test_ensembles_by_formula():
-    runs = [fetch(tiny_config(method, seed=s, epochs=1)) for method in ("vse++", "dive") for s in (0, 1, 2)]
+    runs = [train_or_load(tiny_config(method, seed=s, epochs=1)) for method in ("vse++", "dive") for s in (0, 1, 2)]
     labels = ["VSE++"] * 3 + ["DivE"] * 3
-    members = lambda formula: [run.record["members"] for _, run in study.ensemble_runs(runs, labels, formula)]  # noqa: E731
+    members = lambda formula: [list(run.provenance.members) for _, run in study.ensemble_runs(runs, labels, formula)]  # noqa: E731
     assert members("VSE++ + DivE") == [[runs[s].id, runs[3 + s].id] for s in (0, 1, 2)]
     assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
     fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
-    assert [run.record["members"] for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
+    assert [list(run.provenance.members) for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
     table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
     assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
-    assert table["parameters"].eq(runs[0].record["parameters"] + runs[3].record["parameters"]).all() and list(table["seed"]) == [0, 1, 2]
+    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(table["seed"]) == [0, 1, 2]
     for formula, says in (
         ("DivE", "at least two parts"),
         ("DivE + VSE+", "Did you mean 'VSE\\+\\+'"),
@@ -232,8 +238,8 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     psutil = pytest.importorskip("psutil", reason="psutil lists the workers")
     script = tmp_path / "ask.py"
     script.write_text(
-        "from tiny import tiny_config\nfrom xmr_core.training.runs import fetch_all\n"
-        "if __name__ == '__main__':\n    fetch_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
+        "from tiny import tiny_config\nfrom xmr_core.training.runs import train_or_load_all\n"
+        "if __name__ == '__main__':\n    train_or_load_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
     )
     here = Path(__file__).parent
     environment = {**os.environ, "XMR_HOME": str(tmp_path / "home"), "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
@@ -260,12 +266,12 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(sys.modules["xmr_core.training.runs.fetch"], "judged", stopped)
+        during.setattr(produce, "evaluate_corpus", stopped)
         with pytest.raises(KeyboardInterrupt):
-            fetch(config)
+            train_or_load(config)
     (folder,) = (tmp_path / "runs").iterdir()
-    assert (folder / "model.sealed").exists() and not (folder / "record.json").exists()
+    assert (folder / "model.safetensors").exists() and not (folder / "record.json").exists()
     assert stored_ids() == []
-    again = fetch(config)
+    again = train_or_load(config)
     assert stored_ids() == [again.id] and not again.metrics.empty
-    assert set(again.record["ranks_changed_by_float32"]) >= {"annotated i2t", "annotated t2i"}
+    assert set(again.provenance.ranks_changed) >= {"annotated i2t", "annotated t2i"}

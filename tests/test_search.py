@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core.base import paths
+from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
 from xmr_core.evaluation.engine import score_matrix
@@ -36,8 +36,9 @@ from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
 from xmr_core.search.looks import element_looks, nearest_captions
 from xmr_core.search.query import encode
-from xmr_core.search.why import doubt, meeting
-from xmr_core.training.runs import fetch, stored_ids, stored_run
+from xmr_core.search.why import doubt
+from xmr_core.training.runs import stored_ids, stored_run, train_or_load
+from xmr_core.training.runs.folder import write_record
 from xmr_core.ui.cli import main
 
 FLAT = ("rank", "item", "score")
@@ -52,7 +53,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(home):
-    return {name: fetch(tiny_config(name)) for name in ("dive", "pcme", "scan", "vse++")}
+    return {name: train_or_load(tiny_config(name)) for name in ("dive", "pcme", "scan", "vse++")}
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +116,14 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
 
 def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
     stored, live = open_index(indexes["dive"]), libraries["dive"]
-    met = meeting(stored.images[3], stored.captions[9], stored.method.similarity)
-    assert np.array_equal(met.products, meeting(live.images[3], live.captions[9], live.method.similarity).products)
+    parts = [each.method.similarity.contributions(each.images[3], each.captions[9]) for each in (stored, live)]
+    assert np.array_equal(parts[0].products, parts[1].products) and np.array_equal(parts[0].images, parts[1].images)
     assert np.allclose(element_looks(stored, 3), element_looks(live, 3)) and elements_of(stored.images) == 4
 
 
 def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkeypatch):
     expected = search(libraries["dive"], libraries["dive"].texts[0])
-    monkeypatch.setattr(sys.modules["xmr_core.training.runs.fetch"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
+    monkeypatch.setattr(sys.modules["xmr_core.training.runs.run"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
     stored = open_index(indexes["dive"])
     assert search(stored, libraries["dive"].texts[0]).equals(expected)
     with pytest.raises(pytest.fail.Exception):
@@ -285,11 +286,9 @@ def test_an_index_whose_run_is_gone_or_was_trained_anew_is_refused(runs, built, 
         open_index(built)
     copy = Path(shutil.copytree(runs["dive"].folder, other / "runs" / runs["dive"].id))
     open_index(built)
-    weights = copy / "model.sealed"  # as another training would leave it
-    paths.write_sealed(weights, paths.read_sealed(weights) + b" ")
-    record = paths.read_json(copy / "record.json")
-    record["files"]["model.sealed"] = paths.file_hash(weights)
-    paths.write_json(copy / "record.json", record)
+    weights = copy / "model.safetensors"  # as another training would leave it
+    files.write_tensors(weights, {name: tensor + 1 for name, tensor in runs["dive"].weights().items()})
+    write_record(copy, runs["dive"].provenance)
     with pytest.raises(BadInput, match="was trained anew"):
         open_index(built)
 
@@ -305,7 +304,7 @@ def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder,
     stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
     (folder / "0.png").unlink()
     assert len(search(stored, "a red circle")) == 6, "what was encoded can still be searched"
-    with pytest.raises(BadInput, match="is not what it was when it was indexed"):
+    with pytest.raises(BadInput, match="has changed since it was indexed"):
         stored.pixels(0)
 
 
@@ -387,7 +386,7 @@ def test_a_run_is_found_by_its_id(runs):
     assert set(stored_ids()) == {run.id for run in runs.values()}
     for run in runs.values():
         found = stored_run(run.id)
-        assert found.config == run.config and found.metrics.equals(run.metrics) and found.record == run.record
+        assert found.config == run.config and found.metrics.equals(run.metrics) and found.provenance == run.provenance
     near = runs["dive"].id[:-1]
     with pytest.raises(BadInput, match=f"unknown run '{near}'. Did you mean '{runs['dive'].id}'"):
         stored_run(near)
@@ -401,25 +400,26 @@ def test_a_run_of_other_code_or_a_damaged_one_is_said(runs, tmp_path, monkeypatc
     with pytest.raises(BadInput, match="none finished"):
         stored_run(run.id)
     copy = Path(shutil.copytree(run.folder, tmp_path / "runs" / run.id))
-    told = paths.read_json(copy / "config.json")
-    told["identity"]["numerics"] = "0" * 12
-    paths.write_json(copy / "config.json", told)
-    with pytest.warns(UserWarning, match="trained by other code"):
+    write_record(copy, replace(run.provenance, code="0" * 12))
+    with pytest.warns(UserWarning, match="made by other code than this .code 0{12}, now"):
         stored_run(run.id)
-    told["config"]["colour"] = "red"
-    paths.write_json(copy / "config.json", told)
+    stored = files.read_record(copy / "config.json")
+    stored["config"]["colour"] = "red"
+    files.write_record(copy / "config.json", stored)
+    write_record(copy, run.provenance)
     with pytest.raises(DamagedFile, match="not one that this version wrote"):
         stored_run(run.id)
     shutil.copy(run.folder / "config.json", copy)
-    (copy / "model.sealed").write_bytes(b"x")
-    with pytest.raises(DamagedFile, match="train it again"), pytest.warns(UserWarning, match="damaged"):
+    write_record(copy, run.provenance)
+    (copy / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(DamagedFile, match="damaged: .*Train it again"):
         stored_run(run.id)
 
 
 def test_commands(runs, libraries, folder, tmp_path, capsys):
     out = tmp_path / "index"
     assert main(["index", runs["dive"].id, str(out), "--folder", str(folder)]) == 0
-    assert f"{out}: 6 pictures, 0 captions, " in capsys.readouterr().out
+    assert f"{out}: 6 images, 0 captions, " in capsys.readouterr().out
     assert main(["search", str(out), "a red circle zeppelin", "-k", "3"]) == 0
     said = capsys.readouterr()
     expected = search(open_index(out), "a red circle zeppelin", k=3)

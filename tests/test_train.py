@@ -6,6 +6,7 @@ from tiny import tiny_config
 from torch import nn
 from torch.testing import assert_close
 
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
@@ -43,7 +44,7 @@ def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=N
         if stop_after is not None and steps > stop_after:
             raise Stop
 
-    batches = Batches(prepared.sides["train"], 16, 2, seed)
+    batches = Batches(prepared.splits["train"], 16, 2, seed)
     history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
     return method, history
 
@@ -86,18 +87,25 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
         save_state(path, method, optimiser, {"epoch": epoch})
     path.write_bytes(path.read_bytes()[:-100])
     said = []
-    state = load_state(path, said.append)
+    state = load_state(path, warn=said.append)
     assert state["progress"]["epoch"] == 1 and "damaged" in said[0] and str(path) in said[0]
     previous(path).write_bytes(b"nonsense")
     said.clear()
-    assert load_state(path, said.append) is None and "from the beginning" in said[1]
+    assert load_state(path, warn=said.append) is None and len(said) == 1 and "from the beginning" in said[0]
+
+
+def test_the_state_of_another_run_is_not_continued(tmp_path):
+    path, method = tmp_path / "state", nn.Linear(2, 2)
+    for _ in range(2):
+        save_state(path, method, torch.optim.AdamW(method.parameters()), {"epoch": 1}, "dive-scenes-s0-1")
+    assert load_state(path, "dive-scenes-s0-1")["progress"] == {"epoch": 1}
+    said = []
+    assert load_state(path, "dive-scenes-s1-1", said.append) is None
+    assert len(said) == 1 and "belongs to another run" in said[0]
 
 
 def test_state_is_read_without_running_code(tmp_path):
     import io
-    import pickle
-
-    from xmr_core.base import paths
 
     class Attack:
         def __reduce__(self):
@@ -105,9 +113,9 @@ def test_state_is_read_without_running_code(tmp_path):
 
     buffer = io.BytesIO()
     torch.save({"method": Attack()}, buffer)
-    paths.write_sealed(tmp_path / "state", buffer.getvalue())
-    with pytest.raises(pickle.UnpicklingError):
-        load_state(tmp_path / "state")
+    files.write_sealed(tmp_path / "state", buffer.getvalue())
+    with pytest.warns(UserWarning, match="from the beginning: Weights only load failed"):
+        assert load_state(tmp_path / "state") is None
     assert not (tmp_path / "owned").exists()
 
 
@@ -134,7 +142,7 @@ def test_a_collapsing_model_warns_while_training():
             parameter.data.zero_()
             parameter.requires_grad_(False)
     with pytest.warns(UserWarning, match="training has collapsed"):
-        history = train(method, Batches(prepared.sides["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
+        history = train(method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
     assert len(history.messages) == 1
 
 

@@ -29,7 +29,7 @@ from xmr_core.search import (
 )
 from xmr_core.search import elements as building
 from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
-from xmr_core.training.runs import fetch
+from xmr_core.training.runs import train_or_load
 from xmr_core.ui.cli import main
 
 faiss = pytest.importorskip("faiss", reason="two-stage search needs the extra `ann` (faiss-cpu)")
@@ -68,7 +68,7 @@ def made(tmp_path):
 def test_looking_everywhere_is_exact_search(made, asking, similarity, codes):
     index, gallery, *_ = made(sets(), codes=codes)
     queries = sets(7, 3, seed=5)
-    exact, found = top_k(similarity, queries, gallery, 10, asking), two_stage(index, queries, similarity, 10, **EVERYTHING, asking=asking)
+    exact, found = top_k(similarity, queries, gallery, 10, asking), two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking)
     assert np.array_equal(found[1], exact[1]) and np.allclose(found[0], exact[0], atol=1e-6)
     assert recall(found[1], exact[1]) == 1.0 and index.about["lists"] > 1
 
@@ -163,7 +163,7 @@ def test_recall_is_the_share_of_exact_answers():
 def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
     """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    run, out = fetch(tiny_config(name)), tmp_path / "index"
+    run, out = train_or_load(tiny_config(name)), tmp_path / "index"
     assert main(["index", run.id, str(out), "--elements"]) == 0
     index = open_index(out)
     elements = open_elements(out, index.images, index.digest("images"))
@@ -193,10 +193,10 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
             "set 7 has no valid",
         ),
         (lambda: build_elements(gallery, tmp_path / "x", "0", codes="uint9"), "unknown codes 'uint9'. Did you mean 'uint8'?"),
-        (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 cannot be asked of elements of width 16"),
+        (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 do not fit elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, probes=0), "must be at least 1"),
-        (lambda: two_stage(index, sets(2), smooth_chamfer, asking="texts"), "got 10, 100, 64, 'texts'"),
+        (lambda: two_stage(index, sets(2), smooth_chamfer, modality="texts"), "got 10, 100, 64, 'texts'"),
         (lambda: open_elements(folder, gallery, "0" * 16), "those of another gallery"),
         (lambda: open_elements(folder, gallery[:5], digest), "those of another gallery"),
         (lambda: open_elements(tmp_path / "x", gallery, digest), "is no folder. Build it"),

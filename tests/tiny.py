@@ -7,4 +7,4 @@ from xmr_core.training.runs import RunConfig
 
 def tiny_config(method: str = "dive", **changes) -> RunConfig:
     small = {"size": "tiny", "epochs": 2, "d": 16, "batch_images": 16, "captions_per_image": 2, "device": "cpu"}
-    return base_config(method=method).but(**{**small, **method_spec(method).tiny, **changes})
+    return base_config(method=method).replace(**{**small, **method_spec(method).tiny, **changes})

@@ -4,50 +4,69 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import torch
 
-PACKAGES = ("torch", "numpy", "pandas", "transformers")
+
+@dataclass(frozen=True)
+class Environment:
+    """Code, versions and hardware that made something, as plain values.
+
+    git_commit: 12 hex digits, '' outside a checkout. git_dirty: tracked files differed from that commit. device: name of
+    the GPU, or the CPU's architecture and number of cores. machine: the architecture alone ('x86_64').
+    """
+
+    git_commit: str
+    git_dirty: bool
+    python: str
+    torch: str
+    numpy: str
+    pandas: str
+    transformers: str
+    machine: str
+    device: str
+
+
+def environment(device: str) -> Environment:
+    """The environment of this process. device: 'cpu' or 'cuda'.
+
+    >>> environment("cpu").torch == torch.__version__
+    True
+    """
+    packages = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "pandas", "transformers")}
+    machine = platform.machine()
+    device = torch.cuda.get_device_name() if device == "cuda" else f"cpu ({machine}, {os.cpu_count()} cores)"
+    return Environment(*commit(), platform.python_version(), **packages, machine=machine, device=device)
 
 
 @cache
 def commit() -> tuple[str, bool]:
-    """(git commit of the checkout, whether tracked files differ from it, reports/ left out, which a study fills while it runs);
-    ('', False) when this is no checkout."""
-    here = Path(__file__).resolve().parent
+    """(git commit of the checkout, whether tracked files differ from it); ('', False) outside a checkout.
+
+    The folder reports/ does not count as a difference, because a study fills it while it runs.
+    """
+    folder = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=20)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        return git("rev-parse", "--short=12", "HEAD"), bool(
-            git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)reports")
-        )
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)reports")
+        return git("rev-parse", "--short=12", "HEAD"), bool(changes)
     except (OSError, subprocess.TimeoutExpired):
         return "", False
 
 
-def environment(device: str) -> dict:
-    """Versions, code and hardware, as plain strings. device: 'cpu' or 'cuda'."""
-    revision, dirty = commit()
-    return {
-        "git_commit": revision,
-        "git_dirty": dirty,
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in PACKAGES},
-        "device": torch.cuda.get_device_name() if device == "cuda" else f"cpu ({platform.machine()}, {os.cpu_count()} cores)",
-    }
-
-
 @cache
 def processor() -> str:
-    """The model name of this machine's processor, as far as the system tells."""
+    """The model name of this machine's processor, as far as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()

@@ -20,10 +20,12 @@ KS = (1, 5, 10)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """per_query: one row per (relevance, direction, fold, query): first_rank, r_precision, map_at_r, R@k columns, image.
+    """per_query: one row per (relevance, direction, fold, query): first_rank, r_precision, map_at_r, R@k columns,
+    image.
 
-    image: position of the image a query belongs to, for resampling. dropped: queries without a relevant item, by relevance
-    and direction; they are in no average. changed: share of queries of which a rank would have been another one by the fast (float32)
+    image: position of the image a query belongs to, for resampling; −1 for a caption to which the first relevance gives
+    no image or several. dropped: queries without a relevant item, by relevance and direction; they are in no average.
+    changed: share of queries of which a rank would have been another one by the fast (float32)
     scores alone, by relevance and direction; ranks are those of exact scores.
     """
 
@@ -63,12 +65,12 @@ def evaluate(
 ) -> Evaluation:
     """Score every image against every caption, block by block, and rank both ways (retrieval.ranks).
 
-    relevances: kind → Relevance with captions as queries and images as gallery. The first must give every caption exactly one
-        image: the one it was written for, whose fold it follows and with which it is resampled; its ids are those of the
-        representations, in their order. The ids of the others may be fewer (PMRP leaves unlabelled images out): queries and
-        gallery are then those that both have.
-    progress: told the number of pairs of each block when it is done. device: where blocks are scored, None for where the
-        representations are.
+    relevances: kind → Relevance with captions as queries and images as gallery. The ids of the first are those of the
+        representations, in their order. A caption with exactly one image in it follows that image into its fold, and is
+        resampled with it; a protocol of several folds needs that of every caption. The ids of the others may be fewer
+        (PMRP leaves unlabelled images out): queries and gallery are then those that both have.
+    progress: told the number of pairs of each block when it is done. device: where blocks are scored, None for where
+        the representations are.
     """
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, progress)
 
@@ -82,14 +84,13 @@ def evaluate_scores(
     """As evaluate, from a finished score matrix "i t" (of a file, say) or any Scores (an ensemble)."""
     scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
     own = next(iter(relevances.values()))
-    if (own.counts != 1).any():
-        raise BadInput("the first relevance must be the annotated one, with exactly one image for each caption.")
-    image_of = own.indices
     if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(
             f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) do not fit a relevance of {len(own.gallery_ids)} images "
             f"and {len(own.query_ids)} captions."
         )
+    image_of = np.full(len(own), -1)
+    image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped, changed = [], {}, {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
         asked = [
@@ -109,7 +110,8 @@ def evaluate_scores(
 def _questions(
     relevance: Relevance, own: Relevance, i: np.ndarray, t: np.ndarray, image_of: np.ndarray, dropped: dict, kind: str
 ) -> list[tuple[str, np.ndarray, Question]]:
-    """(direction, image of each query, question) both ways, among the images and captions of a fold; positions are those in the fold."""
+    """(direction, image of each query, question) both ways, among the images and captions of a fold; positions are
+    those in the fold."""
     t_own, t_its = _shared(t, own.query_ids, relevance.query_ids)
     i_own, i_its = _shared(i, own.gallery_ids, relevance.gallery_ids)
     whole = (len(t_its), len(i_its)) == (len(relevance.query_ids), len(relevance.gallery_ids))

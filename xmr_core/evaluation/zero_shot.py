@@ -22,7 +22,7 @@ from xmr_core.data.features.word_pieces import word_pieces
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.evaluation.evaluate import Evaluation, evaluate_scores
 from xmr_core.evaluation.protocols import FULL, Protocol
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
 _PADDING_IN_VIEW = ("siglip",)  # trained on captions of one length: their padding is read like words, and the last place is the summary
@@ -37,28 +37,28 @@ class ZeroShot(nn.Module):
     Pictures are resized whole, where the models' own preprocessing cuts out the middle.
 
     Args: source: folder or hub name. device: where it computes, None for the CPU.
-    identity: names weights, tokenizer and scaling by content. side: of the pictures in pixels.
+    identity: names weights, tokenizer and scaling by content. resolution: of the pictures in pixels.
     Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_scaling do.
     """
 
-    similarity = staticmethod(cosine)
+    similarity = Cosine()
 
     def __init__(self, source: Path | str, device: torch.device | str | None = None):
         super().__init__()
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
-        self.scaling = read_scaling(loaded.found, getattr(loaded.config, "vision_config", loaded.config))
-        self.pieces = word_pieces(loaded.found, max_length=0)
+        self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
+        self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        self.first_siglip = self.model_type in _PADDING_IN_VIEW and _tokenizer_class(loaded.found.folder).startswith("SiglipTokenizer")
-        self.identity = f"{loaded.found.identity}-{paths.content_hash([self.pieces.identity, asdict(self.scaling)])}"
+        self.first_siglip = self.model_type in _PADDING_IN_VIEW and _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
+        self.identity = f"{loaded.folder.identity}-{paths.content_hash([self.pieces.identity, asdict(self.scaling)])}"
         self.to(device).eval()
 
     @property
-    def side(self) -> int:
-        return self.scaling.side
+    def resolution(self) -> int:
+        return self.scaling.resolution
 
     @property
     def device(self) -> torch.device:
@@ -75,9 +75,9 @@ class ZeroShot(nn.Module):
 
     @torch.inference_mode()
     def encode_images(self, images: Pixels) -> Embedding:
-        """Pixels "n 3 side side" in [0, 1] → unit vectors "n d". Raises BadInput for pictures of another side."""
-        if images.x.shape[1:] != (3, self.side, self.side):
-            raise BadInput(f"expected pictures of 3×{self.side}×{self.side}, got {'×'.join(map(str, images.x.shape[1:]))}.")
+        """Pixels "n 3 resolution resolution" in [0, 1] → unit vectors "n d". Raises BadInput for pictures of another resolution."""
+        if images.x.shape[1:] != (3, self.resolution, self.resolution):
+            raise BadInput(f"expected pictures of 3×{self.resolution}×{self.resolution}, got {'×'.join(map(str, images.x.shape[1:]))}.")
         x = self.scaling.apply(images.x.to(self.device), self.mean, self.std)
         return _unit(self.model.get_image_features(pixel_values=x), "picture")
 
@@ -118,7 +118,7 @@ def zero_shot_scores(model: ZeroShot, corpus: Corpus, split: str = "test", progr
     if not len(image_rows) or not len(caption_rows):
         raise BadInput(f"{corpus.name} has no pictures or no captions in its split {split!r}.")
     progress = progress or iter
-    images = [model.encode_images(_pixels(corpus, rows, model.side)).to("cpu") for rows in progress(_parts(image_rows, _IMAGES))]
+    images = [model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(_parts(image_rows, _IMAGES))]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
     captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in progress(order.split(_CAPTIONS))]
@@ -126,8 +126,8 @@ def zero_shot_scores(model: ZeroShot, corpus: Corpus, split: str = "test", progr
     return score_matrix(cosine, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
-def _pixels(corpus: Corpus, rows: np.ndarray, side: int) -> Pixels:
-    return Pixels(torch.from_numpy(np.ascontiguousarray(corpus.read_pixels(rows, side))).permute(0, 3, 1, 2).float() / 255)
+def _pixels(corpus: Corpus, rows: np.ndarray, resolution: int) -> Pixels:
+    return Pixels(torch.from_numpy(np.ascontiguousarray(corpus.read_pixels(rows, resolution))).permute(0, 3, 1, 2).float() / 255)
 
 
 def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:

@@ -5,10 +5,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_flag
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features
 from xmr_core.heads.positions import sine_1d, sine_2d
+from xmr_core.heads.slot_block import SlotBlock, add_layers, gru_cell
 
 _CHOICES = {
     "positions": ("none", "sine1d", "sine2d"),
@@ -20,21 +23,11 @@ _CHOICES = {
 _EPS = 1e-7  # of the renormalisation over inputs
 
 
-class SlotBlock(nn.Module):
-    """What one round of slot attention learns: the layers of q, k, v and the output, the feed-forward, their LayerNorms,
-    and the GRU cell with update 'gru'. `SlotHead` computes with them."""
-
-    def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
-        super().__init__()
-        _add_layers(self, d_local, d, inner, ff_mult)
-        self.cell = _cell(d, update)
-
-
 class SlotHead(nn.Module):
     """K set elements by T rounds of slot attention over the local features.
 
     E⁰ = learned slots "k d"; for t = 1…T:
-        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no biases)
+        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v      (no biases, heads of width head_width)
         A = softmax over the k slots of q kᵀ/√head_width;   Â = A / (Σ_inputs A + 1e-7)
         Ē = dropout(Â v W_o + b_o) + E;   E ← W₂ dropout(GELU(W₁ LN_f(Ē) + b₁)) + b₂ + Ē
     P = LN_last(E^T);   element k = (P_k + LN_g(global)) / ‖·‖₂;   residual = P.
@@ -53,7 +46,11 @@ class SlotHead(nn.Module):
         attention "n k l" of the last round, averaged over heads.
     Raises: BadInput for K, T, heads or head_width < 1, an unknown choice, features without the global vector that is
         needed, or an item without a real element.
-    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the block is that of the authors' code.
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the block is that of the authors' code (docs/methods/dive.md).
+
+    >>> import torch
+    >>> SlotHead(3, 8, slots=4, head_width=2)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 8)).x.shape
+    torch.Size([5, 4, 8])
     """
 
     def __init__(
@@ -78,6 +75,8 @@ class SlotHead(nn.Module):
         for name, value in (("slots", slots), ("iterations", iterations), ("heads", heads), ("head_width", head_width)):
             if value < 1:
                 raise BadInput(f"{name} must be at least 1, got {value}.")
+        require_flag("use_global", use_global)
+        require_flag("weight_sharing", weight_sharing)
         given = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
         for name, value in given.items():
             if value not in _CHOICES[name]:
@@ -94,37 +93,34 @@ class SlotHead(nn.Module):
         self.sampled = query == "sampled"
         self.blocks = None
         if weight_sharing:  # the head itself is the block of all rounds
-            _add_layers(self, d_local, d, inner, ff_mult)
+            add_layers(self, d_local, d, inner, ff_mult)
         else:
             self.blocks = nn.ModuleList(SlotBlock(d_local, d, inner, ff_mult, update) for _ in range(iterations))
         self.norm_last = nn.LayerNorm(d)
         self.norm_global = nn.LayerNorm(d) if use_global else None
         if weight_sharing:
-            self.cell = _cell(d, update)
+            self.cell = gru_cell(d, update)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, features: Features) -> EmbeddingSet:
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> EmbeddingSet:
+        features = as_features(features, mask, global_feat, self.d_local)
         prediction, attention = self._predict(features)
         fused = prediction
         if self.use_global:
-            if features.global_feat is None:
-                raise BadInput(
-                    "this head adds the global feature, but the encoder gave none. Use an encoder with one, or "
-                    "use_global=False."
-                )
-            require_finite(features.global_feat)
-            fused = prediction + self.norm_global(features.global_feat).unsqueeze(1)
+            added = global_of(features, "this head (unless use_global=False) adds the global feature")
+            fused = prediction + self.norm_global(added).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n t h k l"], Float[Tensor, "n t h k l"]]:
         """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for
         visualisation."""
-        maps = self._predict(features)[1]
+        maps = self._predict(as_features(features, width=self.d_local))[1]
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        require_elements(features.local_feats, features.mask, self.d_local)
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
         if self.padding == "masked":
@@ -179,18 +175,3 @@ class SlotHead(nn.Module):
         if self.positions == "sine2d":
             return sine_2d(x.shape[1], x.shape[2], x.device, x.dtype)
         return sine_1d(mask, x.shape[2], x.dtype, by_own_length=self.padding == "masked")
-
-
-def _add_layers(to: nn.Module, d_local: int, d: int, inner: int, ff_mult: int) -> None:
-    """The layers of one block, under the names that checkpoints know."""
-    to.norm_query, to.norm_context = nn.LayerNorm(d), nn.LayerNorm(d_local)
-    to.to_q = nn.Linear(d, inner, bias=False)
-    to.to_k = nn.Linear(d_local, inner, bias=False)
-    to.to_v = nn.Linear(d_local, inner, bias=False)
-    to.to_out = nn.Linear(inner, d)
-    to.norm_ff = nn.LayerNorm(d)
-    to.ff_in, to.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
-
-
-def _cell(d: int, update: str) -> nn.GRUCell | None:
-    return nn.GRUCell(d, d) if update == "gru" else None

@@ -9,7 +9,7 @@ from xmr_core.data.readers.relevance import ZETAS
 from xmr_core.data.scenes import scenes_plausible
 from xmr_core.evaluation.analysis.ambiguity import per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import scores_of
 
 TRUTH = "R-P exhaustive"
@@ -31,7 +31,7 @@ class Benchmarks:
     """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), for
     BENCHMARKS and
     TRUTH.
-    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Run.with_metrics."""
+    queries: the same per query (no RSUM). rows: PMRP and punished shares, for Evaluated.with_metrics."""
 
     punished: pd.DataFrame
     values: dict[str, float]
@@ -39,7 +39,7 @@ class Benchmarks:
     rows: pd.DataFrame
 
 
-def benchmark_run(run: Run) -> Benchmarks:
+def benchmark_run(run: TrainedRun) -> Benchmarks:
     """Evaluate a finished run by annotated pairs, plausible matches and the exhaustive truth.
 
     PMRP on scenes takes the set of shapes in an image for COCO's object labels (scenes_plausible).

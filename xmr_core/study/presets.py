@@ -3,7 +3,8 @@ papers' scale.
 """
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.data.prepare import DATASETS, DataConfig
+from xmr_core.data.config import DataConfig
+from xmr_core.data.corpora import reader_of
 from xmr_core.methods.registry import method_spec
 from xmr_core.training import TrainConfig
 from xmr_core.training.runs.config import RunConfig, resolve_device
@@ -59,16 +60,17 @@ def base_config(
 
     method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number. published_for:
     the corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
-    changes: any field or option that RunConfig.but knows.
+    changes: any field or option that RunConfig.replace knows.
     Raises: BadInput for an unknown dataset, preset, method, option or device, epochs below 1, a negative seed, or a
     corpus without published settings.
 
     >>> base_config("scan", preset="study", device="cpu", seed=3).train.seed
     3
     """
-    for kind, value, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS)):
-        if value not in known:
-            raise unknown(kind, value, known)
+    if dataset != "scenes":
+        reader_of(dataset)
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
     if (epochs is not None and epochs < 1) or seed < 0:
         raise BadInput(f"epochs must be at least 1 and seed 0 or more, got epochs={epochs}, seed={seed}.")
     spec = method_spec(method)
@@ -76,18 +78,18 @@ def base_config(
     config = RunConfig(data=data, method=method, train=TrainConfig(seed=seed), device=resolve_device(device))
     if preset == "published":
         size = {"size": "large"} if dataset == "scenes" else {}
-        config = config.but(form="published", **size, **spec.published_settings(published_for, changes))
+        config = config.replace(form="published", **size, **spec.published_settings(published_for, changes))
     else:
         sizes = _SIZES["scenes" if dataset == "scenes" else "photographs", preset]
         absent = set(_OPTIONS) - set(spec.options.names("matched"))
-        config = config.but(**{k: v for k, v in sizes.items() if k not in absent})
+        config = config.replace(**{k: v for k, v in sizes.items() if k not in absent})
         if dataset == "precomputed":  # no images to crop; the papers leave out a fifth of the regions
-            config = config.but(views=0, cell_drop=min(config.cell_drop, 0.2))
+            config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))
         if changes.get("fine_tune") in ("image", "both"):
-            config = config.but(views=_CROPS)
+            config = config.replace(views=_CROPS)
     if epochs is not None:
-        config = config.but(epochs=epochs)
-    config = config.but(**changes)
+        config = config.replace(epochs=epochs)
+    config = config.replace(**changes)
     spec.make_options(config.form, config.options)  # a mistake is told here, not when training starts
     return config
 

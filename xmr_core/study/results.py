@@ -1,6 +1,7 @@
 """Tidy rows with provenance: one row per number, ours and published never mixed silently."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import filelock
@@ -8,8 +9,8 @@ import pandas as pd
 
 from xmr_core.base import paths
 from xmr_core.base.errors import DamagedFile
+from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import bootstrap_interval
-from xmr_core.training.runs import Run
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
@@ -23,18 +24,20 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataFrame:
+def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in
     [0, 6];
     rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation
     split).
 
+    numerics: the hash of the code that was run. A run_id that ends in '-s<seed>-' and 10 hex digits names configuration
+    and component versions, an older one the code (training.runs.versions.identity_scheme); both stay valid names.
     variants: a label per run for tables and plots ('α=16'); the method's name when None.
     """
     parts = []
-    for run, variant in zip(runs, variants or [r.config.method for r in runs], strict=True):
-        environment = run.record["environment"]
-        best = run.record["best_val"]  # not a number for an ensemble, which kept no epoch
+    for run, variant in zip(runs, variants or [r.setting.method for r in runs], strict=True):
+        environment = run.provenance.environment
+        best = run.provenance.best_value  # not a number for an ensemble, which kept no epoch
         bounds = (
             [{"relevance": "annotated", "direction": "both", "metric": "val_rsum", "k": 0, "value": best}]
             if best == best
@@ -50,21 +53,17 @@ def rows(runs: Sequence[Run], variants: Sequence[str] | None = None) -> pd.DataF
         parts.append(
             metrics.assign(
                 run_id=run.id,
-                method=run.config.method,
-                form=run.config.form,
+                **asdict(run.setting),
                 variant=variant,
-                dataset=run.config.data.dataset,
-                size=run.config.data.size if run.config.data.dataset == "scenes" else "",
                 split="test",
-                seed=run.config.train.seed,
                 protocol="full",
                 origin="ours",
-                epochs=run.config.train.epochs,
-                best_epoch=run.record["best_epoch"],
-                train_seconds=round(run.record["train_seconds"], 1),
-                parameters=run.record["parameters"],
-                started_utc=run.record["started_utc"],
-                **{k: environment[k] for k in ("git_commit", "git_dirty", "numerics", "torch", "device")},
+                best_epoch=run.provenance.best_epoch,
+                train_seconds=round(run.provenance.train_seconds, 1),
+                parameters=run.provenance.parameters,
+                started_utc=run.provenance.started_utc,
+                numerics=run.provenance.code,
+                **{k: getattr(environment, k) for k in ("git_commit", "git_dirty", "torch", "device")},
             )
         )
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))

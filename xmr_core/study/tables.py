@@ -6,19 +6,19 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_core.study.results import rsum_interval
-from xmr_core.training.runs import Run
+from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import ensemble_of
 
 
-def run_table(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
+def run_table(runs: Sequence[Evaluated], labels: Sequence) -> pd.DataFrame:
     """One row per run, in percent: label, seed, RSUM per relevance set with its interval over images, recalls,
-    R-Precision,
-    log circular variance, training seconds, parameters."""
+    R-Precision, log circular variance, training seconds, parameters."""
     rows = []
     for run, label in zip(runs, labels, strict=True):
-        row = {"label": label, "seed": run.config.train.seed}
+        row = {"label": label, "seed": run.setting.seed}
         for kind in run.per_query["relevance"].unique():
             mean, low, high = rsum_interval(run.per_query, kind)
             row |= {f"rsum {kind}": mean, f"rsum {kind} low": low, f"rsum {kind} high": high}
@@ -26,14 +26,14 @@ def run_table(runs: Sequence[Run], labels: Sequence) -> pd.DataFrame:
             row |= {f"{d} R@{k} {kind}": 100 * values[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)}
             row |= {f"{d} R-P {kind}": 100 * values[d, "r_precision", 0] for d in ("i2t", "t2i")}
         spread = run.metrics[run.metrics["metric"] == "log_circular_variance"]["value"]
-        row |= {"log variance": spread.mean() if len(spread) else np.nan, "train seconds": run.record["train_seconds"]}
-        row |= {"parameters": run.record["parameters"]}
+        row |= {"log variance": spread.mean() if len(spread) else np.nan, "train seconds": run.provenance.train_seconds}
+        row |= {"parameters": run.provenance.parameters}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
-    """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each
+    """Mean over seeds of each label, in order of appearance, with its 95 % interval as 'c low' and 'c high' for each
     column c.
 
     With one seed the interval of an RSUM is the one over images of run_table; other columns then have none (NaN).
@@ -54,7 +54,7 @@ def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95)
     return pd.DataFrame(rows)
 
 
-def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> list[tuple[str, Run]]:
+def ensemble_runs(runs: Sequence[TrainedRun], labels: Sequence[str], formula: str) -> list[tuple[str, Evaluated]]:
     """Ensembles of finished runs: [(label, run), …], the label being the formula.
 
     formula: labels joined by ' + '. Different labels are combined seed by seed ('SAF + SGR' is SGRAF); one label
@@ -76,7 +76,7 @@ def ensemble_runs(runs: Sequence[Run], labels: Sequence[str], formula: str) -> l
         members, n = by_label[parts[0]], len(parts)
         groups = [members[start : start + n] for start in range(0, len(members) - n + 1, n)]
     elif len(set(parts)) == len(parts):
-        of_seed = [{run.config.train.seed: run for run in by_label[part]} for part in parts]
+        of_seed = [{run.setting.seed: run for run in by_label[part]} for part in parts]
         groups = [
             [members[seed] for members in of_seed] for seed in of_seed[0] if all(seed in members for members in of_seed)
         ]

@@ -64,7 +64,7 @@ def sweep_configs(base: RunConfig, name: str, values: Sequence, seeds: Sequence[
     """
     if not len(values):
         raise BadInput(f"no {name} to sweep over; give at least one.")
-    return [base.but(**{name: value, "seed": seed}) for value in values for seed in seeds]
+    return [base.replace(**{name: value, "seed": seed}) for value in values for seed in seeds]
 
 
 def variant_configs(
@@ -89,7 +89,7 @@ def variant_configs(
     for method, options in chosen:
         names = method_spec(method).options.names(base.form)
         shared = {name: value for name, value in base.options.items() if name in names}
-        configs += [base.but(method=method, seed=seed, options={**shared, **options}) for seed in seeds]
+        configs += [base.replace(method=method, seed=seed, options={**shared, **options}) for seed in seeds]
     return configs
 
 

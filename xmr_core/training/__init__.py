@@ -1,5 +1,15 @@
-"""One readable training loop, and what it leans on: schedule, resumable state, collapse detection."""
+"""The training loop and what it uses: schedules, a resumable state, stages of fine-tuning, detection of collapse."""
 
-from xmr_core.training.loop import History, TrainConfig, train
+from xmr_core.base.lazy import catalogue
 
-__all__ = ["History", "TrainConfig", "train"]
+__getattr__, __dir__, __all__ = catalogue(
+    __name__,
+    {
+        "CollapseWatch": "collapse",
+        "History": "loop",
+        "TrainConfig": "loop",
+        "lr_factor": "schedule",
+        "runs": "",
+        "train": "loop",
+    },
+)

@@ -80,6 +80,7 @@ def train(
     report: Callable[[dict], None] = lambda event: None,
     save_every_seconds: float = 20.0,
     readers: int = 1,
+    owner: str = "",
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -99,7 +100,7 @@ def train(
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
     history, watch, sums, best, at_epoch, at_step = History(), CollapseWatch(), {}, None, 0, 0
 
-    if state_path is not None and (state := load_state(state_path)) is not None:
+    if state_path is not None and (state := load_state(state_path, owner)) is not None:
         method.load_state_dict(state["method"])
         optimiser.load_state_dict(state["optimiser"])
         progress = state["progress"]
@@ -114,7 +115,7 @@ def train(
         history.seconds = time.monotonic() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best, "epoch": epoch, "step": step}
-            save_state(state_path, method, optimiser, progress)
+            save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
     with _threads(config.threads):

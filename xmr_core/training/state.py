@@ -1,12 +1,15 @@
 """The complete state of a training run in one file: what a killed run needs to end with the same weights, bit for bit."""
 
 import io
+import pickle
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import DamagedFile
 
 
@@ -16,29 +19,24 @@ def random_state() -> dict:
 
 
 def set_random_state(state: dict) -> None:
+    """Set the generators to what random_state gave."""
     torch.set_rng_state(state["cpu"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
 
 
-def save_state(path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict) -> None:
-    """Write everything to `path`, atomically and sealed; what was there before stays as `path.previous`.
+def save_state(path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict, owner: str = "") -> None:
+    """Write everything to `path`, atomically and with a digest; the state before it stays as `path.previous`.
 
     progress: plain numbers, strings, lists, dicts and tensors only (epoch, step inside it, history, best weights, …).
+    owner: the run that the state belongs to; load_state gives it to no other.
     """
     buffer = io.BytesIO()
-    torch.save(
-        {
-            "method": method.state_dict(),
-            "optimiser": optimiser.state_dict(),
-            "random": random_state(),
-            "progress": progress,
-        },
-        buffer,
-    )
+    parts = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": random_state()}
+    torch.save({"owner": owner, **parts, "progress": progress}, buffer)
     if path.exists():
         path.replace(previous(path))
-    paths.write_sealed(path, buffer.getvalue())
+    files.write_sealed(path, buffer.getvalue())
 
 
 def previous(path: Path) -> Path:
@@ -46,19 +44,26 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-def load_state(path: Path, warn=None) -> dict | None:
-    """The newest undamaged state, or None when there is none. Says so in one sentence when a file was damaged.
+def load_state(path: Path, owner: str = "", warn: Callable[[str], object] | None = None) -> dict | None:
+    """The newest undamaged state of a run, or None when there is none.
 
-    Nothing in the file is executed: tensors and plain values only (`weights_only`).
+    A file that is damaged or belongs to another run is not used, and `warn` (warnings.warn by default) receives one
+    sentence about it. Nothing in the file is executed: it may hold tensors and plain values only.
     """
-    import warnings
-
-    warn = warn or warnings.warn
-    for candidate, instead in ((path, "the state before it is used"), (previous(path), "training starts again from the beginning")):
+    reasons = []
+    for candidate in (path, previous(path)):
         if not candidate.exists():
             continue
         try:
-            return torch.load(io.BytesIO(paths.read_sealed(candidate)), weights_only=True)
-        except DamagedFile as e:
-            warn(f"checkpoint is damaged, {instead}: {e}")
+            state = torch.load(io.BytesIO(files.read_sealed(candidate)), weights_only=True)
+            if not isinstance(state, dict) or state.get("owner") != owner:
+                raise DamagedFile(f"{candidate} belongs to another run, or to another torch or processor.")
+        except (DamagedFile, pickle.UnpicklingError, RuntimeError) as e:
+            reasons.append(str(e).splitlines()[0])
+        else:
+            if reasons:
+                (warn or warnings.warn)(f"checkpoint is damaged, the state before it is used: {reasons[0]}")
+            return state
+    if reasons:
+        (warn or warnings.warn)(f"checkpoint is damaged, training starts again from the beginning: {' '.join(reasons)}")
     return None

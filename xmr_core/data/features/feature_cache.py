@@ -23,14 +23,14 @@ _verified: set[tuple] = set()  # (path, size, mtime) of files whose digest was c
 class Extractor(Protocol):
     """Pictures → local features, without learning. identity names code version and weights; shape is (l, e).
 
-    side: of the pictures it reads, 0 for the corpus's own.
+    resolution: of the pictures it reads, 0 for the corpus's own.
     """
 
     identity: str
     shape: tuple[int, int]
     dtype: type
     batch: int
-    side: int
+    resolution: int
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]: ...
 
@@ -50,17 +50,17 @@ def cached_features(
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no pictures; there is nothing to extract features from.")
     picked = np.arange(len(corpus.images)) if rows is None else rows
-    side = {"side": extractor.side} if extractor.side else {}
+    resolution = {"resolution": extractor.resolution} if extractor.resolution else {}
 
     def work(start: int) -> Iterable:
         batches = [b for b in _chunks(len(picked), extractor.batch) if b[0] >= start]
         with ThreadPoolExecutor(1) as reader:
-            read = [(b, reader.submit(_pixels, corpus, picked[b], side, crops)) for b in batches[:_AHEAD]]
+            read = [(b, reader.submit(_pixels, corpus, picked[b], resolution, crops)) for b in batches[:_AHEAD]]
             for n, batch in enumerate((progress or tqdm)(batches)):
                 pixels = read.pop(0)[1].result()
                 if n + _AHEAD < len(batches):
                     later = batches[n + _AHEAD]
-                    read.append((later, reader.submit(_pixels, corpus, picked[later], side, crops)))
+                    read.append((later, reader.submit(_pixels, corpus, picked[later], resolution, crops)))
                 yield batch, extractor(pixels)
 
     key = [corpus.picture_fingerprint or corpus.fingerprint, extractor.identity]
@@ -85,8 +85,8 @@ def kept(
     return np.load(path, mmap_mode="r")
 
 
-def _pixels(corpus: Corpus, rows: np.ndarray, side: dict, crops: Callable | None) -> np.ndarray:
-    return corpus.read_pixels(rows, **side, **({"crops": crops(rows)} if crops else {}))
+def _pixels(corpus: Corpus, rows: np.ndarray, resolution: dict, crops: Callable | None) -> np.ndarray:
+    return corpus.read_pixels(rows, **resolution, **({"crops": crops(rows)} if crops else {}))
 
 
 def _chunks(n: int, size: int) -> list[np.ndarray]:

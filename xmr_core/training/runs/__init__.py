@@ -1,8 +1,19 @@
-"""Content-addressed runs: asked for twice, trained once; interrupted, continued; damaged, repaired, and said so."""
+"""Runs: each is trained once, loaded when it is asked for again, continued when it was interrupted, and repaired when damaged."""
 
-from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.fetch import Run, fetch
-from xmr_core.training.runs.many import fetch_all
-from xmr_core.training.runs.stored import stored_ids, stored_run
+from xmr_core.base.lazy import catalogue
 
-__all__ = ["Run", "RunConfig", "fetch", "fetch_all", "stored_ids", "stored_run"]
+__getattr__, __dir__, __all__ = catalogue(
+    __name__,
+    {
+        "RunConfig": "config",
+        "TrainedRun": "run",
+        "ensemble_of": "ensemble",
+        "resolve_device": "config",
+        "scores_of": "ensemble",
+        "stored_ids": "folder",
+        "stored_run": "folder",
+        "train_or_load": "produce",
+        "train_or_load_all": "many",
+        "zero_shot_reference": "reference",
+    },
+)

@@ -1,26 +1,32 @@
 """What identifies a run."""
 
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 import torch
 
-from xmr_core.base import paths
 from xmr_core.base.errors import unknown
-from xmr_core.base.numerics import numerics_version
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.prepare import DataConfig
+from xmr_core.evaluation.results import Setting
 from xmr_core.methods.registry import full_options, method_spec
-from xmr_core.training import TrainConfig
+from xmr_core.training.loop import TrainConfig
+from xmr_core.training.runs.versions import component_versions
+
+SCHEME = 2  # of identities: configuration and component versions; see versions.identity_scheme
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
-    method, form, options: the recipe (see recipes.build). batch_images … positives: the batches (see data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (see data.augment.Augmentation). val_images: how many pictures of the
-    validation split, with their captions, choose the epoch; 0 for all. device: where it trains ('cpu', 'cuda'): other devices round differently.
+    method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
+    cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of the
+    validation split, with their captions, choose the epoch; 0 for all. device: where it trains, 'cpu' or 'cuda'.
+
+    >>> RunConfig().replace(alpha=8.0, epochs=3).options
+    {'alpha': 8.0}
     """
 
     data: DataConfig = DataConfig()
@@ -40,20 +46,43 @@ class RunConfig:
     train: TrainConfig = TrainConfig()
     device: str = "cpu"
 
-    def but(self, **changes) -> "RunConfig":
-        """A copy with changes; a name may be a field here, of `data`, of `train`, or an option of the recipe ('alpha')."""
+    def replace(self, **changes) -> "RunConfig":
+        """A copy with changes, checked at once.
+
+        A name may be a field of this class, of TrainConfig, of DataConfig (in this order, where two have it), or an option
+        of the method. Raises: BadInput for a name that is none of these, or a value out of range; it suggests a near name.
+        """
         own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
-        given = {name: value for name, value in changes.items() if name in own}
-        # together, not one after the other: some values are allowed only beside others
+        spec, settings = method_spec(changes.get("method", self.method)), own | train | data
+        names = settings | {*spec.options.names()}
+        for name in changes.keys() - names:
+            raise unknown(f"option of {spec.id}", name, names)
+        # fields of one class change together, because some values are allowed only beside others
         of_train = {name: value for name, value in changes.items() if name in train - own}
         of_data = {name: value for name, value in changes.items() if name in data - train - own}
-        options = {name: value for name, value in changes.items() if name not in own | train | data}
-        out = replace(self, **given)
-        return replace(out, train=replace(out.train, **of_train), data=replace(out.data, **of_data), options={**out.options, **options})
+        options = {name: value for name, value in changes.items() if name not in settings}
+        copy = replace(self, **{name: value for name, value in changes.items() if name in own})
+        copy = replace(
+            copy, train=replace(copy.train, **of_train), data=replace(copy.data, **of_data), options={**copy.options, **options}
+        )
+        spec.make_options(copy.form, copy.options)
+        return copy
 
-    def identity(self, prepared_identity: Mapping[str, str | int]) -> dict:
-        """The JSON-able value whose hash names the run. Paths count by the content behind them, not by their spelling."""
+    @property
+    def setting(self) -> Setting:
+        """What stands beside the run's numbers in tables."""
+        size = self.data.size if self.data.dataset == "scenes" else ""
+        return Setting(self.method, self.form, self.data.dataset, size, self.train.seed, self.train.epochs)
+
+    def identity(self, prepared_identity: Mapping[str, str | int]) -> dict[str, Any]:
+        """The JSON-able value whose hash names the run. Files count by their content, not by where they lie.
+
+        The versions of torch and of the processor are recorded and are no part of it: they change the last bits of a
+        number and not what it means, and an update must not cost hours of training. The device is part of it, because
+        another device trains at another precision (TrainConfig.precision 'auto').
+        """
         return {
+            "scheme": SCHEME,
             "method": self.method,
             "form": self.form,
             "options": full_options(self.method, self.form, dict(self.options)),
@@ -63,26 +92,32 @@ class RunConfig:
             "train": asdict(self.train),
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),
-            "numerics": self.numerics(),
+            "versions": component_versions(self.method, self.data.dataset),
             "device": self.device,
-            "torch": torch.__version__,
-            "machine": platform.machine(),
         }
 
-    def numerics(self) -> str:
-        """The version of the code that makes this run's numbers."""
-        return numerics_version(method_spec(self.method).matched, self.data.dataset)
 
-    def run_id(self, prepared_identity: Mapping[str, str | int]) -> str:
-        """'dive-scenes-' and 16 hex digits."""
-        word = method_spec(self.method).id.replace("+", "p")
-        return f"{word}-{self.data.dataset}-{paths.content_hash(self.identity(prepared_identity))}"
+    def run_id(self, identity: object) -> str:
+        """The readable name of the run with an identity: 'dive-scenes-s0-1a2b3c4d5e'."""
+        return readable_id(method_spec(self.method).id, self.data.dataset, self.train.seed, identity)
+
+
+def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
+    """Method, data set, seed, and 10 hex digits for an identity.
+
+    >>> readable_id("vse++", "scenes", 0, {})[:-10]
+    'vsepp-scenes-s0-'
+    """
+    return "-".join((method.replace("+", "p"), dataset.replace(":", "."), f"s{seed}", content_hash(identity)[:10]))
 
 
 def resolve_device(device: str) -> str:
-    """'auto' → 'cuda' when there is one, else 'cpu'; any other name is checked. Raises BadInput for an unknown or absent one."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu" or (device == "cuda" and torch.cuda.is_available()):
-        return device
-    raise unknown("device (or not present on this machine)", device, ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+    """'auto' → 'cuda' when there is one, else 'cpu'. Raises: BadInput for a name that is unknown or not present here.
+
+    >>> resolve_device("cpu")
+    'cpu'
+    """
+    devices = ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    if device not in devices:
+        raise unknown("device (or not present on this machine)", device, devices)
+    return devices[-1] if device == "auto" else device

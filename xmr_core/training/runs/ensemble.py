@@ -1,51 +1,57 @@
-"""Several finished runs answering together."""
+"""Several finished runs that score together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.engine import MeanScores, Scoring, as_matrix
-from xmr_core.training.runs.fetch import Run
-from xmr_core.training.runs.judging import judged
+from xmr_core.evaluation.results import Evaluated
+from xmr_core.training.runs.config import readable_id
+from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
+from xmr_core.training.runs.run import TrainedRun
 
 
-def scoring_of(run: Run, split: str = "test") -> Scoring:
-    """The scores of a finished run on a split, to be had block by block."""
+def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
+    """The scores of a finished run on a split, block by block."""
     method = run.method()
-    return Scoring(method.similarity, *encode_split(method, run.prepared().sides[split]))
+    return Scoring(method.similarity, *encode_split(method, run.prepared().splits[split]))
 
 
-def scores_of(run: Run, split: str = "test") -> np.ndarray:
+def scores_of(run: TrainedRun, split: str = "test") -> np.ndarray:
     """The score matrix "i t" of a finished run on a split."""
     return as_matrix(scoring_of(run, split))
 
 
-def ensemble_of(runs: Sequence[Run]) -> Run:
+def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
     """The runs as one: the plain mean of their scores, block by block, evaluated as a single run is.
 
-    Scores are not brought to one scale first, as in the field (METHODS §1.6): that is right for runs of one method or of one
-    similarity's range, and lets the larger scale speak louder otherwise. The result has the configuration of the first run,
-    parameters and training seconds of all together, no history, no value on the validation split, and no folder of its own.
+    Scores are not brought to one scale first, as in the field: that is right for runs of one method or of one range of
+    similarity, and gives a larger scale more weight otherwise. The result stands in tables under the first run's setting,
+    with parameters and training seconds of all together; it has no model, no history and no value on the validation split.
     Raises: BadInput for no run, or runs on different data.
+
+    >>> ensemble_of([])
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: an ensemble needs at least one run.
     """
     if not runs:
         raise BadInput("an ensemble needs at least one run.")
-    names = [run.prepared().identity["corpus"] for run in runs]
-    if len(set(names)) > 1:
-        raise BadInput(f"the runs of an ensemble must share one corpus, got {len(set(names))} different ones.")
-    corpus = runs[0].prepared().corpus
-    evaluation, metrics = judged(MeanScores([scoring_of(run) for run in runs]), corpus)
-    record = {key: sum(run.record[key] for run in runs) for key in ("train_seconds", "parameters")}
-    return Run(
-        id="ensemble-" + paths.content_hash([run.id for run in runs]),
-        folder=runs[0].folder,
-        config=runs[0].config,
-        record={**runs[0].record, **record, "members": [run.id for run in runs], "best_epoch": -1, "best_val": float("nan")},
-        history=pd.DataFrame(),
-        metrics=metrics,
-        per_query=evaluation.per_query,
+    corpora = {run.prepared().identity["corpus"] for run in runs}
+    if len(corpora) > 1:
+        raise BadInput(f"the runs of an ensemble must share one corpus, got {len(corpora)} different ones.")
+    evaluation, metrics = evaluate_corpus(MeanScores([scoring_of(run) for run in runs]), runs[0].prepared().corpus)
+    members, setting = tuple(run.id for run in runs), runs[0].setting
+    provenance = replace(
+        runs[0].provenance,
+        train_seconds=sum(run.provenance.train_seconds for run in runs),
+        parameters=sum(run.provenance.parameters for run in runs),
+        best_epoch=-1,
+        best_value=float("nan"),
+        members=members,
+        files={},
     )
+    name = readable_id("ensemble", setting.dataset, setting.seed, members)
+    return Evaluated(name, setting, metrics, evaluation.per_query, provenance)

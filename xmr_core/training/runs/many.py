@@ -11,60 +11,68 @@ from concurrent.futures.process import BrokenProcessPool
 
 from tqdm.auto import tqdm
 
-from xmr_core.base import paths
-from xmr_core.data.prepare import prepare
+from xmr_core.base import files
 from xmr_core.methods.registry import full_options
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.fetch import Run, fetch
+from xmr_core.training.runs.folder import RECORD, warn_of_other_code
+from xmr_core.training.runs.produce import Plan, plan_run, produce
+from xmr_core.training.runs.run import TrainedRun
 
 
-def fetch_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = True) -> list[Run]:
-    """The runs of several configs, in order; those that exist are loaded, the rest trained.
+def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = True) -> list[TrainedRun]:
+    """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
-    workers: processes that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of a run) on the CPU
+    workers: processes that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of a run) on the CPU,
         and 1 on a GPU. Results do not depend on it, because every run trains on its own number of threads.
-    Raises: what fetch raises, for the first config that fails; the others go on until they are done and are kept.
+    Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
+
+    >>> train_or_load_all([])
+    []
     """
-    for config in configs:
+    for config in configs:  # all of them before any work
         full_options(config.method, config.form, config.options)
-    unique = {
-        config.run_id(prepare(config.data, device=config.device).identity): config for config in configs
-    }  # features are made once, here
-    total = sum(config.train.epochs for config in unique.values())
-    workers = min(workers or _workers(configs), len(unique))
-    done: dict[str, Run] = {}
-    with tqdm(total=total, desc=f"{len(unique)} runs", unit="epoch", disable=not progress) as bar:
-        if workers <= 1:
-            for run_id, config in unique.items():
-                seen = bar.n
-
-                def report(event: dict, seen=seen, config=config) -> None:
-                    bar.n = seen + event["epoch"] + (1 if event.get("epoch_done") else 0)
-                    bar.set_postfix_str(f"{config.method} loss {event.get('loss', float('nan')):.3f}", refresh=False)
-                    bar.update(0)
-
-                done[run_id] = fetch(config, report)
-                bar.n = seen + config.train.epochs
-                bar.refresh()
-        else:
-            _in_processes(unique, workers, bar, done)
-    return [done[config.run_id(prepare(config.data).identity)] for config in configs]
+    plans = [plan_run(config) for config in configs]
+    unique = {plan.id: plan for plan in plans}
+    runs = {run_id: run for run_id, plan in unique.items() if (run := plan.finished()) is not None}
+    warn_of_other_code([*runs.values()])
+    missing = {run_id: plan for run_id, plan in unique.items() if run_id not in runs}
+    if missing:
+        total = sum(plan.config.train.epochs for plan in missing.values())
+        with tqdm(total=total, desc=f"{len(missing)} runs", unit="epoch", disable=not progress) as bar:
+            workers = min(workers or _workers([plan.config for plan in missing.values()]), len(missing))
+            if workers > 1:
+                _in_processes(missing, workers, bar)
+            for run_id, plan in missing.items():  # loads what the processes finished, trains or continues the others
+                runs[run_id] = _train_in_this_process(plan, bar) if workers <= 1 else plan.finished() or produce(plan)
+            bar.update(bar.total - bar.n)
+    return [runs[plan.id] for plan in plans]
 
 
-def _in_processes(unique: dict[str, RunConfig], workers: int, bar, done: dict[str, Run]) -> None:
+def _train_in_this_process(plan: Plan, bar) -> TrainedRun:
+    """Train a run in this process and move the bar along."""
+    before = bar.n
+
+    def report(event: dict) -> None:
+        bar.n = before + event["epoch"] + (1 if event.get("epoch_done") else 0)
+        bar.set_postfix_str(f"{plan.config.method} loss {event.get('loss', float('nan')):.3f}", refresh=False)
+        bar.update(0)
+
+    run = produce(plan, report)
+    bar.n = before + plan.config.train.epochs
+    bar.refresh()
+    return run
+
+
+def _in_processes(plans: dict[str, Plan], workers: int, bar) -> None:
     context = multiprocessing.get_context("spawn")  # a forked torch may hang
     failure = None
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with, initargs=(os.getpid(),)) as pool:
-        waiting = {pool.submit(_fetch_quietly, config, run_id): run_id for run_id, config in unique.items()}
+        pending = {pool.submit(_produce_quietly, plan) for plan in plans.values()}
         try:
-            pending = set(waiting)
             while pending:
                 finished, pending = wait(pending, timeout=0.5)
-                epochs = sum(_epochs_done(run_id, unique[run_id]) for run_id in unique)
-                bar.update(epochs - bar.n)
-                for future in finished:
-                    if (error := future.exception()) is not None and failure is None:
-                        failure = error
+                bar.update(sum(map(_epochs_done, plans.values())) - bar.n)
+                failure = failure or next((error for future in finished if (error := future.exception()) is not None), None)
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -72,13 +80,10 @@ def _in_processes(unique: dict[str, RunConfig], workers: int, bar, done: dict[st
         warnings.warn("a training process was killed; its runs are continued one at a time in this process", stacklevel=3)
     elif failure is not None:
         raise failure
-    for run_id, config in unique.items():  # loads what the processes finished, continues what a killed one left
-        done[run_id] = fetch(config)
-    bar.update(bar.total - bar.n)
 
 
 def _die_with(parent: int) -> None:
-    """In a worker: end when the process that asked is gone. Its queue would keep the worker training for nobody."""
+    """In a worker: end when the process that started it is gone. Its queue would otherwise keep it training for nobody."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -88,27 +93,26 @@ def _die_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _fetch_quietly(config: RunConfig, run_id: str) -> None:
-    """In a worker: train, leaving notes on how far it is where the parent looks."""
-    note, last = paths.folder("runs") / run_id / "progress", 0.0
+def _produce_quietly(plan: Plan) -> None:
+    """In a worker: train, and note how far it is where the parent reads it."""
+    note, last = plan.folder / "progress", 0.0
 
     def report(event: dict) -> None:
         nonlocal last
         if event.get("epoch_done") or time.monotonic() - last > 1:
             last = time.monotonic()
-            paths.write_atomic(note, str(event["epoch"] + (1 if event.get("epoch_done") else 0)))
+            files.write_atomic(note, str(event["epoch"] + (1 if event.get("epoch_done") else 0)))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the parent repeats a run's messages when it loads it
-        fetch(config, report)
+        produce(plan, report)
 
 
-def _epochs_done(run_id: str, config: RunConfig) -> int:
-    folder = paths.folder("runs") / run_id
-    if (folder / "record.json").exists():
-        return config.train.epochs
+def _epochs_done(plan: Plan) -> int:
+    if (plan.folder / RECORD).exists():
+        return plan.config.train.epochs
     try:
-        return int((folder / "progress").read_text())
+        return int((plan.folder / "progress").read_text())
     except (OSError, ValueError):
         return 0
 

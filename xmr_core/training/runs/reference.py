@@ -4,42 +4,39 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pandas as pd
-
-from xmr_core.base import paths
-from xmr_core.base.numerics import numerics_version
 from xmr_core.base.provenance import environment
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.prepare import DataConfig
+from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot_scores
-from xmr_core.training.runs.config import RunConfig, resolve_device
-from xmr_core.training.runs.fetch import Run
-from xmr_core.training.runs.judging import judged
+from xmr_core.training.runs.config import readable_id, resolve_device
+from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
+from xmr_core.training.runs.versions import STAGES
 
 
-def reference_run(source: Path | str, data: DataConfig, device: str = "auto", progress: Callable | None = None) -> Run:
-    """The test split ranked by a CLIP- or SigLIP-style model as it comes; nothing is trained, and nothing chosen on validation.
+def zero_shot_reference(source: Path | str, data: DataConfig, device: str = "auto", progress: Callable | None = None) -> Evaluated:
+    """The test split ranked by a CLIP- or SigLIP-style model as it is; nothing is trained, and nothing chosen on validation.
 
-    source: a local folder or a hub name of transformers. The result is a Run without a history, weights or a folder of its own;
-    its id names corpus and model by content. Raises: what ZeroShot and zero_shot_scores raise.
+    source: a local folder or a hub name of transformers. The id names corpus and model by content.
+    Raises: what ZeroShot and zero_shot_scores raise.
     """
-    where = resolve_device(device)
+    device = resolve_device(device)
     corpus = corpus_of(data)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    model = ZeroShot(source, where)
-    evaluation, metrics = judged(zero_shot_scores(model, corpus, progress=progress), corpus)
-    numerics = numerics_version(zero_shot_scores, data.dataset)
-    record = {
-        "started_utc": started, "train_seconds": 0.0, "best_epoch": -1, "best_val": float("nan"), "messages": [],
-        "parameters": sum(p.numel() for p in model.parameters()), "model": str(source), "model_identity": model.identity,
-        "environment": {**environment(where), "numerics": numerics},
-    }  # fmt: skip
-    return Run(
-        id="zero-shot-" + paths.content_hash([corpus.fingerprint, model.identity, numerics]),
-        folder=paths.root(),
-        config=RunConfig(data=data, method="zero-shot", form="as it comes", device=where),
-        record=record,
-        history=pd.DataFrame(),
+    model = ZeroShot(source, device)
+    evaluation, metrics = evaluate_corpus(zero_shot_scores(model, corpus, progress=progress), corpus)
+    size = data.size if data.dataset == "scenes" else ""
+    return Evaluated(
+        id=readable_id("zero-shot", data.dataset, 0, [corpus.fingerprint, model.identity, STAGES["evaluation"]]),
+        setting=Setting("zero-shot", "as it comes", data.dataset, size),
         metrics=metrics,
         per_query=evaluation.per_query,
+        provenance=Provenance(
+            started_utc=started,
+            train_seconds=0.0,
+            parameters=sum(p.numel() for p in model.parameters()),
+            environment=environment(device),
+            relevances=tuple(sorted(corpus.judges)),
+            model=(str(source), model.identity),
+        ),
     )

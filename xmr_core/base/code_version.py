@@ -1,0 +1,145 @@
+"""Versions of code: hashes of source files that are blind to comments, docstrings and layout."""
+
+import ast
+import builtins
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent
+_WORDS_ONLY = {"errors.py", "files.py", "paths.py", "lazy.py", "__init__.py"}  # of base/: messages and files, no numbers
+
+
+def code_hash(function: Callable, modules: Iterable[str]) -> str:
+    """12 hex digits for the code that a function and some modules of this package reach by imports.
+
+    It says whether two results were made by the same code. It is recorded with a run and is no part of its identity.
+    function: the builder of a method; one from outside the package counts with its own file.
+    """
+    source = _source_file(function)
+    text = source.read_text() if source else inspect.getsource(function)
+    reached = _reached([*modules, *_imports(ast.parse(text))], _package_file) - {source}
+    return _digest([_plain(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
+
+
+def own_code_version(thing: type | Callable) -> str:
+    """10 hex digits for a user's own class or function: its file, and the files beside it that this one imports.
+
+    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that it
+    names. Code of this package is not followed, because its parts have explicit versions.
+
+    >>> class Doubled:
+    ...     def __call__(self, x):
+    ...         return 2 * x
+    >>> len(own_code_version(Doubled))
+    10
+    """
+    thing = inspect.unwrap(getattr(thing, "func", thing))  # of a partial function, what it calls
+    source = _source_file(thing)
+    if source is None:
+        return _digest(sorted(_named_sources(thing).items()))[:10]
+    files = _reached(_imports(ast.parse(source.read_text())), lambda name: _file_beside(name, source)) | {source}
+    return _digest([_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)])[:10]
+
+
+def _digest(parts: Iterable[object]) -> str:
+    return hashlib.blake2b(repr(list(parts)).encode(), digest_size=6).hexdigest()
+
+
+def _reached(names: Iterable[str], file_of: Callable[[str], Path | None]) -> set[Path]:
+    """Files that these module names lead to, import by import."""
+    files, waiting = set(), list(names)
+    while waiting:
+        file = file_of(waiting.pop())
+        if file is not None and file not in files:
+            files.add(file)
+            waiting += _plain_file(file, file.stat().st_mtime_ns)[1]
+    return files
+
+
+@lru_cache(maxsize=1024)
+def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
+    """(source without comments and docstrings, names it imports) of a file that was changed at a time in nanoseconds."""
+    text = path.read_text()
+    return _plain(text), _imports(ast.parse(text))
+
+
+def _plain(text: str) -> str:
+    tree = ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _imports(tree: ast.AST) -> list[str]:
+    """Dotted names that may be modules: 'from xmr_core.a import b' gives both xmr_core.a and xmr_core.a.b."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _package_file(module: str) -> Path | None:
+    """The file of a module of this package that can change a number, or None."""
+    top, *rest = module.split(".")
+    base = PACKAGE.joinpath(*rest)
+    for file in (base.with_suffix(".py"), base / "__init__.py"):
+        if top == "xmr_core" and rest and file.exists():
+            return None if file.parent == PACKAGE / "base" and file.name in _WORDS_ONLY else file
+    return None
+
+
+def _file_beside(module: str, source: Path) -> Path | None:
+    """The file of a user's module that lies in the folder of `source`, below it, or in the package that holds it."""
+    folder, name = source.parent, module.lstrip(".")
+    roots = [folder]
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+        roots.append(folder)
+    for root in roots if name and not name.startswith("xmr_core") else []:
+        base = root.joinpath(*name.split("."))
+        for file in (base.with_suffix(".py"), base / "__init__.py"):
+            if file.exists():
+                return file
+    return None
+
+
+def _source_file(thing: type | Callable) -> Path | None:
+    """The file that defines a class, or a function or the class of an object; None in a notebook."""
+    thing = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    try:
+        name = inspect.getsourcefile(inspect.unwrap(thing))
+    except TypeError:  # of __main__ in a notebook
+        return None
+    return Path(name) if name and Path(name).is_file() else None
+
+
+def _named_sources(thing: type | Callable) -> dict[str, str]:
+    """Sources of a class or function of a notebook and of everything there that it names, by name."""
+    scope, sources, waiting = vars(sys.modules.get(thing.__module__, builtins)), {}, [thing]
+    while waiting:
+        current = waiting.pop()
+        name = getattr(current, "__qualname__", repr(current))
+        if name in sources:
+            continue
+        try:
+            tree = ast.parse(inspect.cleandoc(inspect.getsource(current)))
+        except (OSError, TypeError, SyntaxError):  # no source: the compiled code instead
+            sources[name] = repr(getattr(getattr(current, "__code__", None), "co_code", name))
+            continue
+        sources[name] = _plain(ast.unparse(tree))
+        for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & scope.keys()):
+            value = scope[used]
+            if getattr(value, "__module__", None) == thing.__module__ and (inspect.isclass(value) or inspect.isroutine(value)):
+                waiting.append(value)
+            elif isinstance(value, (bool, int, float, str, bytes, tuple)):
+                sources[used] = repr(value)
+    return sources

@@ -1,0 +1,176 @@
+"""Files that are whole or not there: the only place that writes under a temporary name, waits for the disk and renames."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
+from xmr_core.base.fingerprint import content_hash
+
+_MAGIC = b"XMR-SEALED-1\n"
+_HEAD = len(_MAGIC) + hashlib.sha256().digest_size
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space or choose another folder.",
+    errno.EDQUOT: "The disk quota is used up: free some space or choose another folder.",
+    errno.EFBIG: "The file would exceed the allowed size: free some space or choose another folder.",
+    errno.EROFS: "The folder is read-only: choose another one (environment variable XMR_HOME, or the output path).",
+    errno.EACCES: "No permission to write there: choose another one (environment variable XMR_HOME, or the output path).",
+    errno.ENOTDIR: "A part of the path is a file, not a folder: choose another path.",
+    errno.EEXIST: "A file with that name is in the way: choose another path.",
+}
+
+
+def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
+    """The error for a refused write, with its cause and what to do about it, in one line."""
+    return CannotWrite(f"cannot write {path} ({error.strerror or error}). {_REMEDIES.get(error.errno, 'Choose another folder.')}")
+
+
+def make_folder(path: Path | str) -> Path:
+    """Create a folder and its parents. Raises: CannotWrite with the reason when that is impossible."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise cannot_write(path, e) from None
+    return path
+
+
+def existing(path: Path | str, what: str) -> Path:
+    """`path` if it exists. Raises: BadInput that names what was expected there."""
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise BadInput(f"{what} not found: {path} does not exist. Give the right path.")
+    return path
+
+
+@contextmanager
+def atomic(path: Path | str) -> Iterator[Path]:
+    """A temporary path beside `path`. It takes that name when the block ends well, and is removed when the block fails.
+
+    Use it for contents that something else writes (a library, or code that writes piece by piece); write_atomic is for the
+    others. Raises: CannotWrite when the folder refuses; errors of this package inside the block stay what they are.
+
+    >>> with atomic(Path(tempfile.mkdtemp()) / "words.txt") as temporary:
+    ...     _ = temporary.write_text("a dog")
+    """
+    path = Path(path)
+    make_folder(path.parent)
+    temporary = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        os.chmod(temporary, 0o644)  # mkstemp makes private files; results are meant to be read by others
+        publish(temporary, path)
+        temporary = None
+    except XmrError:  # of whoever makes the contents; some of them are OSErrors too
+        raise
+    except OSError as e:
+        raise cannot_write(path, e) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a finished file its final name after its bytes are on the disk. Raises: OSError."""
+    with open(temporary, "rb+") as f:
+        os.fsync(f.fileno())
+    os.replace(temporary, path)
+
+
+def write_atomic(path: Path | str, content: bytes | str) -> Path:
+    """Write a complete file or nothing. Raises: CannotWrite when the folder is full, read-only or no folder.
+
+    >>> write_atomic(Path(tempfile.mkdtemp()) / "words.txt", "a dog").read_text()
+    'a dog'
+    """
+    with atomic(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+def write_json(path: Path | str, value: object) -> Path:
+    """Write indented JSON with sorted keys, so that two equal values are two equal files. Raises: CannotWrite."""
+    return write_atomic(path, _json(value))
+
+
+def read_json(path: Path | str) -> Any:
+    """The value in a JSON file. Raises: DamagedFile when the file is missing or is not JSON."""
+    try:
+        return json.loads(Path(path).read_text())
+    except (OSError, ValueError, RecursionError) as e:
+        raise DamagedFile(f"{path} cannot be read as JSON ({e}). Delete it and ask again.") from None
+
+
+def as_json(value: object) -> Any:
+    """A value as it comes back from a JSON file: tuples are lists, keys are strings."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def write_record(path: Path | str, value: Mapping[str, object]) -> Path:
+    """Write a JSON object with a digest of itself, so that read_record notices any later change. Raises: CannotWrite."""
+    value = as_json(value)
+    return write_json(path, {**value, "seal": content_hash(value)})
+
+
+def read_record(path: Path | str) -> dict[str, Any]:
+    """What write_record wrote, without the digest.
+
+    Raises: DamagedFile when the file is missing, was altered in any byte, or was written by something else.
+
+    >>> read_record(write_record(Path(tempfile.mkdtemp()) / "run.json", {"alpha": 16}))
+    {'alpha': 16}
+    """
+    value = read_json(path)
+    if not isinstance(value, dict) or "seal" not in value:
+        raise DamagedFile(f"{path} is damaged: it is not a record that this package wrote.")
+    content = {name: v for name, v in value.items() if name != "seal"}
+    if value["seal"] != content_hash(content) or Path(path).read_text() != _json(value):
+        raise DamagedFile(f"{path} is damaged: its content does not match the digest written with it.")
+    return content
+
+
+def write_sealed(path: Path | str, payload: bytes) -> Path:
+    """Write bytes behind their SHA-256 digest, so that read_sealed notices any later change. Raises: CannotWrite."""
+    return write_atomic(path, _MAGIC + hashlib.sha256(payload).digest() + payload)
+
+
+def read_sealed(path: Path | str) -> bytes:
+    """The bytes in a file of write_sealed. Raises: DamagedFile when it was cut, altered, or never was such a file."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as e:
+        raise DamagedFile(f"{path} cannot be read ({e.strerror}).") from None
+    if not raw.startswith(_MAGIC) or hashlib.sha256(raw[_HEAD:]).digest() != raw[len(_MAGIC) : _HEAD]:
+        raise DamagedFile(f"{path} is damaged: its {len(raw)} bytes do not match the digest written with them.")
+    return raw[_HEAD:]
+
+
+def write_tensors(path: Path | str, tensors: Mapping, metadata: Mapping[str, str] | None = None) -> Path:
+    """Write torch tensors by name as a safetensors file, moved to the CPU. Raises: CannotWrite."""
+    from safetensors.torch import save  # the rest of this file needs no torch
+
+    return write_atomic(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, metadata))
+
+
+def write_table(path: Path | str, table) -> Path:
+    """Write a pandas table as CSV; 17 digits give every float64 back exactly. Raises: CannotWrite."""
+    return write_atomic(path, table.to_csv(index=False, float_format="%.17g"))
+
+
+def warn_rebuilt(path: Path, reason: Exception, warn: Callable[[str], object] | None = None) -> None:
+    """Say that a damaged cache file is made again. warn: receives the sentence; warnings.warn by default."""
+    (warn or warnings.warn)(f"cache file {path} is damaged and is rebuilt ({reason})")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, default=str) + "\n"

@@ -1,0 +1,80 @@
+"""What was evaluated: numbers, ranks of every query, and where they came from."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import pandas as pd
+
+from xmr_core.base.provenance import Environment
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stands in a table beside a number. size: of the scenes ('quick'), '' for other corpora. epochs: 0 if untrained."""
+
+    method: str
+    form: str
+    dataset: str
+    size: str = ""
+    seed: int = 0
+    epochs: int = 0
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the numbers came from.
+
+    started_utc: ISO time. train_seconds, evaluate_seconds: wall clock. parameters: how many numbers can be trained.
+    environment: packages and machine. code: hash of the code that was run, '' where none was computed. versions: of the
+    components that a run reached, by component.
+    best_epoch: 0-based, −1 where no epoch was chosen. best_value: RSUM of that epoch on the validation split, in [0, 6], or
+    NaN. messages: warnings of the training. relevances: kinds of relevance that were evaluated.
+    ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
+    word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.
+    members: ids of the runs of an ensemble. model: source and identity of a model that was used as it is.
+    files: digests of the files of a stored run, by name.
+    """
+
+    started_utc: str
+    train_seconds: float
+    parameters: int
+    environment: Environment
+    code: str = ""
+    versions: Mapping[str, int | str] = field(default_factory=dict)
+    best_epoch: int = -1
+    best_value: float = math.nan
+    evaluate_seconds: float = 0.0
+    messages: tuple[str, ...] = ()
+    relevances: tuple[str, ...] = ()
+    ranks_changed: Mapping[str, float] = field(default_factory=dict)
+    word_vector_coverage: float | None = None
+    members: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A method, an ensemble or a model from elsewhere, evaluated on the test split of a corpus.
+
+    id: names it in tables and files. metrics: tidy values; columns relevance, direction, metric, k, value, n_queries.
+    per_query: one row per relevance, direction and query; see Evaluation.per_query.
+
+    >>> from xmr_core.base.provenance import environment
+    >>> provenance = Provenance("2026-11-22T09:00:00+00:00", 0.0, 10, environment("cpu"))
+    >>> empty = pd.DataFrame(columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+    >>> Evaluated("zero-shot-1", Setting("zero-shot", "as it is", "coco"), empty, pd.DataFrame(), provenance).setting.method
+    'zero-shot'
+    """
+
+    id: str
+    setting: Setting
+    metrics: pd.DataFrame
+    per_query: pd.DataFrame
+    provenance: Provenance
+
+    def with_metrics(self, rows: pd.DataFrame) -> Self:
+        """The same with more rows of metrics, for tables; nothing on the disk changes."""
+        return replace(self, metrics=pd.concat([self.metrics, rows[list(self.metrics)]], ignore_index=True))

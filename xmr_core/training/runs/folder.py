@@ -1,0 +1,139 @@
+"""What lies in a run's folder, each file bound to that run: files of another run and altered files are noticed."""
+
+import platform
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from xmr_core.base import files, paths
+from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.fingerprint import file_hash
+from xmr_core.base.provenance import Environment
+from xmr_core.data.prepare import DataConfig
+from xmr_core.evaluation.results import Provenance
+from xmr_core.training.loop import TrainConfig
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.run import MODEL, TrainedRun
+from xmr_core.training.runs.versions import code_of, component_versions
+
+CONFIG, RECORD, STATE = "config.json", "record.json", "state.sealed"
+TABLES = ("history", "metrics", "per_query")
+FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
+
+
+def write_config(folder: Path, config: RunConfig, identity: dict) -> None:
+    """Write what the run is: its configuration and the identity that names it."""
+    files.write_record(folder / CONFIG, {"config": asdict(config), "identity": identity})
+
+
+def write_record(folder: Path, provenance: Provenance) -> None:
+    """Write where the numbers came from, with digests of all other files. Its presence says that the run is finished."""
+    digests = {name: file_hash(folder / name) for name in FILES}
+    files.write_record(folder / RECORD, {**asdict(provenance), "files": digests, "run": folder.name})
+
+
+def read_run(folder: Path, config: RunConfig | None = None, identity: dict | None = None) -> TrainedRun:
+    """The finished run in a folder.
+
+    config, identity: what the run must be; without them, the configuration that lies in the folder and the identity it
+    leads to. Raises: DamagedFile in one line for a file that is missing, altered, or belongs to another run.
+    """
+    provenance = _read_provenance(folder)
+    for name in FILES:
+        path = folder / name
+        if not path.is_file() or file_hash(path) != provenance.files.get(name):
+            raise DamagedFile(f"{path} is missing or altered.")
+    own_config, own_identity = _read_config(folder / CONFIG)
+    config, identity = config or own_config, identity or own_identity
+    if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
+        raise DamagedFile(f"{folder / CONFIG} is the configuration of another run, or of another version of this package.")
+    try:
+        tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES}
+    except ValueError as e:
+        raise DamagedFile(f"a table in {folder} cannot be read ({e}).") from None
+    return TrainedRun(folder.name, config.setting, tables["metrics"], tables["per_query"], provenance, folder, config, tables["history"])
+
+
+def load_finished(folder: Path, config: RunConfig, identity: dict) -> TrainedRun | None:
+    """The finished run in a folder, or None. A damaged one counts as unfinished, and a warning says so."""
+    if not (folder / RECORD).exists():
+        return None
+    try:
+        run = read_run(folder, config, identity)
+    except DamagedFile as e:
+        warnings.warn(f"run {folder.name} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
+        (folder / RECORD).unlink(missing_ok=True)
+        return None
+    for message in run.provenance.messages:
+        warnings.warn(f"run {run.id}: {message}", stacklevel=2)
+    return run
+
+
+def stored_ids() -> list[str]:
+    """Ids of all finished runs in the folder `runs`, in alphabetical order."""
+    return sorted(record.parent.name for record in (paths.root() / "runs").glob(f"*/{RECORD}"))
+
+
+def stored_run(run_id: str) -> TrainedRun:
+    """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other code than this.
+
+    Raises: BadInput for an id that is not there or not finished; DamagedFile for a run whose files were altered.
+    """
+    if run_id not in (ids := stored_ids()):
+        raise unknown("run", run_id, ids or ["none finished in this folder of runs"])
+    try:
+        run = read_run(paths.root() / "runs" / run_id)
+    except DamagedFile as e:
+        raise DamagedFile(f"run {run_id} is damaged: {e} Train it again.") from None
+    warn_of_other_code([run])
+    return run
+
+
+def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
+    """One warning when runs were made by other code, another torch or another processor than those of this process."""
+    reasons = {run.id: text for run in runs if (text := _difference(run))}
+    if reasons:
+        first, text = next(iter(reasons.items()))
+        which = f"run {first} was" if len(runs) == 1 else f"{len(reasons)} of {len(runs)} runs were"
+        warnings.warn(f"{which} made by other code than this ({text}).", stacklevel=3)
+
+
+def _difference(run: TrainedRun) -> str:
+    made = run.provenance
+    now = component_versions(run.config.method, run.config.data.dataset)
+    pairs = {
+        **{f"version of {name}": (made.versions.get(name), version) for name, version in now.items()},
+        "code": (made.code, code_of(run.config.method, run.config.data.dataset)),
+        "torch": (made.environment.torch, str(torch.__version__)),
+        "machine": (made.environment.machine, platform.machine()),
+    }
+    return ", ".join(f"{name} {then}, now {now}" for name, (then, now) in pairs.items() if then != now)
+
+
+def _read_provenance(folder: Path) -> Provenance:
+    record = files.read_record(folder / RECORD)
+    if record.pop("run", None) != folder.name:
+        raise DamagedFile(f"{folder / RECORD} is the record of another run.")
+    try:
+        lists = {name: tuple(record[name]) for name in ("messages", "relevances", "members", "model")}
+        return Provenance(**{**record, **lists, "environment": Environment(**record["environment"])})
+    except (KeyError, TypeError) as e:
+        raise DamagedFile(f"{folder / RECORD} is not one that this version wrote ({e}).") from None
+
+
+def _read_config(path: Path) -> tuple[RunConfig, dict]:
+    """(configuration, identity) of a run. Raises: DamagedFile when the one does not lead to the other."""
+    stored = files.read_record(path)
+    try:
+        config, identity = stored["config"], stored["identity"]
+        config = RunConfig(**{**config, "data": DataConfig(**config["data"]), "train": TrainConfig(**config["train"])})
+        expected = files.as_json({**config.identity(identity["data"]), "versions": identity["versions"]})
+    except (KeyError, TypeError, BadInput) as e:
+        raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
+    if identity != expected:
+        raise DamagedFile(f"{path} names another run than its configuration leads to, or another version of this package wrote it.")
+    return config, identity

@@ -1,0 +1,170 @@
+"""One run: loaded if it is finished, continued if it was interrupted, trained if it is new."""
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import filelock
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+from xmr_core.base import files, paths
+from xmr_core.base.provenance import environment
+from xmr_core.data.augment import UNKNOWN_ID, Augmentation
+from xmr_core.data.batches import Batches
+from xmr_core.data.prepare import Prepared, prepare
+from xmr_core.evaluation.analysis.representations import encode_split, set_spread
+from xmr_core.evaluation.engine import Scoring
+from xmr_core.evaluation.evaluate import evaluate
+from xmr_core.evaluation.results import Provenance
+from xmr_core.methods.method import Method
+from xmr_core.methods.registry import build, full_options
+from xmr_core.training.loop import train
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
+from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
+from xmr_core.training.runs.run import MODEL, TrainedRun
+from xmr_core.training.runs.versions import code_of, component_versions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that was asked for: its configuration, its identity, and the kinds of relevance its corpus has now."""
+
+    config: RunConfig
+    identity: dict[str, Any]
+    relevances: frozenset[str]
+
+    @cached_property
+    def id(self) -> str:
+        return self.config.run_id(self.identity)
+
+    @property
+    def folder(self) -> Path:
+        return paths.root() / "runs" / self.id
+
+    def finished(self) -> TrainedRun | None:
+        """The run from its folder, or None. One that has not been evaluated by all kinds of relevance is so now."""
+        run = load_finished(self.folder, self.config, self.identity)
+        if run is None or self.relevances <= set(run.provenance.relevances):
+            return run
+        with filelock.FileLock(self.folder / "lock"):  # a file of relevances was added after the training
+            _evaluate(run.method().to(self.config.device), prepare(self.config.data), self.folder, run.provenance)
+        return load_finished(self.folder, self.config, self.identity)
+
+
+def plan_run(config: RunConfig) -> Plan:
+    """Check a configuration, read its data (features are extracted here, once) and name the run. Raises: BadInput."""
+    full_options(config.method, config.form, config.options)
+    prepared = prepare(config.data, device=config.device)
+    return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.judges))
+
+
+def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
+    """The run of a configuration: loaded, continued, or trained.
+
+    When two processes ask for the same run, one trains it and the other waits and loads it. A damaged file of a finished
+    run is noticed, said in one warning, and made again from the last checkpoint.
+    report: receives training events; see training.loop.train.
+    Raises: BadInput before any work, when the method does not take the options; whatever train raises.
+
+    >>> from xmr_core.study.presets import base_config
+    >>> train_or_load(base_config("scenes", method="dive", alpha=16.0))  # doctest: +SKIP
+    """
+    plan = plan_run(config)
+    if (run := plan.finished()) is not None:
+        warn_of_other_code([run])
+        return run
+    return produce(plan, report)
+
+
+def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
+    """Train or continue a planned run that is not finished. Another process that trains it is waited for."""
+    folder = files.make_folder(plan.folder)
+    with filelock.FileLock(folder / "lock"):
+        if (run := load_finished(folder, plan.config, plan.identity)) is not None:  # another process finished it
+            return run
+        for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+            left_over.unlink(missing_ok=True)
+        write_config(folder, plan.config, plan.identity)
+        _train(plan, folder, report)
+    return load_finished(folder, plan.config, plan.identity)
+
+
+def _train(plan: Plan, folder: Path, report: Callable) -> None:
+    config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    torch.manual_seed(config.train.seed)
+    method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+    prepared.load_pretrained(method)
+    batches = Batches(
+        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
+        _augmentation(config, prepared),
+    )  # fmt: skip
+    readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
+    # a state of another torch or processor is not continued: the result would be that of neither
+    owner = f"{plan.id} torch {torch.__version__} {platform.machine()}"
+    validate = _validator(prepared, config.val_images)
+    history = train(method, batches, validate, config.train, folder / STATE, report, readers=readers, owner=owner)
+    files.write_tensors(folder / MODEL, method.state_dict())
+    files.write_table(folder / "history.csv", pd.DataFrame(history.epochs))
+    provenance = Provenance(
+        started_utc=started,
+        train_seconds=history.seconds,
+        parameters=method.n_parameters(),
+        environment=environment(config.device),
+        code=code_of(config.method, config.data.dataset),
+        versions=component_versions(config.method, config.data.dataset),
+        best_epoch=history.best_epoch,
+        best_value=history.best_value,
+        messages=tuple(history.messages),
+        word_vector_coverage=prepared.coverage,
+    )
+    _evaluate(method, prepared, folder, provenance)
+
+
+def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
+    """Rank the test split by every kind of relevance of the corpus, and write the record, which completes the run."""
+    clock = time.monotonic()
+    images, captions = encode_split(method, prepared.splits["test"])
+    pairs = len(images) * len(captions)
+    with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
+        scores = Scoring(method.similarity, images, captions, device=method.device)
+        evaluation, metrics = evaluate_corpus(scores, prepared.corpus, progress=bar.update)
+    files.write_table(folder / "per_query.csv", evaluation.per_query)
+    files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
+    changed = {" ".join(key): share for key, share in evaluation.changed.items()}
+    kinds, seconds = tuple(sorted(prepared.corpus.judges)), time.monotonic() - clock
+    write_record(folder, replace(provenance, evaluate_seconds=seconds, ranks_changed=changed, relevances=kinds))
+
+
+def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
+    rules = (config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase)
+    if prepared.pieces and not prepared.inputs.text_width:
+        mask = prepared.pieces.mask
+        return Augmentation(*rules, words=prepared.pieces.rows, special=prepared.pieces.special, unknown_id=mask, mask_id=mask)
+    numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
+    return Augmentation(*rules, words=len(numbers), mask_id=numbers.get("<mask>", UNKNOWN_ID))
+
+
+def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:
+    """The function that chooses the epoch.
+
+    It gives RSUM by the annotated relevance of the validation split (of its first n_images images, 0 for all), in [0, 6];
+    and, for the history alone, how spread out the sets are.
+    """
+    split = prepared.splits["val"].first(n_images) if n_images else prepared.splits["val"]
+
+    def validate(method: Method) -> dict[str, float]:
+        images, captions = encode_split(method, split)
+        summary = evaluate(method.similarity, images, captions, {"annotated": split.relevance}, device=method.device).summary()
+        spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
+        return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0]), **spread}
+
+    return validate

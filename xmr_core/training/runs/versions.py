@@ -1,0 +1,83 @@
+"""Versions of what decides the numbers of a run. Raise one when its numbers change, and never for a change of words.
+
+A run's identity holds its configuration, names of its data by content, and these versions. The code is hashed too, but
+only recorded: tidying code trains nothing again. `tests/test_numerics.py` holds numbers of every stage and method, and
+fails when numbers change and the version here (or in the method's own file) does not.
+
+A method from outside the package, and a reader or a frozen extractor without a version, count by the code they run too:
+`own_code_version`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from xmr_core.base.code_version import code_hash, own_code_version
+from xmr_core.data.arrays import from_arrays
+from xmr_core.data.corpora import READERS, reader_of
+from xmr_core.data.scenes import load_scenes
+from xmr_core.methods.registry import method_spec
+
+STAGES: dict[str, int] = {
+    "training": 1,  # the loop, schedules, stages of fine-tuning, choice of the epoch
+    "batches": 1,  # batches and augmentation
+    "captions": 1,  # vocabulary, tokenisers, word pieces, word vectors
+    "encoders": 1,  # encoders of images and captions
+    "evaluation": 1,  # scores, ranks, metrics
+    "features": 1,  # reduction, views and pixels; the extractors have versions of their own
+}
+
+# Readers of this package, by data set. The world of `scenes` has its own version in the fingerprint of the corpus.
+READER_VERSIONS = {name: 1 for name in ("scenes", "flickr8k", "flickr30k", "coco", "cub", "precomputed", "folder")}
+
+# Modules that a run passes through whatever its method; with the method and the reader they make up the recorded code
+_PASSED = (
+    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment", "data.inputs",
+    "data.caption_inputs", "data.image_inputs", "evaluation.evaluate", "evaluation.analysis.representations",
+)  # fmt: skip
+_PACKAGE_READERS = {"scenes": load_scenes, **READERS}
+
+
+def component_versions(method: str, dataset: str) -> dict[str, int | str]:
+    """The versions of the components that a method on a data set reaches, by component.
+
+    A method or reader that is not the package's own (a reader may replace one under its name) counts by its code.
+
+    >>> component_versions("dive", "scenes")["reader"]
+    1
+    """
+    return {**STAGES, "method": _method_version(method), "reader": _reader_version(dataset)}
+
+
+def code_of(method: str, dataset: str) -> str:
+    """12 hex digits for the code that a method on a data set runs; recorded with the run, no part of its identity."""
+    modules = (f"xmr_core.{name}" for name in (*_PASSED, _reader(dataset).__module__.removeprefix("xmr_core.")))
+    return code_hash(method_spec(method).matched, modules)
+
+
+def identity_scheme(run_id: str) -> int:
+    """Which rule named a run: 1 for ids that hash the code (until November 2026), 2 for component versions.
+
+    Both kinds of ids are valid names in tables of results; only ids of scheme 2 can be asked for.
+
+    >>> identity_scheme("dive-scenes-c049fed43d48b1ad"), identity_scheme("dive-scenes-s0-1a2b3c4d5e")
+    (1, 2)
+    """
+    *_, seed, digits = ["", *run_id.split("-")]
+    return 2 if seed[:1] == "s" and seed[1:].isdigit() and len(digits) == 10 else 1
+
+
+def _reader(dataset: str) -> Callable:
+    readers: Mapping[str, Callable] = {"scenes": load_scenes, **READERS}
+    return reader_of(dataset) if ":" in dataset else readers.get(dataset, from_arrays)  # else a corpus in memory
+
+
+def _method_version(method: str) -> int | str:
+    spec = method_spec(method)
+    own = not spec.matched.__module__.startswith("xmr_core.")
+    return f"{spec.version}-{own_code_version(spec.matched)}" if own else spec.version
+
+
+def _reader_version(dataset: str) -> int | str:
+    reader = _reader(dataset)
+    if dataset in READER_VERSIONS and _PACKAGE_READERS.get(dataset) is reader:
+        return READER_VERSIONS[dataset]
+    return own_code_version(reader)
