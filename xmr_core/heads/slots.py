@@ -11,7 +11,6 @@ from xmr_core.base.masked import masked_softmax
 from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features
 from xmr_core.heads.positions import sine_1d, sine_2d
-from xmr_core.heads.slot_block import SlotBlock, add_layers, gru_cell
 
 _CHOICES = {
     "positions": ("none", "sine1d", "sine2d"),
@@ -23,11 +22,21 @@ _CHOICES = {
 _EPS = 1e-7  # of the renormalisation over inputs
 
 
+class SlotBlock(nn.Module):
+    """What one round of slot attention learns: the layers of q, k, v and the output, the feed-forward, their LayerNorms,
+    and the GRU cell with update 'gru'. `SlotHead` computes with them."""
+
+    def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
+        super().__init__()
+        _add_layers(self, d_local, d, inner, ff_mult)
+        self.cell = _cell(d, update)
+
+
 class SlotHead(nn.Module):
     """K set elements by T rounds of slot attention over the local features.
 
-    E⁰ = learned slots "k d"; for t = 1…T:
-        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v      (no biases, heads of width head_width)
+    E⁰ = learned slots "k d"; for t = 1…T, in heads of width head_width and without biases:
+        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v
         A = softmax over the k slots of q kᵀ/√head_width;   Â = A / (Σ_inputs A + 1e-7)
         Ē = dropout(Â v W_o + b_o) + E;   E ← W₂ dropout(GELU(W₁ LN_f(Ē) + b₁)) + b₂ + Ē
     P = LN_last(E^T);   element k = (P_k + LN_g(global)) / ‖·‖₂;   residual = P.
@@ -46,7 +55,7 @@ class SlotHead(nn.Module):
         attention "n k l" of the last round, averaged over heads.
     Raises: BadInput for K, T, heads or head_width < 1, an unknown choice, features without the global vector that is
         needed, or an item without a real element.
-    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the block is that of the authors' code (docs/methods/dive.md).
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the block is that of the authors' code.
 
     >>> import torch
     >>> SlotHead(3, 8, slots=4, head_width=2)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 8)).x.shape
@@ -77,8 +86,8 @@ class SlotHead(nn.Module):
                 raise BadInput(f"{name} must be at least 1, got {value}.")
         require_flag("use_global", use_global)
         require_flag("weight_sharing", weight_sharing)
-        given = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
-        for name, value in given.items():
+        choices = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
+        for name, value in choices.items():
             if value not in _CHOICES[name]:
                 raise unknown(name, value, _CHOICES[name])
         self.d_local, self.slots, self.iterations, self.heads = d_local, slots, iterations, heads
@@ -93,13 +102,13 @@ class SlotHead(nn.Module):
         self.sampled = query == "sampled"
         self.blocks = None
         if weight_sharing:  # the head itself is the block of all rounds
-            add_layers(self, d_local, d, inner, ff_mult)
+            _add_layers(self, d_local, d, inner, ff_mult)
         else:
             self.blocks = nn.ModuleList(SlotBlock(d_local, d, inner, ff_mult, update) for _ in range(iterations))
         self.norm_last = nn.LayerNorm(d)
         self.norm_global = nn.LayerNorm(d) if use_global else None
         if weight_sharing:
-            self.cell = gru_cell(d, update)
+            self.cell = _cell(d, update)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -175,3 +184,18 @@ class SlotHead(nn.Module):
         if self.positions == "sine2d":
             return sine_2d(x.shape[1], x.shape[2], x.device, x.dtype)
         return sine_1d(mask, x.shape[2], x.dtype, by_own_length=self.padding == "masked")
+
+
+def _add_layers(to: nn.Module, d_local: int, d: int, inner: int, ff_mult: int) -> None:
+    """The layers of one block, under the names that checkpoints know."""
+    to.norm_query, to.norm_context = nn.LayerNorm(d), nn.LayerNorm(d_local)
+    to.to_q = nn.Linear(d, inner, bias=False)
+    to.to_k = nn.Linear(d_local, inner, bias=False)
+    to.to_v = nn.Linear(d_local, inner, bias=False)
+    to.to_out = nn.Linear(inner, d)
+    to.norm_ff = nn.LayerNorm(d)
+    to.ff_in, to.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
+
+
+def _cell(d: int, update: str) -> nn.GRUCell | None:
+    return nn.GRUCell(d, d) if update == "gru" else None

@@ -14,7 +14,7 @@ class CollapseWatch:
     """Watches loss and spread of the in-batch scores, step by step. Its two fields are its whole state.
 
     A hinge loss with hardest negatives has a trap: all embeddings equal gives every triplet exactly the margin, and no
-    gradient that separates them (the field's "loss stuck at 51.2", "0.2001" or "0.4"; METHODS §1.7).
+    gradient that separates them (the field's "loss stuck at 51.2", "0.2001" or "0.4"; docs/methods/index.md#methods-hinge).
     """
 
     flat_steps: int = 0
