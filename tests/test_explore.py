@@ -36,9 +36,9 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
