@@ -30,10 +30,10 @@ notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs 
 reports: $(STAMP) ## rebuild reports/ from reports/results.csv
 	$(PY) scripts/build_reports.py
 
-report: reports ## the same as pages (reports/html) and, with a Chromium on the path, as reports/report.pdf
+report: reports ## the same, with all documents and notebooks, as a site (build/html) and, with a Chromium on the path, as build/report.pdf
 	$(PY) scripts/build_site.py
 
-readme: $(STAMP) ## rewrite the table of methods in README.md
+readme: $(STAMP) ## rewrite the tables of methods in README.md and docs/methods/options.md
 	$(PY) scripts/build_readme.py
 
 lab: $(STAMP) ## open the notebooks in JupyterLab

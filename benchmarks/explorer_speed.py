@@ -43,15 +43,15 @@ def like(one, n: int, generator: torch.Generator):
 
 def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library:
     """A method with random encodings of many items, and random pictures."""
-    generator, side = torch.Generator().manual_seed(seed), prepared.sides["test"]
+    generator, split = torch.Generator().manual_seed(seed), prepared.splits["test"]
     with torch.inference_mode():
-        one = method.encode_images(side.images_at(np.array([0]))), method.encode_captions(side.captions_at(np.array([0])))
+        one = method.encode_images(split.images_at(np.array([0]))), method.encode_captions(split.captions_at(np.array([0])))
     images, captions = like(one[0], IMAGES, generator), like(one[1], CAPTIONS, generator)
     ids, caption_ids = np.array([f"i{n}" for n in range(IMAGES)]), np.array([f"c{n}" for n in range(CAPTIONS)])
     own = Relevance.from_positions(np.arange(CAPTIONS), np.arange(CAPTIONS) // (CAPTIONS // IMAGES), caption_ids, ids)
     texts = np.array([f"caption number {n}" for n in range(CAPTIONS)], dtype=object)
     picture = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
-    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, side.images_at, picture)
+    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, picture)
 
 
 def timed(what: str, acts: list) -> None:
@@ -87,12 +87,12 @@ def main() -> None:
     if sliders:
         timed("α moved, 5,000 pictures", move())
     timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
-    timed("a picture, 25,000 captions", [explorer.buttons["Random picture"].click] * TIMES)
+    timed("a picture, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
     assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
     if sliders:
         timed("α moved, 25,000 captions", move())
     explorer.second.value = asked.method
-    timed("a picture, the method beside itself", [explorer.buttons["Random picture"].click] * TIMES)
+    timed("a picture, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

@@ -55,7 +55,7 @@ def memory() -> str:
 def train_on(folder: Path, args: argparse.Namespace) -> None:
     import torch
 
-    from xmr_core.data.batches import Batches, Side
+    from xmr_core.data.batches import Batches, Split
     from xmr_core.data.inputs import feature_reader
     from xmr_core.data.readers.precomputed import load_precomputed
     from xmr_core.data.text.vocabulary import Vocabulary
@@ -71,7 +71,7 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
     images, captions = corpus.rows("train")
     chosen = np.linspace(0, len(images) - 1, args.steps * args.batch).astype(int)  # positions over the whole file
     asked = (chosen[:, None] * PER + np.arange(PER)).ravel()
-    side = Side(
+    split = Split(
         images[chosen],
         captions[asked],
         feature_reader(corpus.features),
@@ -83,7 +83,7 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
     method = build(args.method, inputs)
     loaded = time.monotonic()
     print(f"| {args.how} | before training | {loaded - started:.0f} s | {memory()} |", flush=True)
-    batches = Batches(side, args.batch, PER, seed=0)
+    batches = Batches(split, args.batch, PER, seed=0)
     train(method, batches, lambda _: {"value": 0.0}, TrainConfig(epochs=1, threads=torch.get_num_threads(), precision="float32"))
     print(f"| {args.how} | {len(batches)} steps | {time.monotonic() - loaded:.0f} s | {memory()} |", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -61,7 +61,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
         corpus, grid = load_flickr8k(root), MobileNetV2Grid(weights)
         rows = corpus.rows("train")[0]
         batches = [rows[at : at + grid.batch] for at in range(0, len(rows), grid.batch)]
-        decoded = [corpus.read_pixels(batch, grid.side) for batch in batches]
+        decoded = [corpus.read_pixels(batch, grid.resolution) for batch in batches]
         grid(decoded[0])
         bare, extracted = [], []
         for n in range(rounds):
@@ -76,7 +76,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
         config = base_config(method, dataset="flickr8k", data_root=str(root), preset="study", device="cpu")
         prepared = prepare(config.replace(views=1).data, progress=iter)
         train = Batches(
-            prepared.sides["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,
+            prepared.splits["train"], config.batch_images, config.captions_per_image, 0, config.unit, config.positives,
             Augmentation(config.cell_drop, config.cell_rule, config.word_drop),
         )  # fmt: skip
         torch.set_num_threads(1)

@@ -209,7 +209,7 @@ def main() -> None:
     paths.make_folder(REPORTS / "figures")
     scenes, flickr = (rows[rows["dataset"] == name] for name in ("scenes", "flickr8k"))
     mine = prepare(DataConfig(size="study"))
-    figure = plots.gallery(mine.corpus, mine.sides["test"])
+    figure = plots.gallery(mine.corpus, mine.splits["test"])
     figure.savefig(REPORTS / "figures" / "scenes.png", dpi=80)
     plt.close(figure)
     origin = (

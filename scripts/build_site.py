@@ -1,11 +1,13 @@
-"""The report as static HTML (reports/html) and PDF (reports/report.pdf): results, claims ledger and every executed notebook.
+"""The site (build/html) and the report as PDF (build/report.pdf): documents, results, claims ledger and every executed notebook.
 
-python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed and no number is typed: results come
-from reports/results.csv, pages from the committed notebooks. The PDF needs a Chromium or Chrome on the path; without one it is left out, and said so.
+python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed and
+no number is typed: results come from reports/results.csv, pages from docs/ and from the committed notebooks. The PDF needs a
+Chromium or Chrome on the path; without one it is left out, and said so.
 """
 
 import contextlib
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +24,8 @@ from xmr_core.study import results
 from xmr_core.study.claims import CLAIMS, ledger
 
 ROOT = Path(__file__).resolve().parents[1]
-REPORTS, NOTEBOOKS = ROOT / "reports", ROOT / "notebooks"
+REPORTS, NOTEBOOKS, DOCS, BUILD = ROOT / "reports", ROOT / "notebooks", ROOT / "docs", ROOT / "build"
+SITE = Path(__file__).resolve().parent / "site"  # configuration and style
 GROUPS = {
     "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
     "Sets of embeddings": [
@@ -33,33 +36,13 @@ GROUPS = {
     "Tools": ["explore", "train", "scenes"],
 }  # fmt: skip
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-CONF = """
-project = "Image–text retrieval: five papers, one system, matched conditions"
-html_title, author, copyright = "Image–text retrieval", "", ""
-extensions = ["myst_nb"]
-nb_code_prompt_show, nb_code_prompt_hide = "code", "hide the code"
-nb_execution_mode, myst_enable_extensions = "off", ["deflist"]
-html_theme, html_show_copyright, html_show_sphinx, html_copy_source, html_show_sourcelink = "furo", False, False, False, False
-html_static_path, html_css_files = ["_static"], ["study.css"]
-exclude_patterns, suppress_warnings = ["_build"], ["mystnb.unknown_mime_type", "misc.highlighting_failure"]
-html_last_updated_fmt, myst_heading_anchors = None, 2
-"""
-CSS = """
-div.cell_output table.dataframe, article table { font-size: 0.8rem; }
-table.dataframe { border: 0; border-collapse: collapse; margin: 0.5rem 0; }
-table.dataframe th, table.dataframe td { border: 0; border-bottom: 1px solid var(--color-table-border); padding: 0.25rem 0.6rem; text-align: right; }
-div.cell_output { overflow-x: auto; }
-@media print { .sidebar-drawer, .toc-drawer, .related-pages, .mobile-header, .skip-to-content { display: none !important; } .content { width: 100% !important; } }
-@media print { div.cell_output table.dataframe, article table { font-size: 0.52rem; } article table th, article table td { padding: 0.12rem 0.25rem !important; } }
-@media print { div.cell_output, .table-wrapper { overflow: visible !important; } } /* paper does not scroll */
-@page { size: A4; margin: 14mm; }
-"""
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def claims_page(rows: pd.DataFrame) -> str:
     """The ledger as a page: what is claimed, by what rule, and the verdict per corpus with effect and interval."""
     table = ledger(rows, CLAIMS)
-    shown = pd.DataFrame(
+    columns = pd.DataFrame(
         {
             "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
             "corpus": table["corpus"],
@@ -72,10 +55,12 @@ def claims_page(rows: pd.DataFrame) -> str:
     rules = "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
     return (
         "# Claims of the papers, and what the rows say\n\n"
-        "A claim is a sentence of a paper that a number can decide. Its rule was fixed before the runs: a comparison is paired by seed, and decided when the 95 % Student interval of "
-        "the difference leaves 0 out; fewer than three seeds decide nothing; a claim about several comparisons shows the weakest. p is corrected (Holm) over all "
-        "comparisons of the ledger on that corpus, and stands beside the verdict. The rows are in <a href='../results.csv'>results.csv</a>; the notebook [report](report.ipynb) makes the same table and a figure.\n\n"
-        + build_reports.markdown(shown)
+        "A claim is a sentence of a paper that a number can decide. Its rule was fixed before the runs. A comparison is paired "
+        "by seed. It is decided when the 95 % Student interval of the difference leaves out 0, and fewer than three seeds decide "
+        "nothing. A claim about several comparisons shows the weakest. p is corrected (Holm) over all comparisons of the ledger "
+        "on that corpus, and stands beside the verdict ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
+        "[results.csv](results.csv), and the notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
+        + build_reports.markdown(columns)
         + f"\n\n## The rules\n\n{rules}\n"
     )
 
@@ -88,67 +73,109 @@ def _effect(line) -> str:
     return f"{line.effect:+.{digits}f}{interval}"
 
 
-def index_page(titles: dict[str, str]) -> str:
-    trees = [
-        f"```{{toctree}}\n:caption: {group}\n:maxdepth: 1\n\n" + "\n".join(n for n in names if n in titles) + "\n```"
-        for group, names in GROUPS.items()
-    ]
-    front = "```{toctree}\n:caption: Results\n:maxdepth: 1\n\nresults\nclaims\n```"
+def index_page() -> str:
+    """The first page: what the site holds, and the order of its pages."""
+    methods = ["docs/methods/index", *sorted(_names(DOCS / "methods", "docs/methods", "index"))]
+    first = ["docs/index", "docs/architecture", "docs/glossary", "CONTRIBUTING"]
+    documents = [*first, *sorted({*_names(DOCS, "docs", "index")} - {*first})]
+    chapters = {
+        "Results": ["reports/README", "reports/claims"],
+        **{group: [f"notebooks/{name}" for name in names] for group, names in GROUPS.items()},
+        "Documents": documents,
+        "How to": sorted(_names(DOCS / "howto", "docs/howto")),
+        "Methods": methods,
+    }
+    trees = [f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```" for title, names in chapters.items()]
     verdicts = ledger(results.study_rows(), CLAIMS)["verdict"].value_counts()
-    found = ", ".join(f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured"))
+    counts = ", ".join(f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured"))
     return (
-        "# Image–text retrieval: five papers, one system, matched conditions\n\nThe numbers of the study are in [Results](results.md). What they say about the papers is in "
-        f"[Claims](claims.md): {found}. Every other page is a notebook that answers one question; it was executed as it stands, shows its code on a "
-        "click, and runs again by one command.\n\n" + "\n\n".join([front, *trees]) + "\n"
+        "# Image–text retrieval: five papers, one system, matched conditions\n\nThe numbers of the study are in "
+        "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "
+        f"{counts}. Then come the notebooks, each of which answers one question; they were executed as they stand, show their "
+        "code on a click, and run again by one command. The [documents](docs/index.md) say how everything is defined and how "
+        "to add to it.\n\n" + "\n\n".join(trees) + "\n"
     )
 
 
+def _names(folder: Path, name: str, *without: str) -> list[str]:
+    return [f"{name}/{page.stem}" for page in folder.glob("*.md") if page.stem not in without]
+
+
+def with_outside_links(text: str, page: str, inside: set[str]) -> str:
+    """Markdown whose links to files that are no part of the site lead to the repository, as seen from build/html.
+
+    page: the path of the page in the repository and in the site. inside: paths of everything in the site.
+    """
+    here = Path(page).parent
+
+    def link(match: re.Match) -> str:
+        words, target = match.groups()
+        place = os.path.normpath(here / target.partition("#")[0])
+        if target.startswith(("http:", "https:", "mailto:", "#")) or place in inside:
+            return match.group(0)
+        up = "../" * (len(here.parts) + len((BUILD / "html").relative_to(ROOT).parts))
+        return f"<a href='{up}{place}'>{words}</a>"
+
+    parts = re.split(r"(```.*?```)", text, flags=re.S)  # code is left alone
+    return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
+
+
 def write_sources(folder: Path) -> None:
-    """Everything Sphinx reads, in one folder."""
+    """Everything that Sphinx reads, each page at its path in the repository."""
     (folder / "_static").mkdir(parents=True)
-    (folder / "_static" / "study.css").write_text(CSS)
-    (folder / "conf.py").write_text(CONF)
-    shutil.copytree(REPORTS / "figures", folder / "figures")
-    rows = results.study_rows()
-    text = (REPORTS / "README.md").read_text()
-    text = re.sub(r"\[([^]]*)\]\((results|runs)\.csv\)", r"<a href='../\2.csv'>\1</a>", text)  # beside the pages, not one of them
-    (folder / "results.md").write_text(re.sub(r"\]\(\.\./notebooks/(\w+)\.ipynb\)", r"](\1.ipynb)", text))
-    (folder / "claims.md").write_text(claims_page(rows))
-    titles = {}
-    for name in (n for names in GROUPS.values() for n in names):
-        notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4)
-        titles[name] = notebook.cells[0].source.splitlines()[0].lstrip("# ")
-        source = (
-            f"Notebook: <a href='../../notebooks/{name}.ipynb'>notebooks/{name}.ipynb</a> · rows of the study: <a href='../results.csv'>results.csv</a>, "
-            f"<a href='../runs.csv'>runs.csv</a> · run it again: `python -m xmr_core run notebooks/{name}.ipynb`"
-        )
-        note = nbformat.v4.new_markdown_cell(source)
-        note["id"] = "where-from"
-        notebook.cells.insert(1, note)
-        for cell in notebook.cells:  # a page shows what came out, and the code behind it on a click
-            if cell.cell_type == "code":
-                cell.outputs = [o for o in cell.outputs if "[00:00<?" not in o.get("data", {}).get("text/plain", "")]  # bars
-                quiet = not cell.outputs and "parameters" not in cell.metadata.get("tags", [])
-                cell.metadata["tags"] = ["remove-cell" if quiet else "hide-input"]
-        nbformat.write(notebook, folder / f"{name}.ipynb")
-    if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(titles):
+    shutil.copy(SITE / "study.css", folder / "_static")
+    shutil.copy(SITE / "conf.py", folder)
+    shutil.copytree(REPORTS / "figures", folder / "reports" / "figures")
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(ROOT / "CONTRIBUTING.md", folder)
+    shutil.copy(REPORTS / "README.md", folder / "reports")
+    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows()))
+    (folder / "notebooks").mkdir()
+    names = [n for group in GROUPS.values() for n in group]
+    if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
         raise SystemExit(f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in {Path(__file__).name}.")
-    (folder / "index.md").write_text(index_page(titles))
+    for name in names:
+        nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
+    (folder / "index.md").write_text(index_page())
+    inside = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    for page in folder.rglob("*.md"):
+        page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside))
+
+
+def notebook_page(name: str) -> nbformat.NotebookNode:
+    """A notebook as a page: what came out, the code behind it on a click, and where it comes from."""
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4)
+    source = (
+        f"Notebook: <a href='../../../notebooks/{name}.ipynb'>notebooks/{name}.ipynb</a> · rows of the study: "
+        "<a href='../../../reports/results.csv'>results.csv</a>, <a href='../../../reports/runs.csv'>runs.csv</a> · "
+        f"run it again: `python -m xmr_core run notebooks/{name}.ipynb`"
+    )
+    note = nbformat.v4.new_markdown_cell(source)
+    note["id"] = "where-from"
+    notebook.cells.insert(1, note)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if "[00:00<?" not in o.get("data", {}).get("text/plain", "")]  # bars
+            quiet = not cell.outputs and "parameters" not in cell.metadata.get("tags", [])
+            cell.metadata["tags"] = ["remove-cell" if quiet else "hide-input"]
+    return notebook
 
 
 def sphinx(builder: str, source: Path, out: Path) -> None:
+    """Run Sphinx; any warning is an error. Raises: SystemExit with what Sphinx said."""
     from sphinx.cmd.build import main as build
 
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         failed = build(["-b", builder, "-W", "--keep-going", "-q", str(source), str(out)])
     if failed:
-        raise SystemExit(f"error: the report cannot be built.\n{said.getvalue()[-3000:]}")
+        raise SystemExit(f"error: the report cannot be built.\n{printed.getvalue()[-3000:]}")
 
 
 def main() -> int:
     try:
         import furo  # noqa: F401
+        import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
     except ImportError:
         print("error: the report needs the extra 'report': pip install -e '.[report]'.", file=sys.stderr)
@@ -163,25 +190,26 @@ def main() -> int:
         for left_over in (".doctrees", ".buildinfo", "objects.inv", "_sources"):
             path = Path(temporary) / "html" / left_over
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        made = REPORTS / "html"
-        shutil.rmtree(made, ignore_errors=True)
-        shutil.copytree(Path(temporary) / "html", made)
-        print(f"{made.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in made.rglob('*') if f.is_file()) / 1e6:.1f} MB")
+        html = paths.make_folder(BUILD) / "html"
+        shutil.rmtree(html, ignore_errors=True)
+        shutil.copytree(Path(temporary) / "html", html)
+        print(f"{html.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB")
         return pdf(Path(temporary) / "single" / "index.html", Path(temporary) / "report.pdf")
 
 
 def pdf(page: Path, made: Path) -> int:
-    browser = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    """Print a page into build/report.pdf. Returns the exit status; without a browser nothing is done, and said so."""
+    browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if browser is None:
-        print("no Chromium or Chrome on the path: reports/report.pdf was left as it is", file=sys.stderr)
+        print("no Chromium or Chrome on the path: build/report.pdf was left as it is", file=sys.stderr)
         return 0
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={made}"]
     done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True)
     if done.returncode or not made.exists():
         print(f"error: {browser} could not print the report: {done.stderr[-500:]}", file=sys.stderr)
         return 1
-    paths.write_atomic(REPORTS / "report.pdf", made.read_bytes())
-    print(f"reports/report.pdf, {made.stat().st_size / 1e6:.1f} MB")
+    paths.write_atomic(BUILD / "report.pdf", made.read_bytes())
+    print(f"build/report.pdf, {made.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

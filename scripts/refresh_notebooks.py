@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from xmr_core.base import paths
-from xmr_core.ui.cli import kernel_environment, own_kernel
+from xmr_core.ui.running import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
 OF_ONE_EXECUTION = ("papermill", "execution")  # times and paths

@@ -11,7 +11,7 @@ from pathlib import Path
 from xmr_core.base import paths
 from xmr_core.study import results
 from xmr_core.ui import cli
-from xmr_core.ui.notebook import checked_value, declared_parameters
+from xmr_core.ui.parameters import checked_value, declared_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = {"preset": "study"}

@@ -14,7 +14,7 @@ import torch
 from golden_pack import SETTINGS, unpack
 from golden_uncompared import NOT_COMPARED
 
-from xmr_core.types import EmbeddingSet
+from xmr_core.base.types import EmbeddingSet
 
 FOLDER = Path(__file__).parent / "golden_cases"
 RTOL, ATOL = 1e-5, 1e-6  # single operations

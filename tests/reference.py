@@ -200,13 +200,15 @@ def pie_net(w, locals_, global_):
 
 
 def slots(w, locals_, global_, iterations, heads, positions=None, over="slots"):
-    """(unit elements, LN(E^T)) of one item without padding; positions: one code per local feature, or None."""
-    context = [layer_norm(x, w["norm_context.weight"], w["norm_context.bias"]) for x in locals_]
-    placed = context if positions is None else [c + p for c, p in zip(context, positions, strict=True)]
-    keys, values = [w["to_k.weight"] @ c for c in placed], [w["to_v.weight"] @ c for c in context]
-    E, k = list(w["latents"]), len(w["latents"])
-    width = len(keys[0]) // heads
-    for _ in range(iterations):
+    """(unit elements, LN(E^T)) of one item without padding; positions: one code per local feature, or None. Round t
+    reads `blocks.{t}.` of the state dict w where there is one."""
+    head, E, k = w, list(w["latents"]), len(w["latents"])
+    for t in range(iterations):
+        w = {name.removeprefix(f"blocks.{t}."): weight for name, weight in head.items()}
+        context = [layer_norm(x, w["norm_context.weight"], w["norm_context.bias"]) for x in locals_]
+        placed = context if positions is None else [c + p for c, p in zip(context, positions, strict=True)]
+        keys, values = [w["to_k.weight"] @ c for c in placed], [w["to_v.weight"] @ c for c in context]
+        width = len(keys[0]) // heads
         queries = [w["to_q.weight"] @ layer_norm(e, w["norm_query.weight"], w["norm_query.bias"]) for e in E]
         read = [np.zeros(len(keys[0])) for _ in E]
         for h in range(heads):

@@ -10,9 +10,9 @@ import xmr_core
 PACKAGE = Path(xmr_core.__file__).parent
 FLOORS = (  # lowest first; a room is a folder with its files. A room may import any room of a lower floor, none of its own
     {"base"},
-    {"data/features", "data/images", "data/text", "evaluation/engine", "heads", "losses", "similarities"},
-    {"data/readers", "encoders", "evaluation", "study/cost"},
-    {"data/scenes", "methods"},
+    {"data/features", "data/images", "data/text", "heads", "losses", "similarities"},
+    {"data/readers", "encoders", "evaluation/engine"},
+    {"data/scenes", "evaluation", "methods", "study/cost"},
     {"data", "methods/checkpoints"},
     {"evaluation/analysis", "training", "ui/plots"},
     {"training/runs"},
@@ -43,8 +43,9 @@ def imports(source: str) -> list[str]:
 
 
 def room_of(path: str) -> str:
-    """The folder of a file of the package: 'data/readers' of 'data/readers/coco.py'."""
-    return Path(path).parent.as_posix()
+    """The folder of a file of the package: 'data/readers' of 'data/readers/coco.py'. A private folder belongs to the one around it."""
+    folder = Path(path).parent
+    return (folder.parent if folder.name.startswith("_") else folder).as_posix()
 
 
 def room_imported(name: str, files: set[str]) -> str | None:

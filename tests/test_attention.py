@@ -28,7 +28,7 @@ def method_of(prepared, name, **options):
     [("dive", {"iterations": 3, "slots": 2}, 3, 2), ("dive", {"head": "transformer", "iterations": 2}, 2, 4), ("dive", {"head": "pie-net"}, 1, 4), ("pvse", {"slots": 3}, 1, 3)],
 )  # fmt: skip
 def test_every_element_shares_one_look_among_the_cells(prepared, name, options, rounds, elements):
-    images = prepared.sides["test"].images_at(np.arange(5))
+    images = prepared.splits["test"].images_at(np.arange(5))
     maps = slot_attention(method_of(prepared, name, **options), images)
     assert maps.shape == (5, rounds, elements, 64)
     assert torch.allclose(maps.sum(-1), torch.ones(5, rounds, elements), atol=1e-4) and (maps >= 0).all()
@@ -37,7 +37,7 @@ def test_every_element_shares_one_look_among_the_cells(prepared, name, options, 
 
 
 def test_the_last_round_is_what_the_head_reports(prepared):
-    method, images = method_of(prepared, "dive", iterations=2), prepared.sides["test"].images_at(np.arange(3))
+    method, images = method_of(prepared, "dive", iterations=2), prepared.splits["test"].images_at(np.arange(3))
     with torch.inference_mode():
         reported = method.encode_images(images).attention
     assert torch.allclose(slot_attention(method, images)[:, -1], reported, atol=1e-6)
@@ -45,8 +45,8 @@ def test_the_last_round_is_what_the_head_reports(prepared):
 
 @pytest.mark.parametrize(("name", "options"), [("scan", {}), ("scan", {"sharpness": 20.0}), ("sgraf", {"m": 8})])
 def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, options):
-    side, method = prepared.sides["test"], method_of(prepared, name, **options)
-    images, captions = side.images_at(np.arange(3)), side.captions_at(np.array([0, 6]))
+    split, method = prepared.splits["test"], method_of(prepared, name, **options)
+    images, captions = split.images_at(np.arange(3)), split.captions_at(np.array([0, 6]))
     maps = word_attention(method, images, captions)
     assert maps.shape == (3, 2, captions.ids.shape[1], 64)
     assert torch.allclose(maps.sum(-1)[:, captions.mask], torch.ones(3, int(captions.mask.sum())), atol=1e-4)
@@ -56,20 +56,20 @@ def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, opt
 
 @pytest.mark.parametrize(("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})])
 def test_methods_without_attention_of_words(prepared, name, options):
-    side = prepared.sides["test"]
+    split = prepared.splits["test"]
     with pytest.raises(BadInput, match="no attention of words over cells"):
-        word_attention(method_of(prepared, name, **options), side.images_at(np.arange(2)), side.captions_at(np.arange(2)))
+        word_attention(method_of(prepared, name, **options), split.images_at(np.arange(2)), split.captions_at(np.arange(2)))
 
 
 @pytest.mark.parametrize("name", ["vse++", "scan"])
 def test_methods_without_slots(prepared, name):
-    with pytest.raises(BadInput, match="not made by attention to cells"):
-        slot_attention(method_of(prepared, name), prepared.sides["test"].images_at(np.arange(2)))
+    with pytest.raises(BadInput, match="not encoded by attention to cells"):
+        slot_attention(method_of(prepared, name), prepared.splits["test"].images_at(np.arange(2)))
 
 
 def _pairs(prepared, reasoner, **options):
-    method, side = method_of(prepared, "sgraf", m=8, reasoner=reasoner, **options), prepared.sides["test"]
-    images, captions = side.images_at(np.arange(3)), side.captions_at(np.array([0, 6]))
+    method, split = method_of(prepared, "sgraf", m=8, reasoner=reasoner, **options), prepared.splits["test"]
+    images, captions = split.images_at(np.arange(3)), split.captions_at(np.array([0, 6]))
     assert not captions.mask.all(), "padding takes part in this test"
     with torch.no_grad():
         for weight in method.similarity.parameters():
@@ -84,7 +84,7 @@ def test_the_weights_of_filtration_make_its_score(prepared):
     assert torch.allclose(beta.sum(-1), torch.ones(3, 2), atol=1e-5) and (beta[:, :, 1:][:, ~mask] == 0).all()
     summed = (beta[..., None] * nodes).sum(2)
     unit = summed / summed.norm(dim=-1, keepdim=True)
-    assert torch.allclose(method.similarity.score(unit)[..., 0].sigmoid(), scores, atol=1e-5)
+    assert torch.allclose(method.similarity._modules["score"](unit)[..., 0].sigmoid(), scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -104,15 +104,15 @@ def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
                 expected = np.exp(products) / np.exp(products).sum()
                 assert np.allclose(looks[i, t][whole[0, t]], expected, rtol=1e-4, atol=1e-7)
         read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()
-        assert torch.allclose(method.similarity.score(read)[..., 0].sigmoid(), scores, atol=1e-5)
+        assert torch.allclose(method.similarity._modules["score"](read)[..., 0].sigmoid(), scores, atol=1e-5)
 
 
 def test_who_weighs_words_and_who_does_not(prepared):
     assert set(_pairs(prepared, "joint")[1]) == {"SAF", "SGR"}
-    side = prepared.sides["test"]
-    inputs = side.images_at(np.arange(2)), side.captions_at(np.arange(2))
+    split = prepared.splits["test"]
+    inputs = split.images_at(np.arange(2)), split.captions_at(np.arange(2))
     for name, options, message in (
-        ("scan", {}, "no nodes of words"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
+        ("scan", {}, "no nodes to weigh"), ("sgraf", {"m": 8, "direction": "i2t"}, "no nodes of words"),
         ("sgraf", {"m": 8, "reasoner": "mean"}, "all words count alike"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):

@@ -51,5 +51,5 @@ def test_identity_and_shape():
 def test_bad_input():
     with pytest.raises(BadInput, match="multiple of 8"):
         CellDescriptor(60)
-    with pytest.raises(BadInput, match="expected pictures of 64×64×3, got 32×32×3"):
+    with pytest.raises(BadInput, match="expected images of 64×64×3, got 32×32×3"):
         CellDescriptor()(np.zeros((1, 32, 32, 3), np.uint8))

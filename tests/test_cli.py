@@ -15,9 +15,10 @@ from synthetic import FIGURE, build
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
-from xmr_core.ui import cli
-from xmr_core.ui.cli import given_parameters, main
-from xmr_core.ui.notebook import declared_parameters
+from xmr_core.ui import running
+from xmr_core.ui.cli import main
+from xmr_core.ui.parameters import declared_parameters
+from xmr_core.ui.running import given_parameters
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,7 @@ def test_what_cannot_run_is_refused_in_one_line_before_it_starts(tmp_path, capsy
     build(tmp_path / "bare.ipynb", parameters=None)
     (tmp_path / "text.ipynb").write_text("hello")
     before = source.read_bytes()
-    monkeypatch.setattr(cli, "_execute", lambda *_: pytest.fail("it started"))
+    monkeypatch.setattr(running, "_execute", lambda *_: pytest.fail("it started"))
     assert main(["run", *words]) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.startswith("error: ") and captured.err.count("\n") == 1 and captured.out == ""
@@ -173,7 +174,7 @@ def test_a_misspelt_name_that_plain_papermill_lets_pass_stops_the_notebook(tmp_p
 
 
 def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monkeypatch):
-    attempts, real = [], cli.own_kernel
+    attempts, real = [], running.own_kernel
 
     def flaky(failures):
         attempts.append(1)
@@ -182,11 +183,11 @@ def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monke
         return real()
 
     source = build(tmp_path / "n.ipynb")
-    monkeypatch.setattr(cli, "own_kernel", lambda: flaky(9))
+    monkeypatch.setattr(running, "own_kernel", lambda: flaky(9))
     assert main(["run", str(source)]) == 1
     assert len(attempts) == 2 and "Kernel died before replying" in capsys.readouterr().err
     attempts.clear()
-    monkeypatch.setattr(cli, "own_kernel", lambda: flaky(1))
+    monkeypatch.setattr(running, "own_kernel", lambda: flaky(1))
     assert main(["run", str(source)]) == 0
     assert len(attempts) == 2
 

@@ -11,8 +11,8 @@ from xmr_core.base.types import Tokens
 from xmr_core.evaluation.analysis.corruption import GREY, blank_words, erase_pixels
 
 
-def pictures(n=3, side=32):
-    return np.random.default_rng(0).integers(0, 100, (n, side, side, 3), np.uint8)  # never grey
+def pictures(n=3, resolution=32):
+    return np.random.default_rng(0).integers(0, 100, (n, resolution, resolution, 3), np.uint8)  # never grey
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])

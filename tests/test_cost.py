@@ -102,7 +102,7 @@ def test_every_distance_and_every_timed_method_has_a_formula():
         (lambda: sgraf(Shape(), "saff"), "Did you mean 'saf'"),
         (lambda: cost.implied_words(0), "must be positive"),
         (lambda: timing.scene("order", ODD, 1, 1), "unknown method to time"),
-        (lambda: timing.scene("cosine", ODD, 0, 1), "at least one picture"),
+        (lambda: timing.scene("cosine", ODD, 0, 1), "at least one image"),
         (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), "all"), "unknown thing to time"),
         (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), budget=0), "budget"),
         (lambda: cost.plan(["Saf"]), "unknown method to time 'Saf'"),

@@ -63,7 +63,7 @@ def test_uncertainty_of_what_was_corrupted(runs):
     run = runs["pcme"]
     prepared, method = run.prepared(), run.method()
     table = corrupted_uncertainty(method, prepared, [0.0, 1.0], pictures=10).set_index(["side", "share"])
-    images, captions = encode_split(method, prepared.sides["test"].first(10))
+    images, captions = encode_split(method, prepared.splits["test"].first(10))
     assert table.loc[("images", 0.0), "value"] == pytest.approx(uncertainty(images).mean(), abs=1e-4)
     assert table.loc[("captions", 0.0), "value"] == pytest.approx(uncertainty(captions).mean(), abs=1e-4)
     grey = np.full((1, 64, 64, 3), 128, np.uint8)
@@ -79,8 +79,8 @@ def test_uncertainty_of_what_was_corrupted(runs):
 
 def test_rows_of_uncertainty(runs):
     run = runs["pcme"]
-    side = run.prepared().sides["test"]
-    table = query_uncertainty(*encode_split(run.method(), side), side.relevance)
+    split = run.prepared().splits["test"]
+    table = query_uncertainty(*encode_split(run.method(), split), split.relevance)
     rows = uncertainty_rows(run.per_query, table)
     keys = set(map(tuple, rows[["relevance", "direction", "metric"]].to_numpy()))
     assert keys == {(k, d, "spearman_uncertainty_r1") for k in ("annotated", "exhaustive") for d in ("i2t", "t2i")} | {

@@ -19,8 +19,8 @@ def test_a_map_has_every_real_element_once_and_comes_out_again():
     images, captions = sets(6, 2, 0), sets(8, 3, 1)
     captions.mask[0, 2] = False
     table = element_map(images, captions, seed=3)
-    assert len(table) == 12 + 23 and not table.duplicated(["side", "item", "element"]).any()
-    assert not ((table["side"] == "caption") & (table["item"] == 0) & (table["element"] == 2)).any()
+    assert len(table) == 12 + 23 and not table.duplicated(["modality", "item", "element"]).any()
+    assert not ((table["modality"] == "captions") & (table["item"] == 0) & (table["element"] == 2)).any()
     assert np.isfinite(table[["x", "y"]].to_numpy()).all()
     assert table.equals(element_map(images, captions, seed=3))
 
@@ -60,7 +60,7 @@ def test_the_nearest_partner_of_each_element_by_a_loop():
 
 @pytest.mark.parametrize(
     ("images", "options", "message"),
-    [(Embedding(torch.ones(20, 3)), {}, "needs a method with sets"), (sets(1, 2, 0), {}, "at least 12 elements, got 4"),
+    [(Embedding(torch.ones(20, 3)), {}, "needs a method with embedding sets"), (sets(1, 2, 0), {}, "at least 12 elements, got 4"),
      (sets(20, 2, 0), {"perplexity": 99.0}, "perplexity must lie above 0"), (sets(20, 2, 0), {"perplexity": -1.0}, "perplexity must")],
 )  # fmt: skip
 def test_what_cannot_be_mapped(images, options, message):

@@ -106,17 +106,17 @@ def test_leaving_dropped_cells_out_in_training_changes_nothing_that_is_kept(cell
 
 def test_the_vector_of_the_whole_picture_enters_the_global_feature_only():
     torch.manual_seed(0)
-    encoder = GridEncoder(5, 6, 9, dropout=0.0, whole=3).double().eval()
+    encoder = GridEncoder(5, 6, 9, dropout=0.0, d_global=3).double().eval()
     plain, g = pictures((2, 4, 3)), torch.randn(3, 3, dtype=torch.float64)
-    got, linear = encoder(replace(plain, global_feat=g)), encoder.whole[1]
+    got, linear = encoder(replace(plain, global_feat=g)), encoder.project_global[1]
     for row in range(3):
         valid = got.local_feats[row][got.mask[row]]
         assert torch.allclose(got.global_feat[row], sum(valid) / len(valid) + linear.weight @ g[row] + linear.bias, atol=1e-12)
     for given, made in ((plain, encoder), (replace(plain, global_feat=g), GridEncoder(5, 6, 9).double())):
-        with pytest.raises(BadInput, match="of the whole picture, got [03]"):
+        with pytest.raises(BadInput, match="a global vector of width [03], got [03]"):
             made(given)
 
 
 def test_grid_encoder_refuses_another_number_of_cells():
-    with pytest.raises(BadInput, match="made for 9 cells a picture, got 4"):
+    with pytest.raises(BadInput, match="made for 9 cells an image, got 4"):
         GridEncoder(5, 6, 9)(Features(torch.zeros(1, 4, 5), torch.ones(1, 4, dtype=torch.bool)))

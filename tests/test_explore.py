@@ -1,7 +1,6 @@
 """The explorer without a browser: queries, rankings, settings."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
 from xmr_core.search import Query, Settings, open_folder, open_library, rank
-from xmr_core.search.library import _kept
+from xmr_core.search.library import _stored
 from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.search.query import encode, words_of
 from xmr_core.search.state import (
@@ -27,11 +26,9 @@ from xmr_core.search.state import (
     ranks_by,
     unsure_queries,
 )  # fmt: skip
-from xmr_core.search.why import doubt, meeting, without_each_cell, without_each_word
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.search.why import doubt, without_each_cell, without_each_word
+from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
-from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 
@@ -132,7 +129,7 @@ def test_settings_that_a_method_does_not_have(libraries, name, settings, message
 @pytest.mark.parametrize(
     ("given", "message"),
     [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"), ({"kind": "image"}, "needs the id"),
-     ({"kind": "picture"}, "a picture must be"), ({"kind": "picture", "pixels": np.zeros((4, 4), np.uint8)}, "a picture must be")],
+     ({"kind": "picture"}, "an image must be"), ({"kind": "picture", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
 )  # fmt: skip
 def test_queries_that_cannot_be_asked(given, message):
     with pytest.raises(BadInput, match=message):
@@ -158,23 +155,17 @@ def test_uncertainty_where_there_is_one(libraries):
 def test_what_elements_add_sums_to_the_score(libraries):
     dive = libraries["dive"]
     image, caption = dive.images[3], dive.captions[9]
-    for similarity in (dive.method.similarity, partial(smooth_chamfer, alpha=2.0), chamfer, max_pairwise):
-        found = meeting(image, caption, similarity)
-        score = float(similarity(image, caption)[0, 0])
-        assert found.image_parts.sum() + found.caption_parts.sum() == pytest.approx(score, abs=1e-5)
-        for k in range(4):
-            for l in range(4):
-                assert found.products[k, l] == pytest.approx(float(image.x[0, k].double() @ caption.x[0, l].double()), abs=1e-6)
-    assert meeting(image, caption, MatchProbability()).image_parts is None
-    with pytest.raises(BadInput, match="only two sets"):
-        meeting(libraries["pcme"].images[0], caption, chamfer)
+    parts = dive.method.similarity.contributions(image, caption)
+    assert parts.images.sum() + parts.captions.sum() == pytest.approx(float(dive.method.similarity(image, caption)), abs=1e-5)
+    with pytest.raises(BadInput, match="sets of vectors are needed"):
+        dive.method.similarity.contributions(libraries["pcme"].images[0], caption)
 
 
-def test_padding_takes_no_part_in_a_meeting(libraries):
+def test_padding_takes_no_part_in_contributions(libraries):
     scan = libraries["scan"]
-    at = int(scan.captions.mask.sum(1).argmin())
-    found = meeting(scan.images[0], scan.captions[at], chamfer)
-    assert found.products.shape == (64, int(scan.captions.mask[at].sum()))
+    row = int(scan.captions.mask.sum(1).argmin())
+    parts = scan.method.similarity.contributions(scan.images[0], scan.captions[row])
+    assert parts.products.shape == (64, int(scan.captions.mask[row].sum()))
 
 
 def test_a_word_is_worth_what_the_score_loses_without_it(libraries):
@@ -289,7 +280,7 @@ def test_two_methods_answer_the_same_query(libraries):
     assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(range(1, 11))
     for call, message in (
         (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
-        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has not been trained here"),
+        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             call()
@@ -320,8 +311,8 @@ def test_queries_that_are_chosen_for_one(libraries):
     assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
     alike = replace(dive, judges={"annotated": dive.judges["annotated"]})
     for call, message in (
-        (lambda: hard_query(dive, tries=0), "there is no hard one"), (lambda: ambiguous_queries(alike), "as many known right answers"),
-        (lambda: hard_query(replace(dive, judges={})), "nobody knows here"), (lambda: ambiguous_queries(replace(dive, judges={})), "as many"),
+        (lambda: hard_query(dive, tries=0), "none of them is hard"), (lambda: ambiguous_queries(alike), "as many known right answers"),
+        (lambda: hard_query(replace(dive, judges={})), "has no relevance set 'annotated'"), (lambda: ambiguous_queries(replace(dive, judges={})), "as many"),
         (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
@@ -362,11 +353,11 @@ def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, 
     assert found.relevant.empty and list(found.table) == ["rank", "item", "score"]
     colours = np.array([own.pixels(n).mean((0, 1)) for n in range(6)])  # a picture file is read larger than it is here
     assert np.abs(colours - library.pixels(3).mean((0, 1))).sum(1).argmin() == 1
-    with pytest.raises(BadInput, match="no captions, so a picture cannot be answered"):
+    with pytest.raises(BadInput, match="no captions, so an image cannot be the query"):
         rank(library, Query("image", item="0.png"))
-    with pytest.raises(BadInput, match="'nobody' is not among the 0 captions here."):
+    with pytest.raises(BadInput, match="'nobody' is not among the 0 captions of this library."):
         library.position("captions", "nobody")
-    with pytest.raises(BadInput, match="no captions here to choose from"):
+    with pytest.raises(BadInput, match="has no captions to choose from"):
         random_query(library, "caption")
     assert library.uncertainty("captions") is None
 
@@ -398,7 +389,7 @@ def test_captions_of_a_text_model_are_kept_word_by_word():
     """Frozen states come padded; a folder's captions are held as a corpus's are, one after the other."""
     lengths, states = [3, 1, 2], torch.arange(36.0).view(3, 3, 4)
     given = Features(states, torch.arange(3)[None] < torch.tensor(lengths)[:, None])
-    found = _kept(given)
+    found = _stored(given)
     assert found.lengths.tolist() == lengths
     for row, length in enumerate(lengths):
         again = found.at(np.array([row]))

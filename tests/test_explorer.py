@@ -68,12 +68,12 @@ def test_words_that_are_not_known_are_named_and_empty_ones_refused(explorer, lib
     explorer.text.value = ""
     explorer.buttons["Ask"].click()
     assert "sentence is empty" in said(explorer)
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     assert "captions ranked" in said(explorer), "it goes on working"
 
 
 def test_clicking_an_answer_asks_it_and_back_returns(explorer):
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     first = explorer.state.query
     assert first.kind == "image" and len(explorer.answers.children) == 1
     buttons(explorer, "ask this")[1].click()
@@ -88,8 +88,8 @@ def test_clicking_an_answer_asks_it_and_back_returns(explorer):
 
 
 def test_right_answers_are_marked_by_kind(explorer, libraries):
-    explorer.buttons["Random picture"].click()
-    ranking = explorer.found[0]
+    explorer.buttons["Random image"].click()
+    ranking = explorer.rankings[0]
     html = [h.value for h in shown(explorer.answers)][1:]
     for row, card in zip(ranking.table.itertuples(), html, strict=True):
         assert ("✓" in card) == row.annotated and ("●" in card) == row.exhaustive
@@ -100,14 +100,14 @@ def test_two_methods_side_by_side_and_their_own_sliders(explorer):
     explorer.second.value = "pcme"
     assert explorer.state.methods == ("dive", "pcme") and len(explorer.answers.children) == 3
     (slider,) = shown(explorer.controls, w.FloatLogSlider)
-    before = explorer.found[0].scores
+    before = explorer.rankings[0].scores
     slider.value = 2.0
     assert explorer.state.settings_of(0) == Settings(k=4, alpha=2.0) and explorer.state.settings_of(1) == Settings(k=4)
-    assert not np.array_equal(before, explorer.found[0].scores)
+    assert not np.array_equal(before, explorer.rankings[0].scores)
     (menu,) = [d for d in shown(explorer.controls, w.Dropdown)]
-    trained = explorer.found[1].scores
+    trained = explorer.rankings[1].scores
     menu.value = "mean only"
-    assert not np.array_equal(trained, explorer.found[1].scores)
+    assert not np.array_equal(trained, explorer.rankings[1].scores)
     explorer.first.value = "vse++"
     assert explorer.state.methods == ("vse++", "pcme") and not shown(explorer.controls, w.FloatLogSlider)
     explorer.second.value = "–"
@@ -115,7 +115,7 @@ def test_two_methods_side_by_side_and_their_own_sliders(explorer):
 
 
 def test_elements_of_the_query_can_be_left_out(explorer):
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     boxes = shown(explorer.controls, w.Checkbox)
     assert len(boxes) == 4
     for box in boxes[1:]:
@@ -137,7 +137,7 @@ def test_how_many_answers(explorer):
 @pytest.mark.parametrize("method", ["dive", "pcme", "scan", "vse++", "saf", "sgr", "joint"])
 def test_why_says_something_for_every_method(libraries, method):
     explorer = Explorer(lambda label: libraries[label], [method], k=3)
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     buttons(explorer, "why?")[0].click()
     assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and shown(explorer.why, w.Image)
     assert "why" in said(explorer)
@@ -158,9 +158,9 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
     assert "160 captions ranked" in said(explorer) and "data:image" in explorer.query.value
     before = explorer.state
     explorer.ask_upload(picture_file("JPEG")[:200])
-    assert "no picture that can be read" in said(explorer) and explorer.state is before
+    assert "no image that can be read" in said(explorer) and explorer.state is before
     explorer.ask_upload(b"")
-    assert "no picture" in said(explorer)
+    assert "no image" in said(explorer)
     buttons(explorer, "why?")[0].click()
     assert explorer.why.children
 
@@ -183,7 +183,7 @@ def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
         return libraries[label]
 
     explorer = Explorer(open_one, ["dive", "scan", "pcme"], k=3)
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     before, columns = explorer.state, explorer.answers.children
     for label, message in (("scan", "has not been trained"), ("pcme", "could not be done (ValueError: what a)")):
         explorer.second.value = label
@@ -192,17 +192,17 @@ def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
 
 
 def test_a_second_click_while_busy_does_nothing(explorer):
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     before = explorer.state
     explorer._busy = True
-    explorer.buttons["Random picture"].click()
+    explorer.buttons["Random image"].click()
     assert explorer.state is before
 
 
 def test_text_is_escaped_and_bars_stay_in_their_place():
     card = cards.answer(1, 0.5, 1.7, text="<script>alert(1)</script>", marks=["annotated", "class"])
     assert "<script>" not in card and "width:100%" in card and "title='class'" in card
-    assert "<script>" not in cards.asked("<script>", unknown=["<b>"]) and "<b>" not in cards.asked("x", unknown=["<b>"]).replace("<b>“", "")
+    assert "<script>" not in cards.query("<script>", unknown=["<b>"]) and "<b>" not in cards.query("x", unknown=["<b>"]).replace("<b>“", "")
     assert "0.75" in cards.words([("red", 0.2), ("a", -0.1)]) and "222,143,5" in cards.words([("a", -0.1)])
     assert cards.words([]) == "<div style='line-height:1.8'></div>"
 
@@ -252,7 +252,7 @@ def test_moved_answers_are_linked_and_each_tells_its_other_rank(explorer, librar
     assert (left.description, right.description) == ("α of dive, left", "α of dive, right")
     assert "dive, right: rank 3" in [h.value for h in shown(explorer.columns[0].widget)][3]
     right.value = 1.0
-    first, second = explorer.found
+    first, second = explorer.rankings
     assert not np.array_equal(first.scores, second.scores) and "(α = 1)" in explorer.columns[1].head.value
     pairs = {(a, b) for a, p in enumerate(first.order) for b, q in enumerate(second.order) if p == q}
     assert explorer.links.value.count("<line") == len(pairs) and f"in both: {len(pairs)}" in explorer.links.value
@@ -285,7 +285,7 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
     assert "32 images ranked" in said(explorer)
     before = explorer.state
     for button, message in (
-        ("Random picture", "have no captions"), ("Random caption", "no captions here"), ("Hard", "nobody knows here"), ("Ambiguous", "as many known"),
+        ("Random image", "have no captions"), ("Random caption", "has no captions to choose"), ("Hard", "no query can be called hard"), ("Ambiguous", "as many known"),
         ("Unsure", "how sure it is"),
     ):  # fmt: skip
         explorer.buttons[button].click()
@@ -297,14 +297,14 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
 def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
     explorer = Explorer(lambda label: open_folder(train_or_load(tiny_config("dive")), tmp_path / "gone"), ["dive"])
     explorer.text.value = "a red circle"
-    assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.found
+    assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.rankings
 
 
 def test_a_corpus_of_features_shows_names_in_place_of_pictures(libraries):
     unseen = replace(libraries["scan"], pixels=None)
     explorer = Explorer(lambda label: unseen, ["scan"], k=4)
     explorer.text.value = unseen.texts[3]
-    first = explorer.found[0].table["item"].iloc[0]
+    first = explorer.rankings[0].table["item"].iloc[0]
     assert first in shown(explorer.answers)[1].value and "<img" not in shown(explorer.answers)[1].value
     buttons(explorer, "why?")[0].click()
     assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and not shown(explorer.why, w.Image)

@@ -93,7 +93,7 @@ def cards(page) -> list[str]:
 def upload(page, file: Path) -> None:
     """Choose a file as a person does: by the button, because the input behind it is not part of the page."""
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Upload a picture").click()
+        page.get_by_role("button", name="Upload an image").click()
     chooser.value.set_files(str(file))
 
 
@@ -128,11 +128,11 @@ def test_the_first_minute(page, tmp_path):
     picture = tmp_path / "mine.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (80, 120, 3), np.uint8)).save(picture)
     upload(page, picture)
-    page.locator("img[alt='the picture that was asked for']").wait_for()
+    page.locator("img[alt='the image that was the query']").wait_for()
     broken = tmp_path / "broken.png"
     broken.write_bytes(picture.read_bytes()[:40])
     upload(page, broken)
-    wait_for(page, "no picture that can be read")
+    wait_for(page, "no image that can be read")
     # the way back with the keyboard alone: from the sentence by tabs to the buttons
     box.focus()
     reach(page, "Back")

@@ -13,7 +13,7 @@ from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.engine import score_matrix, top_k
 from xmr_core.search import open_gallery, write_gallery
-from xmr_core.similarities import SETS, smooth_chamfer
+from xmr_core.similarities import MaxPairwise, SmoothChamfer, smooth_chamfer
 
 
 def sets(n=50, k=4, d=16, seed=0) -> EmbeddingSet:
@@ -81,7 +81,7 @@ def test_narrower_sets_are_padded_and_wider_ones_announced(tmp_path):
     found = open_gallery(path)
     assert found.x.shape == (10, 6, 16) and not found.mask[:5, 2:].any() and torch.equal(found.mask[:5, :2], narrow.mask)
     assert torch.equal(found.x[5:], wide.x)
-    with pytest.raises(BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for wider sets give `elements`"):
+    with pytest.raises(BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for larger sets give `elements`"):
         write_gallery(tmp_path / "h.safetensors", [narrow, wide], 10)
 
 
@@ -135,14 +135,14 @@ def test_a_spoilt_gallery_is_not_opened(tmp_path, spoil):
 
 
 @pytest.mark.parametrize("asking", ["captions", "images"])
-@pytest.mark.parametrize("similarity", [SETS["smooth_chamfer"], SETS["mil"]])
+@pytest.mark.parametrize("similarity", [SmoothChamfer(), MaxPairwise()])
 def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity):
     gallery, queries = sets(300, seed=1), sets(5, seed=2)
     gallery = gallery[torch.arange(300) % 100]  # every item three times: ties, in different blocks too
     sides = (gallery, queries) if asking == "captions" else (queries, gallery)
     whole = score_matrix(similarity, *sides)
     whole = whole.T if asking == "captions" else whole
-    monkeypatch.setattr("xmr_core.evaluation.engine.scores.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
+    monkeypatch.setattr("xmr_core.evaluation.engine.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
     scores, positions = top_k(similarity, queries, gallery, 7, asking)
     assert positions.tolist() == np.argsort(-whole, kind="stable")[:, :7].tolist()
     assert np.allclose(scores, np.take_along_axis(whole, positions, 1), atol=1e-6) and scores.dtype == np.float32

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal, full_set, lengths_mask
 from torch.testing import assert_close
 
+from xmr_core.base.types import EmbeddingSet, Tokens
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.similarities import max_pairwise, scan, scan_attention, sum_max
-from xmr_core.types import EmbeddingSet, Tokens
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

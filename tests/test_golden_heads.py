@@ -54,10 +54,21 @@ def full(x: torch.Tensor) -> torch.Tensor:
     return torch.ones(x.shape[:2], dtype=torch.bool)
 
 
+def names_of_rounds(rounds: int) -> dict:
+    """As SLOT_NAMES for unshared weights: round t reads the authors' copy t of the block."""
+    head = {official: ours for official, ours in SLOT_NAMES.items() if ".layers." not in official}
+    block = {official: ours for official, ours in SLOT_NAMES.items() if ".layers." in official}
+    for t in range(rounds):
+        head |= {official.replace(".0.", f".{t}.", 1): f"blocks.{t}.{ours}" for official, ours in block.items()}
+    return head
+
+
+@pytest.mark.parametrize("weight_sharing", [True, False])
 @pytest.mark.parametrize("name", cases("dive", "aggblock"))
-def test_dive_aggregation_block(name):
+def test_dive_aggregation_block(name, weight_sharing):
     case = Case(name)
     cfg = case.cfg
+    names = SLOT_NAMES if weight_sharing else names_of_rounds(cfg["T"])
     positions = {"none": "none", "sine": "sine1d" if cfg["axis"] == 1 else "sine2d"}[cfg["pos_enc"]]
     x = case["in.local"]
     x = x.flatten(1, 2) if x.ndim == 4 else x
@@ -65,9 +76,9 @@ def test_dive_aggregation_block(name):
     for padding, wanted in (("official", "out.slots"), ("masked", "out.slots_unpadded" if "in.lengths" in case else "out.slots")):
         head = SlotHead(
             cfg["d_in"], cfg["D"], cfg["K"], cfg["T"], cfg["heads"], cfg["dim_head"], cfg["ff_mult"],
-            positions=positions, padding=padding, use_global=False,
+            positions=positions, padding=padding, use_global=False, weight_sharing=weight_sharing,
         )  # fmt: skip
-        load(head, renamed(case.weights(), "spm.", SLOT_NAMES))
+        load(head, renamed(case.weights(), "spm.", names))
         assert_close(head(Features(x, mask)).residual, case[wanted], rtol=CHAIN, atol=CHAIN)
         if padding == "official":
             raw, normalised = head.attention_maps(Features(x, mask))

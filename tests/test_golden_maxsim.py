@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal, full_set, lengths_mask
 from torch.testing import assert_close
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.similarities import sum_max
-from xmr_core.types import EmbeddingSet
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

@@ -8,10 +8,10 @@ import torch
 from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal
 from torch.testing import assert_close
 
+from xmr_core.base.types import Embedding, GaussianEmbedding
 from xmr_core.losses.gaussian import kl_to_normal
 from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.similarities import DISTANCES, cosine
-from xmr_core.types import Embedding, GaussianEmbedding
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

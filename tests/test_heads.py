@@ -31,6 +31,9 @@ HEADS = {
     "transformer": partial(SMALL_SLOTS, softmax_over="inputs"),
     "gru": partial(SMALL_SLOTS, update="gru"),
     "sampled": partial(SMALL_SLOTS, query="sampled"),
+    "unshared": partial(SMALL_SLOTS, weight_sharing=False),
+    "unshared on words": partial(SMALL_SLOTS, weight_sharing=False, positions="sine1d"),
+    "unshared gru": partial(SMALL_SLOTS, weight_sharing=False, update="gru"),
     "gpo": partial(GPOHead, 6, 8, d_pe=4, d_hidden=3),
     "adpool": partial(AdaptivePoolHead, 6, 8),
     "adpool of the paper": partial(AdaptivePoolHead, 6, 8, token_weights="scalar"),
@@ -45,6 +48,7 @@ every = pytest.mark.parametrize("name", HEADS)
 # a bias added to every input of a softmax cancels; so does that of the queries where slots compete
 UNTRAINED = {
     **{key: ["norm_query.bias"] for key in ("slots", "slots on words", "gru", "sampled")},
+    **{f"unshared{key}": [f"blocks.{t}.norm_query.bias" for t in range(3)] for key in ("", " on words", " gru")},
     "adpool": ["balance.bias"],
     "adpool of the paper": ["linear.bias", "balance.bias"],
     "tokens and whole": ["common.bias"],
@@ -117,13 +121,13 @@ def test_pie_net_equals_the_loop():
         assert_close(r.detach().numpy(), residuals)
 
 
-@pytest.mark.parametrize("name", ["slots", "slots on words", "transformer"])
+@pytest.mark.parametrize("name", ["slots", "slots on words", "transformer", "unshared", "unshared on words"])
 def test_slots_equal_the_loop_on_each_item_alone(name):
     head, given = head_of(name), features()
     out = head(given)
     for x, r, (local, whole) in zip(out.x, out.residual, items(given), strict=True):
         angles = [2 * math.pi * p / (len(local) + 1e-6) for p in range(1, len(local) + 1)]
-        places = [reference.sine_code(a, 6) for a in angles] if name == "slots on words" else None
+        places = [reference.sine_code(a, 6) for a in angles] if name.endswith("on words") else None
         over = "inputs" if name == "transformer" else "slots"
         elements, prediction = reference.slots(arrays(head), local, whole, 3, 2, places, over)
         assert_close(x.detach().numpy(), elements)
@@ -259,6 +263,46 @@ def test_attention_maps_of_all_rounds():
     assert_close(normalised[:, -1].mean(1), head(given).attention)
 
 
+@pytest.mark.parametrize("choice", [{}, {"update": "gru"}, {"query": "sampled"}, {"softmax_over": "inputs"}])
+def test_unshared_rounds_with_equal_weights_are_shared_ones(choice):
+    torch.manual_seed(1)
+    shared = SMALL_SLOTS(**choice).double().eval()
+    head, given = SMALL_SLOTS(weight_sharing=False, **choice).double().eval(), features()
+    once = ("latents", "mean", "log_std", "norm_last", "norm_global")
+    weights = shared.state_dict()
+    of_block = {name: weight for name, weight in weights.items() if not name.startswith(once)}
+    repeated = {f"blocks.{t}.{name}": weight for t in range(3) for name, weight in of_block.items()}
+    head.load_state_dict({name: weight for name, weight in weights.items() if name.startswith(once)} | repeated)
+    assert_close(head(given).x, shared(given).x)
+    for maps, wanted in zip(head.attention_maps(given), shared.attention_maps(given), strict=True):
+        assert_close(maps, wanted)
+    for t in range(3):  # each round reads its own block
+        name = f"blocks.{t}.ff_out.bias"
+        head.load_state_dict(repeated | {name: repeated[name] + torch.linspace(-1, 1, 8)}, strict=False)
+        change = (head.attention_maps(given)[0] - shared.attention_maps(given)[0]).abs().amax((0, 2, 3, 4))
+        assert (change[: t + 1] < 1e-12).all() and (change[t + 1 :] > 1e-3).all()
+        assert (head(given).x - shared(given).x).abs().max() > 1e-3
+
+
+def test_shared_rounds_keep_their_names_and_their_draws():
+    """Checkpoints are read by these names, and a seed gives the weights that it always gave."""
+    torch.manual_seed(0)
+    head = SMALL_SLOTS()
+    assert [name for name, _ in head.named_parameters()] == [
+        "latents", "norm_query.weight", "norm_query.bias", "norm_context.weight", "norm_context.bias", "to_q.weight",
+        "to_k.weight", "to_v.weight", "to_out.weight", "to_out.bias", "norm_ff.weight", "norm_ff.bias", "ff_in.weight",
+        "ff_in.bias", "ff_out.weight", "ff_out.bias", "norm_last.weight", "norm_last.bias", "norm_global.weight",
+        "norm_global.bias",
+    ]  # fmt: skip
+    torch.manual_seed(0)
+    drawn = torch.randn(3, 8), torch.nn.Linear(8, 10, bias=False).weight
+    assert torch.equal(head.latents, drawn[0]) and torch.equal(head.to_q.weight, drawn[1])
+    torch.manual_seed(0)
+    first, second, third = SMALL_SLOTS(weight_sharing=False).blocks
+    assert not torch.equal(first.to_q.weight, second.to_q.weight)
+    assert not torch.equal(second.to_q.weight, third.to_q.weight)
+
+
 def test_sampled_slots_are_random_in_training_only():
     head, given = head_of("sampled"), features()
     found = head(given).x
@@ -303,3 +347,53 @@ def test_a_missing_global_feature_is_named():
 def test_a_grid_that_is_not_square_is_named():
     with pytest.raises(BadInput, match="10 cells"):
         sine_2d(10, 8, torch.device("cpu"), torch.float32)
+
+
+@every
+def test_heads_take_plain_tensors_and_arrays(name):
+    given, head = features(), head_of(name)
+    rest = {"global_feat": given.global_feat} if hasattr(head, "layer_norm") or isinstance(head, SlotHead | GaussianHead) else {}
+    wanted = value(head(given))
+    assert torch.equal(value(head(given.local_feats, given.mask, **rest)), wanted)
+    arrays = {k: v.numpy() for k, v in rest.items()}
+    assert torch.equal(value(head(given.local_feats.numpy(), given.mask.numpy(), **arrays)), wanted)
+
+
+@every
+@pytest.mark.parametrize(
+    ("x", "mask", "message"),
+    [
+        (torch.ones(2, 6), None, "local features must have 3 axes, got shape"),
+        (torch.ones(2, 3, 6, dtype=torch.long), None, "floating-point numbers, got torch.int64"),
+        (torch.ones(2, 3, 6), torch.ones(2, 3), "mask must be Boolean of shape"),
+        (torch.ones(2, 3, 6), torch.ones(2, 4, dtype=torch.bool), "mask must be Boolean of shape"),
+        (torch.ones(2, 3, 5), None, "features of width 6"),
+        (torch.ones(2, 3, 6) * torch.nan, None, "element 0 of item 0 is NaN"),
+        (EmbeddingSet(torch.ones(2, 3, 6), torch.ones(2, 3, dtype=torch.bool)), None, "features are needed, got EmbeddingSet"),
+    ],
+)
+def test_what_a_head_cannot_read_is_refused(name, x, mask, message):
+    with pytest.raises(BadInput, match=message):
+        HEADS[name]()(x, mask)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SlotHead(6, 8, use_global="banana"), "use_global must be True or False, got 'banana'"),
+        (lambda: GlobalHead(normalise="yes"), "normalise must be True or False"),
+        (lambda: GlobalHead(absolute=1), "absolute must be True or False"),
+        (lambda: AdaptivePoolHead(6, 8, normalise=None), "normalise must be"),
+        (lambda: GaussianHead(6, 8, squash="no"), "squash must be"),
+    ],
+)
+def test_flags_of_heads_are_checked(make, message):
+    with pytest.raises(BadInput, match=message):
+        make()
+
+
+def test_the_global_head_takes_plain_vectors():
+    x = torch.tensor([[3.0, 4.0]])
+    assert torch.equal(GlobalHead()(x).x, GlobalHead()(Features(x[:, None], torch.ones(1, 1, dtype=torch.bool), x)).x)
+    with pytest.raises(BadInput, match="global features must have 2 axes"):
+        GlobalHead()(x[0])

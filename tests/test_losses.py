@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Embedding, EmbeddingSet
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
+from xmr_core.losses.gaussian import kl_to_normal, uniformity
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
@@ -256,7 +257,66 @@ def test_match_of_another_shape_or_type_is_refused(loss):
     with pytest.raises(BadInput, match=r"scores \(4, 7\) and match \(7, 4\)"):
         loss(scores, match.T)
     with pytest.raises(BadInput, match="match must be Boolean"):
-        loss(scores, match.float())
+        loss(scores, match.long())
+    with pytest.raises(BadInput, match="scores must have 2 axes"):
+        loss(scores[0], match)
+    with pytest.raises(BadInput, match="floating-point numbers, got torch.complex"):
+        loss(scores.to(torch.complex64), match)
+    with pytest.raises(BadInput, match="score of image 1 and caption 2 is not a number"):
+        loss(scores.index_put((torch.tensor(1), torch.tensor(2)), torch.tensor(math.nan, dtype=scores.dtype)), match)
+    square, eye = scores[:4, :4], torch.eye(4, dtype=torch.bool)
+    assert_close(loss(square.numpy(), eye.numpy()), loss(square, eye), rtol=0, atol=0)
+
+
+def test_losses_that_take_degrees_of_matching():
+    scores, match = problem()
+    degrees = torch.rand(match.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    degrees[1] = 0.0  # an image that nothing matches
+    p = scores.sigmoid()
+    wanted = -(degrees * p.log() + (1 - degrees) * (1 - p).log())
+    assert_close(soft_contrastive(scores, degrees), 2 * wanted.sum())
+    assert torch.equal(soft_contrastive(scores, match.double()), soft_contrastive(scores, match))
+    one_way = lambda s, m: -torch.stack([(r / r.sum() * q.log_softmax(0)).sum() for q, r in zip(s, m, strict=True) if r.sum()]).mean()  # noqa: E731
+    wanted = (one_way(scores / 0.1, degrees) + one_way(scores.T / 0.1, degrees.T)) / 2
+    assert_close(InfoNCE(0.1).double()(scores, degrees), wanted, rtol=1e-6, atol=1e-9)
+    eye, square = torch.eye(4, dtype=torch.bool), scores[:4, :4]
+    assert_close(InfoNCE(0.1)(square, eye.double()), InfoNCE(0.1)(square, eye))
+    for wrong in (degrees + 1, degrees - 1, degrees * math.nan):
+        with pytest.raises(BadInput, match=r"must lie in \[0, 1\]"):
+            soft_contrastive(scores, wrong)
+
+
+@pytest.mark.parametrize("loss", [hinge_triplet, AdaptiveClustering()])
+def test_losses_that_count_pairs_refuse_degrees_and_say_which_take_them(loss):
+    scores, match = problem()
+    with pytest.raises(BadInput, match="InfoNCE and soft_contrastive take degrees"):
+        loss(scores, match.double())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hinge_triplet(torch.eye(2), torch.eye(2, dtype=torch.bool), margin="banana"), "margin must be a finite number"),
+        (lambda: AdaptiveClustering(margin="banana"), "margin must be a finite number, got 'banana'"),
+        (lambda: AdaptiveClustering(own_negatives="no"), "own_negatives must be True or False"),
+        (lambda: InfoNCE(temperature="warm"), "temperature must be"),
+        (lambda: InfoNCE(max_scale=-1), "max_scale must be a positive"),
+        (lambda: pairwise_diversity(torch.ones(2, 2, 2), t="x"), "t must be"),
+        (lambda: gram_diversity(torch.ones(2, 2)), "residuals must have 3 axes"),
+        (lambda: mmd(torch.ones(2, 2), torch.ones(2, 2), gamma=-1), "gamma must be"),
+    ],
+)
+def test_option_values_are_checked(make, message):
+    with pytest.raises(BadInput, match=message):
+        make()
+
+
+def test_regularisers_of_distributions_without_samples():
+    items = GaussianEmbedding(torch.zeros(2, 3), torch.zeros(2, 3))
+    assert kl_to_normal(items, items, "exact") == 0
+    for regulariser in (kl_to_normal, uniformity):
+        with pytest.raises(BadInput, match="have no samples"):
+            regulariser(items, items)
 
 
 @needs_pairs
@@ -292,5 +352,5 @@ def test_temperature_out_of_range_is_refused(temperature):
     [{"regularisers": {"mmd": (-0.1, mmd)}}, {"regularisers": {"mmd": (math.nan, mmd)}}, {"warmup_epochs": 1}, {"warmup_epochs": -1}],
 )
 def test_objective_options_out_of_range_are_refused(options):
-    with pytest.raises(BadInput, match="warm"):
+    with pytest.raises(BadInput, match="warm|weight of mmd"):
         Objective(hinge_triplet, **options)

@@ -35,7 +35,7 @@ def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
     history = train(
-        method, Batches(prepared.sides["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
+        method, Batches(prepared.splits["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
     )
     losses = [e["loss"] for e in history.epochs]
     assert losses[-1] < losses[0]
@@ -48,7 +48,7 @@ def test_published_forms_take_a_step_and_reach_every_parameter(prepared, name):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, "published", d=32)
     settings = method_spec(name).published_settings()
-    batches = Batches(prepared.sides["train"], 8, 2, 0, settings["unit"], settings["positives"])
+    batches = Batches(prepared.splits["train"], 8, 2, 0, settings["unit"], settings["positives"])
     loss, _, scores = method.loss(batches.batch(0, 0, batches.plan(0)))
     loss.backward()
     assert torch.isfinite(scores).all()
@@ -68,9 +68,9 @@ def test_matched_forms_share_their_encoders(prepared, name, form):
 
 
 def test_a_set_of_k_unit_elements(prepared):
-    side = prepared.sides["val"]
+    split = prepared.splits["val"]
     for k in (1, 3):
-        sets = build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(side.read_images(side.image_rows[:4]))
+        sets = build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(split.read_images(split.image_rows[:4]))
         assert isinstance(sets, EmbeddingSet) and sets.x.shape == (4, k, 16)
         assert torch.allclose(sets.x.norm(dim=-1), torch.ones(4, k))
 
@@ -79,7 +79,7 @@ def test_pixels_reach_the_trainable_cnn(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     learned = prepare(tiny_config(features="pixels").data)
     method = build("dive", learned.inputs, d=16, iterations=1)
-    batches = Batches(learned.sides["train"], 8, 1, 0)
+    batches = Batches(learned.splits["train"], 8, 1, 0)
     method.loss(batches.batch(0, 0, batches.plan(0)))[0].backward()
     assert method.image_encoder.convolutions[0].weight.grad.abs().sum() > 0
 

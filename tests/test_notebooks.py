@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_output
 from synthetic import FIGURE, TABLE, build
 
 from xmr_core.base.errors import BadInput
-from xmr_core.ui.notebook import checked_value, declared_parameters
+from xmr_core.ui.parameters import checked_value, declared_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"

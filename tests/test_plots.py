@@ -42,11 +42,11 @@ def test_variants_draw_means_with_their_intervals_and_cope_without():
 def test_the_gallery_shows_the_pictures_of_the_split(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     prepared = prepare(tiny_config(ambiguity=0.31).data)
-    side = prepared.sides["test"]
-    figure = plots.gallery(prepared.corpus, side, n=3, columns=2)
+    split = prepared.splits["test"]
+    figure = plots.gallery(prepared.corpus, split, n=3, columns=2)
     shown = [ax.images[0].get_array() for ax in figure.axes if ax.images]
-    assert len(shown) == 3 and (np.asarray(shown[1]) == prepared.corpus.read_pixels(side.image_rows[1:2])[0]).all()
-    assert prepared.corpus.captions["text"].iloc[side.caption_rows[0]].split()[0] in figure.axes[0].get_title()
+    assert len(shown) == 3 and (np.asarray(shown[1]) == prepared.corpus.read_pixels(split.image_rows[1:2])[0]).all()
+    assert prepared.corpus.captions["text"].iloc[split.caption_rows[0]].split()[0] in figure.axes[0].get_title()
 
 
 def test_spread_over_training_has_a_line_per_variant_and_side():
@@ -77,7 +77,7 @@ def test_elements_alone_and_left_out():
 
 
 def test_maps_give_every_element_its_colour_and_side_its_shape():
-    table = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": 0.0, "side": ["image", "image", "caption", "caption"], "element": [0, 1, 0, 1]})
+    table = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": 0.0, "modality": ["images", "images", "captions", "captions"], "element": [0, 1, 0, 1]})
     figure = plots.element_maps({"one": table, "two": table})
     assert len(figure.axes) == 2 and len(figure.axes[0].collections) == 4
     colours = [tuple(c.get_facecolor()[0][:3]) for c in figure.axes[0].collections]  # caption 0, caption 1, image 0, image 1
@@ -95,8 +95,8 @@ def test_attention_is_bright_where_the_weights_are():
     picture_of = np.asarray(shown[1].images[0].get_array())
     assert (picture_of[2:4, 2:4] == 200).all() and picture_of[0, 0, 0] < 120
     words = plots.word_attention(picture, maps[0, :2], ["dog", "runs"])
-    assert [ax.get_title() for ax in words.axes if ax.get_visible()] == ["picture", "dog", "runs"]
-    with pytest.raises(BadInput, match="5 cells are no square grid"):
+    assert [ax.get_title() for ax in words.axes if ax.get_visible()] == ["image", "dog", "runs"]
+    with pytest.raises(BadInput, match="5 cells are not a square grid"):
         plots.word_attention(picture, np.ones((1, 5)), ["x"])
 
 
@@ -136,10 +136,10 @@ def test_what_speaks_for_a_match():
     figure = plots.cells(np.full((4, 4, 3), 200, np.uint8), worth)
     shown = np.asarray(figure.axes[1].images[0].get_array())
     assert (shown[:2, 2:] == 200).all() and shown[3, 0, 0] < 120, "what speaks against it stays dark"
-    met = plots.meeting(np.array([[0.5, 0.9], [-0.2, 0.1]]), np.array([0.3, 0.1]), np.array([0.2, 0.25]))
+    met = plots.element_cosines(np.array([[0.5, 0.9], [-0.2, 0.1]]), np.array([0.3, 0.1]), np.array([0.2, 0.25]))
     texts = [t.get_text() for t in met.axes[0].texts]
     assert texts == ["0.50", "0.90", "-0.20", "0.10"] and met.axes[0].get_yticklabels()[0].get_text() == "1\n+0.300"
-    assert plots.meeting(np.ones((1, 2))).axes[0].get_xticklabels()[1].get_text() == "2"
+    assert plots.element_cosines(np.ones((1, 2))).axes[0].get_xticklabels()[1].get_text() == "2"
 
 
 def costs() -> pd.DataFrame:

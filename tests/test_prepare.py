@@ -15,7 +15,8 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.prepare import DATASETS, DataConfig, prepare
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.methods.checkpoints import load_method, read_vocabulary
+from xmr_core.data.text.official_vocabulary import read_vocabulary
+from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.registry import build
 from xmr_core.study.presets import base_config
 from xmr_core.training.runs import train_or_load, zero_shot_reference
@@ -60,11 +61,11 @@ def test_frozen_networks_on_both_sides(flickr, tmp_path):
     assert prepared.inputs.image_width == 16 and prepared.inputs.cells == 1 and prepared.inputs.text_width == 16
     assert (
         run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
-        and prepared.sides["train"].views == 2
-        and prepared.sides["test"].views == 0
+        and prepared.splits["train"].views == 2
+        and prepared.splits["test"].views == 0
     )
-    captions = prepared.sides["test"].captions_at(np.array([0, 7]))
-    alone = prepared.sides["test"].captions_at(np.array([7]))
+    captions = prepared.splits["test"].captions_at(np.array([0, 7]))
+    alone = prepared.splits["test"].captions_at(np.array([7]))
     assert (
         torch.equal(captions.local_feats[1][captions.mask[1]], alone.local_feats[0][alone.mask[0]])
         and alone.local_feats.dtype == torch.float16
@@ -81,7 +82,7 @@ def test_frozen_networks_on_both_sides(flickr, tmp_path):
 def test_every_recipe_reads_a_text_model(flickr, method, options):
     c = config(flickr, method, image_model=str(flickr / "vit"), text_model=str(flickr / "bert"), **options)
     p = prepare(c.data)
-    batch_images, batch_captions = p.sides["train"].images_at(np.arange(3)), p.sides["train"].captions_at(np.arange(4))
+    batch_images, batch_captions = p.splits["train"].images_at(np.arange(3)), p.splits["train"].captions_at(np.arange(4))
     m = build(method, p.inputs, "matched", **c.options).eval()
     assert m.similarity(m.encode_images(batch_images), m.encode_captions(batch_captions)).shape == (3, 4)
     with pytest.raises(BadInput, match="published form"):
@@ -124,17 +125,17 @@ def test_what_is_frozen_gets_no_gradient(flickr):
     for epoch, learns in ((0, False), (1, True)):
         thaw(method, epoch, 1, 0)
         method.zero_grad(set_to_none=True)
-        method.encode_images(p.sides["train"].images_at(np.arange(2))).x.sum().backward()
+        method.encode_images(p.splits["train"].images_at(np.arange(2))).x.sum().backward()
         has = [q.grad is not None for n, q in method.named_parameters() if ".backbone.encoder" in n or ".backbone.layer" in n]
         assert has and all(h == learns for h in has)
 
 
 def test_pixels_are_cropped_when_there_are_views(flickr):
     p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image", views=50).data)
-    side = p.sides["train"]
-    whole, again = side.images_at(np.arange(3)), side.images_at(np.arange(3), np.array([0, 0, 0]))
+    split = p.splits["train"]
+    whole, again = split.images_at(np.arange(3)), split.images_at(np.arange(3), np.array([0, 0, 0]))
     assert torch.equal(whole.x, again.x) and whole.x.shape == (3, 3, SIDE, SIDE)
-    assert not torch.equal(whole.x, side.images_at(np.arange(3), np.array([7, 8, 9])).x)
+    assert not torch.equal(whole.x, split.images_at(np.arange(3), np.array([7, 8, 9])).x)
 
 
 def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
@@ -172,7 +173,7 @@ def test_validation_on_some_pictures_only(flickr):
         ({"features": "regions"}, "brings no region features"),
         ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
-        ({"image_model": "BERT"}, "not a model of pictures"),
+        ({"image_model": "BERT"}, "not a model of images"),
         ({"tokeniser": "spaces"}, "unknown tokeniser"),
     ],
 )
@@ -208,9 +209,9 @@ def test_region_features_train_too(tmp_path):
     run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="views are crops of pictures"):
+    with pytest.raises(BadInput, match="views are crops of images"):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="brings features and no pictures"):
+    with pytest.raises(BadInput, match="brings features and no images"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
     with pytest.raises(BadInput, match="need the detector that made them"):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
@@ -248,32 +249,32 @@ def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
 
 
 @pytest.mark.parametrize("networks", [(), ("resnet", "bert"), ("vit", "")])
-def test_pictures_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
+def test_images_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
     if networks:
         image, text = networks
         c = config(flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1).data
     else:
         c = DataConfig(size="tiny")
     p = prepare(c)
-    side, rows = p.sides["test"], np.array([4, 0, 2])
-    pictures = p.corpus.read_pixels(side.image_rows[rows], **({"side": p.inputs.side} if networks else {}))
-    mine, own = p.new_images(pictures), side.images_at(rows)
+    split, rows = p.splits["test"], np.array([4, 0, 2])
+    pictures = p.corpus.read_pixels(split.image_rows[rows], **({"resolution": p.inputs.resolution} if networks else {}))
+    mine, own = p.new_images(pictures), split.images_at(rows)
     assert torch.equal(mine.local_feats, own.local_feats) and torch.equal(mine.mask, own.mask)
     assert (mine.global_feat is None) == (own.global_feat is None)
     if own.global_feat is not None:
         assert torch.equal(mine.global_feat, own.global_feat)
-    texts = p.corpus.captions["text"].iloc[side.caption_rows[rows]].tolist()
-    mine, own = p.new_captions(texts), side.captions_at(rows)
+    texts = p.corpus.captions["text"].iloc[split.caption_rows[rows]].tolist()
+    mine, own = p.new_captions(texts), split.captions_at(rows)
     name = "local_feats" if p.inputs.text_width else "ids"
     assert torch.equal(mine.mask, own.mask)
     assert torch.allclose(getattr(mine, name).float()[mine.mask], getattr(own, name).float()[own.mask], atol=2e-3)
     with pytest.raises(BadInput, match="no sentence"):
         p.new_captions([])
-    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.side}×{p.inputs.side}×3, got float"):
+    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.resolution}×{p.inputs.resolution}×3, got float"):
         p.new_images(pictures.astype(float))
 
 
 def test_pixels_of_pictures_from_elsewhere():
     p = prepare(DataConfig(size="tiny", features="pixels"))
-    side = p.sides["test"]
-    assert torch.equal(p.new_images(p.corpus.read_pixels(side.image_rows[:3])).x, side.images_at(np.arange(3)).x)
+    split = p.splits["test"]
+    assert torch.equal(p.new_images(p.corpus.read_pixels(split.image_rows[:3])).x, split.images_at(np.arange(3)).x)

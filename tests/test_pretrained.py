@@ -50,16 +50,16 @@ def copy(zoo, tmp_path):
     return lambda name: Path(shutil.copytree(zoo(name), tmp_path / "copy", dirs_exist_ok=True))
 
 
-def pictures(side: int = SIDE) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (2, side, side, 3), np.uint8)
+def pictures(resolution: int = SIDE) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (2, resolution, resolution, 3), np.uint8)
 
 
-def by_transformers(name: str, side: int):
+def by_transformers(name: str, resolution: int):
     """Last states of the model itself on pictures scaled by transformers' own processor."""
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
     processor = ViTImageProcessorPil(do_resize=False, image_mean=MEAN, image_std=STD)
-    x = processor(list(pictures(side)), return_tensors="pt")["pixel_values"]
+    x = processor(list(pictures(resolution)), return_tensors="pt")["pixel_values"]
     model = tiny_models.make(name)
     model = getattr(model, "vision_model", getattr(model, "vit", model))
     with torch.no_grad():
@@ -67,7 +67,7 @@ def by_transformers(name: str, side: int):
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "whole"),
+    ("name", "before", "pooled"),
     [
         ("resnet", None, "pooled"),
         ("convnext", None, "pooled"),
@@ -79,9 +79,9 @@ def by_transformers(name: str, side: int):
         ("registers", 5, "pooled"),
     ],
 )
-def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
-    side = 2 * SIDE if name in ("resnet", "convnext", "swin") else SIDE
-    grid, out = PretrainedGrid(zoo(name), what="both", side=side), by_transformers(name, side)
+def test_cells_and_global_vector_are_the_models_own(zoo, name, before, pooled):
+    resolution = 2 * SIDE if name in ("resnet", "convnext", "swin") else SIDE
+    grid, out = PretrainedGrid(zoo(name), output="both", resolution=resolution), by_transformers(name, resolution)
     states = out.last_hidden_state
     if before is None:
         assert states.shape[2:] == (2, 2)
@@ -89,21 +89,21 @@ def test_cells_and_whole_are_the_models_own(zoo, name, before, whole):
     else:
         cells = states[:, before:]
         assert len(cells[0]) == 16
-    expected = torch.cat([(out.pooler_output.flatten(1) if whole == "pooled" else states[:, 0])[:, None], cells], 1)
-    got = grid(pictures(side))
+    expected = torch.cat([(out.pooler_output.flatten(1) if pooled == "pooled" else states[:, 0])[:, None], cells], 1)
+    got = grid(pictures(resolution))
     assert grid.layout.before == before and got.shape == (2, *grid.shape) and got.dtype == np.float16
     np.testing.assert_allclose(got, expected.numpy(), rtol=2e-3, atol=2e-3)
-    assert (PretrainedGrid(zoo(name), side=side)(pictures(side)) == got[:, 1:]).all()
+    assert (PretrainedGrid(zoo(name), resolution=resolution)(pictures(resolution)) == got[:, 1:]).all()
 
 
 def test_a_grid_of_another_side(zoo):
-    assert PretrainedGrid(zoo("resnet"), side=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), side=64).shape == (16, 32)
-    with pytest.raises(BadInput, match="cannot read pictures of 64×64"):
-        PretrainedGrid(zoo("vit"), side=64)
-    with pytest.raises(BadInput, match="expected pictures of 32×32×3, got 20×32×3"):
+    assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), resolution=64).shape == (16, 32)
+    with pytest.raises(BadInput, match="cannot read images of 64×64"):
+        PretrainedGrid(zoo("vit"), resolution=64)
+    with pytest.raises(BadInput, match="expected images of 32×32×3, got 20×32×3"):
         PretrainedGrid(zoo("resnet"))(pictures()[:, :20])
-    with pytest.raises(BadInput, match="what must be one of"):
-        PretrainedGrid(zoo("resnet"), what="all")
+    with pytest.raises(BadInput, match="output must be one of"):
+        PretrainedGrid(zoo("resnet"), output="all")
 
 
 def test_tokens_that_are_no_grid_are_refused(zoo):
@@ -115,7 +115,7 @@ def test_identity_is_content(zoo, copy):
     same = copy("vit")
     name = find_pretrained(zoo("vit")).identity
     assert name.startswith("vit-") and find_pretrained(same).identity == name
-    grids = {PretrainedGrid(same).identity, PretrainedGrid(same, "whole").identity, PretrainedGrid(zoo("vit")).identity}
+    grids = {PretrainedGrid(same).identity, PretrainedGrid(same, "global").identity, PretrainedGrid(zoo("vit")).identity}
     assert len(grids) == 2
     told = json.loads((same / "preprocessor_config.json").read_text())
     (same / "preprocessor_config.json").write_text(json.dumps({**told, "image_mean": [0.5] * 3}))
@@ -152,14 +152,14 @@ def test_preprocessor_files(copy, told, expected):
     folder = copy("vit")
     (folder / "preprocessor_config.json").unlink()
     (folder / "processor_config.json").write_text(json.dumps({"image_processor": told}))  # as version 5 nests it
-    found, config = find_pretrained(folder), library().ViTConfig(image_size=SIDE)
+    model, config = find_pretrained(folder), library().ViTConfig(image_size=SIDE)
     if isinstance(expected, str):
         with pytest.raises(BadInput, match=expected):
-            read_scaling(found, config)
+            read_scaling(model, config)
     else:
-        got = read_scaling(found, config)
-        assert got.factor == pytest.approx(expected.factor) and (got.side, got.mean, got.std, got.bgr) == (
-            expected.side, expected.mean, expected.std, expected.bgr,
+        got = read_scaling(model, config)
+        assert got.factor == pytest.approx(expected.factor) and (got.resolution, got.mean, got.std, got.bgr) == (
+            expected.resolution, expected.mean, expected.std, expected.bgr,
         )  # fmt: skip
         x = torch.rand(1, 3, 2, 2)
         one = got.apply(x, *got.tensors())[0, 0, 1, 1]
@@ -170,9 +170,9 @@ def test_preprocessor_files(copy, told, expected):
 def test_a_missing_preprocessor_file_is_said(copy):
     folder = copy("vit")
     (folder / "preprocessor_config.json").unlink()
-    with pytest.warns(UserWarning, match="holds no preprocessor_config.json: pictures of 32 pixels are scaled with ImageNet's"):
+    with pytest.warns(UserWarning, match="holds no preprocessor_config.json: images of 32 pixels are scaled with ImageNet's"):
         grid = PretrainedGrid(folder)
-    assert grid.side == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
+    assert grid.resolution == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
 
 
 # ---------------------------------------------------------------- fine-tuning pictures
@@ -204,11 +204,11 @@ def test_the_class_token_enters_the_global_feature(zoo):
     net, x = backbone(zoo, "vit", class_token=True), Pixels(torch.rand(2, 3, SIDE, SIDE))
     with torch.no_grad():
         states = net.backbone(pixel_values=(x.x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)).last_hidden_state
-        got, linear = net(x), net.cells.whole[1]
+        got, linear = net(x), net.cells.project_global[1]
     assert_close(got.global_feat, got.local_feats.mean(1) + states[:, 0] @ linear.weight.T + linear.bias)
     with pytest.raises(BadInput, match="swin has no class token"):
         backbone(zoo, "swin", class_token=True)
-    with pytest.raises(BadInput, match="expected pictures of 3×32×32"):
+    with pytest.raises(BadInput, match="expected images of 32×32×3"):
         net(Pixels(torch.rand(2, 3, 16, 16)))
 
 
@@ -266,7 +266,7 @@ def test_weights_of_another_network_are_refused(zoo):
 
 
 def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.data.features.hf_text._TOKENS", 16)  # several batches
+    monkeypatch.setattr("xmr_core.data.features.pretrained_states._TOKENS", 16)  # several batches
     states = PretrainedStates(zoo("bert"))
     got, bert = states(TEXTS), tiny_models.make("bert")
     ids = [[2, *(5 + WORDS.index(piece) for piece in words.split()), 3] for words in (
@@ -304,7 +304,7 @@ def test_word_pieces(zoo):
     assert tokens.mask.sum(1).tolist() == [5, 6, 4, 6] and (pieces.pad, pieces.mask, pieces.special) == (0, 4, (0, 1, 2, 3))
     again = WordPieces.from_json(pieces.to_json())
     assert again == pieces and torch.equal(again(TEXTS)[0].ids, tokens.ids) and again.identity == pieces.identity
-    assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), 0).max_length == 20
+    assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), None).max_length == 20
     with pytest.raises(BadInput, match="leaves no room for a word"):
         word_pieces(zoo("bert"), 2)
     with pytest.raises(BadInput, match="caption 1 is no text but None"):
@@ -460,7 +460,7 @@ def test_what_cannot_be_loaded_is_said_in_one_line(copy, tmp_path, monkeypatch, 
 
 
 def test_text_models_are_no_picture_models(zoo):
-    with pytest.raises(BadInput, match="is a BertModel, not a model of pictures"):
+    with pytest.raises(BadInput, match="is a BertModel, not a model of images"):
         PretrainedGrid(zoo("bert"))
 
 

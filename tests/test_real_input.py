@@ -19,8 +19,7 @@ from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
-from xmr_core.data.features.reduce import PrincipalComponents, RootMean
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import read_image
 from xmr_core.data.prepare import DataConfig, prepare
@@ -240,7 +239,7 @@ def test_the_whole_path_from_files_to_inputs(flickr, weights):
     (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
     prepared = prepare(DataConfig("flickr8k", str(flickr), reduce=20))
     assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
-    assert prepared.sides["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
+    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
     with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
         (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
         prepare(DataConfig("flickr8k", str(flickr), reduce=10))

@@ -1,6 +1,7 @@
 """The report is built from rows and executed notebooks, and every page leads back to both."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -23,15 +24,17 @@ def sources(tmp_path_factory) -> Path:
     return folder
 
 
-def test_every_notebook_is_a_page_and_stands_in_one_group(sources):
+def test_every_notebook_and_document_is_a_page_in_one_place(sources):
     names = [n for group in build_site.GROUPS.values() for n in group]
-    assert sorted(names) == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb")) == sorted(p.stem for p in sources.glob("*.ipynb"))
+    assert sorted(names) == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb")) == sorted(p.stem for p in sources.rglob("*.ipynb"))
     index = (sources / "index.md").read_text()
-    assert all(re.search(rf"^{name}$", index, re.M) for name in [*names, "results", "claims"])
+    pages = [p.relative_to(sources).with_suffix("").as_posix() for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")]
+    assert {"reports/README", "reports/claims", "docs/glossary", "docs/methods/dive", "CONTRIBUTING"} <= set(pages)
+    assert all(len(re.findall(rf"^{re.escape(page)}$", index, re.M)) == 1 for page in pages if page != "index")
 
 
 def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
-    page = (sources / "claims.md").read_text()
+    page = (sources / "reports" / "claims.md").read_text()
     assert all(c.sentence in page and f"`{c.id}`" in page for c in CLAIMS)
     assert {"**held**", "**contradicted**", "**undecided**"} & set(re.findall(r"[*]{2}[a-z]+[*]{2}", page))
 
@@ -49,21 +52,43 @@ def test_a_number_on_the_claims_page_comes_from_the_rows():
 def test_the_pages_that_sphinx_makes(sources, tmp_path):
     pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
     build_site.sphinx("html", sources, tmp_path / "html")
-    page = (tmp_path / "html" / "ablation_alpha.html").read_text()
-    assert "../../notebooks/ablation_alpha.ipynb" in page and "../results.csv" in page and "<img" in page and "cell_output" in page
+    page = (tmp_path / "html" / "notebooks" / "ablation_alpha.html").read_text()
+    assert "../../../notebooks/ablation_alpha.ipynb" in page and "../../../reports/results.csv" in page
+    assert "<img" in page and "cell_output" in page
     assert "epoch/s" not in page and "<details" in page
-    whole = "".join(p.read_text() for p in (tmp_path / "html").glob("*.html"))
-    assert str(tmp_path) not in whole and "mathjax" not in whole.lower() and not re.findall(r"<script[^>]+https?:", whole)
+    method = (tmp_path / "html" / "docs" / "methods" / "dive.html").read_text()
+    assert "<math" in method and "differences.html#x-43" in method and "../../../../xmr_core" not in method
+    everything = "".join(p.read_text() for p in (tmp_path / "html").rglob("*.html"))
+    assert str(tmp_path) not in everything and not re.search("mathjax(?!_ignore)", everything, re.I)
+    assert not re.findall(r"<script[^>]+https?:", everything)
+
+
+def test_links_out_of_the_site_lead_to_the_repository():
+    text = "[a](../README.md) [b](data.md#x) [c](https://x.org) `code`\n```\n[d](../README.md)\n```\n![p](p.png)"
+    out = build_site.with_outside_links(text, "guide/a/page.md", {"guide/a/data.md"})
+    assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="the extra 'report' is not installed")
+    sys.path.insert(0, str(build_site.SITE))
+    import conf
+
+    for page in build_site.DOCS.rglob("*.md"):
+        plain = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.S | re.M)
+        for formula in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$]+)\$(?!\$)", plain, re.S):
+            converted = conf.mathml("".join(formula), "inline")
+            assert "<math" in converted and not re.search(r">\\\w+<", converted), formula
 
 
 def test_a_report_that_cannot_be_built_says_why(sources, tmp_path):
     pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "conf.py").write_text(build_site.CONF)
+    shutil.copy(build_site.SITE / "conf.py", broken)
     (broken / "index.md").write_text("# A\n\n[gone](gone.md)\n")
     (broken / "_static").mkdir()
-    (broken / "_static" / "study.css").write_text("")
+    shutil.copy(build_site.SITE / "study.css", broken / "_static")
     with pytest.raises(SystemExit, match="gone"):
         build_site.sphinx("html", broken, tmp_path / "out")
 

@@ -218,10 +218,10 @@ def _read_again(run):
 def test_an_exported_run_answers_without_its_corpus(tmp_path):
     run = train_or_load(tiny_config())
     method, vocabulary, about = load_method(run.export(tmp_path / "shared.safetensors"))
-    side = run.prepared().sides["test"]
+    split = run.prepared().splits["test"]
     mine = [m.encode_captions(vocabulary.encode(["a red circle"])).x for m in (run.method(), method)]
     assert torch.equal(*mine) and about["run"] == run.id and vocabulary == run.prepared().vocabulary
-    assert torch.equal(*(m.encode_images(side.images_at(np.arange(3))).x for m in (run.method(), method)))
+    assert torch.equal(*(m.encode_images(split.images_at(np.arange(3))).x for m in (run.method(), method)))
 
 
 def test_ensembles_by_formula():

@@ -7,18 +7,19 @@ import pytest
 import reference
 import torch
 import torch.nn.functional as F
-from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETWISE, example, ragged, rows_of
+from test_similarities import ALL_SIMILARITIES, GRAPHS, LOOPS, SETS, SETWISE, example, ragged, rows_of
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
-from xmr_core.similarities import DISTANCES, SETS, JointSgraf, MatchLogit, MatchProbability, Sgraf, scan, smooth_chamfer
-from xmr_core.similarities import looks as looks_file
-from xmr_core.similarities import node_blocks as node_blocks_file
+from xmr_core.similarities import DISTANCES, JointSgraf, MatchLogit, MatchProbability, Scan, Sgraf, SmoothChamfer, scan
+from xmr_core.similarities._kernels import attention_blocks as attention_file
+from xmr_core.similarities._kernels import node_blocks as node_blocks_file
+from xmr_core.similarities._kernels.attention_blocks import attention_blocks
+from xmr_core.similarities._kernels.pair_matrices import pair_matrices
 from xmr_core.similarities.attend import NORMALISATIONS, attend
-from xmr_core.similarities.looks import looks
-from xmr_core.similarities.planes import planes
-from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
+from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.scan import AGGREGATIONS
 
 exact = partial(assert_close, rtol=1e-10, atol=1e-10)
 
@@ -32,10 +33,10 @@ def full(n, k, seed, dtype=torch.float64):
 @pytest.fixture(params=["as it is", "tiny blocks"])
 def block_sizes(request, monkeypatch):
     if request.param == "tiny blocks":
-        for file in (looks_file, node_blocks_file):
+        for file in (attention_file, node_blocks_file):
             monkeypatch.setattr(file, "_COLUMNS", 7)
             monkeypatch.setattr(file, "_ROWS", 5)
-        monkeypatch.setattr(looks_file.looks, "__defaults__", (7, 5))
+        monkeypatch.setattr(attention_file.attention_blocks, "__defaults__", (7, 5))
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -51,8 +52,7 @@ def test_every_similarity_of_whole_and_of_ragged_sets_equals_the_loop(name, size
             else [images, captions]
         )
         wanted = reference.scores(*map(rows_of, given), LOOPS[name])
-        with torch.inference_mode():
-            exact(ALL_SIMILARITIES[name](*given).clone(), torch.tensor(wanted))
+        exact(ALL_SIMILARITIES[name].score(*given), torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 16.0, 39.0, 64.0, 300.0])
@@ -61,10 +61,9 @@ def test_smooth_chamfer_at_every_alpha_and_in_float32(alpha, k, l):
     """Products of sums, sums of logarithms and shifted sums take turns as alpha and the sets grow."""
     images, captions = full(5, k, 1), full(6, l, 2)
     wanted = torch.tensor(reference.scores(rows_of(images), rows_of(captions), partial(reference.smooth_chamfer, alpha=alpha)))
-    with torch.inference_mode():
-        exact(smooth_chamfer(images, captions, alpha).clone(), wanted)
-        single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
-        assert_close(smooth_chamfer(*single, alpha).double().clone(), wanted, rtol=0, atol=2e-6 / min(alpha, 1))
+    exact(SmoothChamfer(alpha).score(images, captions), wanted)
+    single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
+    assert_close(SmoothChamfer(alpha).score(*single).double(), wanted, rtol=0, atol=2e-6 / min(alpha, 1))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -72,8 +71,7 @@ def test_match_probability_with_scale_and_shift(reduction):
     images, captions = full(3, 2, 1), full(4, 3, 2)
     similarity = MatchProbability(3.0, -1.0, reduction=reduction).double()
     wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.mp, a=3.0, b=-1.0, reduction=reduction))
-    with torch.inference_mode():
-        exact(similarity(images, captions).clone(), torch.tensor(wanted))
+    exact(similarity.score(images, captions), torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("sharpness", [3.0, 90.0])
@@ -85,8 +83,7 @@ def test_every_form_of_scan_equals_the_loop(direction, aggregate, normalise, sha
     for make in (full, ragged):
         images, captions = make(4, 5, seed=1), make(5, 6, seed=2)
         wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.scan, **form))
-        with torch.inference_mode():
-            exact(scan(images, captions, **form).clone(), torch.tensor(wanted))
+        exact(Scan(**form).score(images, captions), torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("junk", [1e30, math.nan, math.inf])
@@ -94,16 +91,14 @@ def test_every_form_of_scan_equals_the_loop(direction, aggregate, normalise, sha
 def test_padding_has_no_say(name, junk):
     images, captions = example(name, 4, 4, 7), example(name, 5, 5, 8)
     spoilt = [EmbeddingSet(torch.where(s.mask[..., None], s.x, junk), s.mask) for s in (images, captions)]
-    with torch.inference_mode():
-        exact(SETWISE[name](*spoilt).clone(), SETWISE[name](images, captions).clone())
+    exact(SETWISE[name].score(*spoilt), SETWISE[name].score(images, captions))
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_are_those_of_training_in_eval_mode(name, block_sizes):
     images, captions = example(name, 5, 4, 1), example(name, 40, 6, 2)
     trained = GRAPHS[name](images, captions)
-    with torch.inference_mode():
-        exact(GRAPHS[name](images, captions).clone(), trained)
+    exact(GRAPHS[name].score(images, captions), trained)
 
 
 @pytest.mark.parametrize("reasoner", ["sgr", "saf", "mean"])
@@ -115,8 +110,7 @@ def test_graphs_with_all_their_numbers_at_work(reasoner, block_sizes):
         torch.nn.init.normal_(parameter)
     images, captions = example("sgraf saf t2i", 5, 4, 1), example("sgraf saf t2i", 7, 6, 2)
     trained = module(images, captions).detach()
-    with torch.inference_mode():
-        exact(module(images, captions).clone(), trained)
+    exact(module.score(images, captions), trained)
 
 
 @pytest.mark.parametrize("sharpness", [60.0, 200.0])
@@ -129,8 +123,8 @@ def test_sharp_attention_neither_overflows_nor_vanishes_in_float32(sharpness, no
         captions = EmbeddingSet(torch.tensor([[[side, 0.0]]], dtype=torch.float64), torch.ones(1, 1, dtype=torch.bool))
         wanted = scan(images, captions, sharpness=sharpness, normalise=normalise)
         single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
-        with torch.inference_mode():
-            assert_close(scan(*single, sharpness=sharpness, normalise=normalise).double().clone(), wanted, rtol=1e-4, atol=1e-4)
+        scores = Scan(sharpness=sharpness, normalise=normalise).score(*single)
+        assert_close(scores.double(), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", [lambda: Sgraf(6, "saf", 5), lambda: JointSgraf(6, 5)])
@@ -142,20 +136,18 @@ def test_statistics_of_a_batch_are_taken_without_gradients_too(make, block_sizes
     wanted = with_gradient(images, captions)
     torch.manual_seed(0)
     without = make().train()
-    with torch.no_grad():
-        found = without(images, captions)
-    assert_close(found, wanted.detach())
+    assert_close(without.score(images, captions), wanted.detach())
     for a, b in zip(with_gradient.buffers(), without.buffers(), strict=True):
         assert_close(a, b)
 
 
 @pytest.mark.parametrize("normalise", NORMALISATIONS)
-def test_looks_are_attention_before_its_division(normalise, block_sizes):
+def test_attention_blocks_are_attention_before_its_division(normalise, block_sizes):
     contexts, queries = ragged(4, 5, seed=3), ragged(6, 4, seed=4)
     products, attention = attend(contexts, queries, 4.0, normalise)
     seen = torch.zeros(4, 6)
     with torch.inference_mode():
-        for part in looks(contexts, queries, 4.0, normalise, 0.1):
+        for part in attention_blocks(contexts, queries, 4.0, normalise, 0.1):
             seen[part.contexts, part.queries] += 1
             mine, real = attention[part.contexts][:, :, part.queries], queries.mask[part.queries]
             exact((part.weights / part.totals()[:, None]).transpose(2, 3)[..., real].clone(), mine[..., real])
@@ -166,42 +158,41 @@ def test_looks_are_attention_before_its_division(normalise, block_sizes):
     assert (seen == 1).all()
 
 
-def test_planes_are_for_small_sets_without_padding_or_gradients():
+def test_pair_matrices_are_for_small_sets_without_padding():
     images, captions = full(3, 2, 1), full(4, 3, 2)
-    assert planes(images, captions) is None, "gradients may be asked for"
     with torch.inference_mode():
-        p = planes(images, captions, 2.0)
+        p = pair_matrices(images, captions, 2.0)
         for x in range(2):
             for y in range(3):
                 exact(p[x][y].clone(), 2 * images.x[:, x] @ captions.x[:, y].T)
-        assert planes(images, ragged(4, 3, seed=2)) is None
-        assert planes(full(3, 9, 1), full(3, 9, 1)) is None
-        assert planes(full(3, 2, 1, torch.float16), full(3, 2, 1, torch.float16)) is None
+        assert pair_matrices(images, ragged(4, 3, seed=2)) is None
+        assert pair_matrices(full(3, 9, 1), full(3, 9, 1)) is None
+        assert pair_matrices(full(3, 2, 1, torch.float16), full(3, 2, 1, torch.float16)) is None
         with pytest.raises(BadInput, match="width"):
-            planes(images, EmbeddingSet(captions.x[..., :4], captions.mask))
+            pair_matrices(images, EmbeddingSet(captions.x[..., :4], captions.mask))
 
 
 @pytest.mark.parametrize("i, t", [(40, 30), (3, 30), (40, 3)])
-def test_planes_and_what_reads_them_for_galleries_and_for_single_queries(i, t):
+def test_pair_matrices_and_what_reads_them_for_galleries_and_for_single_queries(i, t):
     """Many against many, and few against many on either side, are multiplied in different orders."""
     images, captions = full(i, 3, 1), full(t, 4, 2)
     products = torch.einsum("ikd,tld->kilt", images.x, captions.x).transpose(1, 2)  # k l i t
     with torch.inference_mode():
-        p = planes(images, captions, 3.0)
+        p = pair_matrices(images, captions, 3.0)
         exact(torch.stack([torch.stack(row) for row in p]).clone(), 3 * products)
         for alpha in (16.0, 64.0):
             inside = (alpha * products).logsumexp(1).mean(0) + (alpha * products).logsumexp(0).mean(0)
-            exact(smooth_chamfer(images, captions, alpha).clone(), inside / (2 * alpha))
-        exact(SETS["mil"](images, captions).clone(), products.amax((0, 1)))
-        exact(SETS["chamfer"](images, captions).clone(), (products.amax(1).mean(0) + products.amax(0).mean(0)) / 2)
-        exact(MatchProbability().double()(images, captions).clone(), products.sigmoid().mean((0, 1)))
+            exact(SmoothChamfer(alpha).score(images, captions), inside / (2 * alpha))
+        exact(SETS["mil"].score(images, captions), products.amax((0, 1)))
+        exact(SETS["chamfer"].score(images, captions), (products.amax(1).mean(0) + products.amax(0).mean(0)) / 2)
+        exact(MatchProbability().double().score(images, captions), products.sigmoid().mean((0, 1)))
 
 
-def test_an_unknown_normalisation_is_refused_without_gradients_too():
-    with torch.inference_mode(), pytest.raises(BadInput, match="unknown normalisation of the attention"):
-        scan(full(2, 2, 1), full(2, 2, 2), normalise="l3norm")
-    with torch.inference_mode(), pytest.raises(BadInput, match="sharpness"):
-        scan(full(2, 2, 1), full(2, 2, 2), sharpness=-1.0)
+def test_an_unknown_normalisation_is_refused_by_class_and_function():
+    for refused, message in (({"normalise": "l3norm"}, "unknown normalisation of the attention"), ({"sharpness": -1.0}, "sharpness")):
+        for call in (lambda o: scan(full(2, 2, 1), full(2, 2, 2), **o), lambda o: Scan(**o)):
+            with pytest.raises(BadInput, match=message):
+                call(refused)
 
 
 def distributions(n, seed, d=6, samples=4, isotropic=False):
@@ -239,6 +230,6 @@ def test_match_logit_is_the_same_for_scoring(a, b):
     images, captions = (GaussianEmbedding(s.mean, s.log_std, s.samples / 20) for s in (images, captions))
     similarity = MatchLogit(a, b).double()
     wanted = similarity(images, captions).detach()
-    with torch.inference_mode():
-        assert_close(similarity(images, captions).clone(), wanted, rtol=1e-9, atol=1e-9)
-        assert (similarity._scored(images, captions) is None) == (a == 300.0), "sums that would vanish are taken the long way"
+    with torch.no_grad():
+        assert_close(similarity.score(images, captions), wanted, rtol=1e-9, atol=1e-9)
+        assert (similarity._fast_scores(images, captions) is None) == (a == 300.0), "sums that would vanish are taken the long way"

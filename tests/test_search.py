@@ -36,8 +36,8 @@ from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
 from xmr_core.search.looks import element_looks, nearest_captions
 from xmr_core.search.query import encode
-from xmr_core.search.why import doubt, meeting
-from xmr_core.training.runs import stored_ids, load, train_or_load
+from xmr_core.search.why import doubt
+from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_core.training.runs.folder import write_record
 from xmr_core.ui.cli import main
 
@@ -116,8 +116,8 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
 
 def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
     stored, live = open_index(indexes["dive"]), libraries["dive"]
-    met = meeting(stored.images[3], stored.captions[9], stored.method.similarity)
-    assert np.array_equal(met.products, meeting(live.images[3], live.captions[9], live.method.similarity).products)
+    parts = [each.method.similarity.contributions(each.images[3], each.captions[9]) for each in (stored, live)]
+    assert np.array_equal(parts[0].products, parts[1].products) and np.array_equal(parts[0].images, parts[1].images)
     assert np.allclose(element_looks(stored, 3), element_looks(live, 3)) and elements_of(stored.images) == 4
 
 
@@ -304,7 +304,7 @@ def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder,
     stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
     (folder / "0.png").unlink()
     assert len(search(stored, "a red circle")) == 6, "what was encoded can still be searched"
-    with pytest.raises(BadInput, match="is not what it was when it was indexed"):
+    with pytest.raises(BadInput, match="has changed since it was indexed"):
         stored.pixels(0)
 
 
@@ -419,7 +419,7 @@ def test_a_run_of_other_code_or_a_damaged_one_is_said(runs, tmp_path, monkeypatc
 def test_commands(runs, libraries, folder, tmp_path, capsys):
     out = tmp_path / "index"
     assert main(["index", runs["dive"].id, str(out), "--folder", str(folder)]) == 0
-    assert f"{out}: 6 pictures, 0 captions, " in capsys.readouterr().out
+    assert f"{out}: 6 images, 0 captions, " in capsys.readouterr().out
     assert main(["search", str(out), "a red circle zeppelin", "-k", "3"]) == 0
     said = capsys.readouterr()
     expected = search(open_index(out), "a red circle zeppelin", k=3)

@@ -16,9 +16,10 @@ from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.method import Method
-from xmr_core.similarities import sgraf
-from xmr_core.similarities.sgraf import PARTS, REASONERS, Sgraf
+from xmr_core.similarities import graph_reasoning, similarity_nodes
+from xmr_core.similarities.sgraf import REASONERS, Sgraf
 from xmr_core.similarities.sgraf_joint import JointSgraf
+from xmr_core.similarities.similarity_nodes import PARTS
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",
@@ -189,11 +190,13 @@ def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, monkeypatch):
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
-    recompute = sgraf.checkpoint
-    monkeypatch.setattr(sgraf, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
-    for kept, kept_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
-        for name, value in (("_BLOCK", 1), ("_NODES", 1), ("_KEPT", kept), ("_KEPT_NODES", kept_nodes)):
-            monkeypatch.setattr(sgraf, name, value)
+    recompute = similarity_nodes.checkpoint
+    for module in (similarity_nodes, graph_reasoning):
+        monkeypatch.setattr(module, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
+        monkeypatch.setattr(module, "_BLOCK", 1)
+    for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
+        monkeypatch.setattr(similarity_nodes, "_STORED", stored)
+        monkeypatch.setattr(graph_reasoning, "_STORED", stored_nodes)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()
         module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask)).square().sum().backward()

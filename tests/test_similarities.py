@@ -16,31 +16,62 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.similarities import (
-    ALL_SIMILARITIES,
-    CROSS,
-    SETS,
-    SINGLE,
+    Chamfer,
+    Cosine,
+    EuclideanSmoothChamfer,
     JointSgraf,
     MatchProbability,
+    MaxPairwise,
+    Order,
+    Scan,
     Sgraf,
+    SmoothChamfer,
+    SumMax,
     chamfer,
     cosine,
+    euclidean_smooth_chamfer,
     max_pairwise,
+    order,
+    scan,
     smooth_chamfer,
+    sum_max,
 )
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=40)
 
 
-def frozen(make):
+class InPrecision:
     """A learned similarity in eval mode, in the precision of what it is given."""
-    torch.manual_seed(0)
-    module = make().double().eval().requires_grad_(False)
-    return lambda images, captions: copy.deepcopy(module).to(images.x.dtype)(images, captions)
+
+    def __init__(self, make):
+        torch.manual_seed(0)
+        self.module = make().double().eval().requires_grad_(False)
+
+    def __call__(self, images, captions):
+        return copy.deepcopy(self.module).to(images.x.dtype)(images, captions)
+
+    def score(self, images, captions):
+        return copy.deepcopy(self.module).to(images.x.dtype).score(images, captions)
 
 
-GRAPHS = {f"sgraf {r} {d}": frozen(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")}
-GRAPHS["sgraf joint"] = frozen(partial(JointSgraf, 6, 5, 2))
+SINGLE = {"cosine": Cosine(), "order": Order()}
+SETS = {
+    "smooth_chamfer": SmoothChamfer(16.0), "chamfer": Chamfer(), "mil": MaxPairwise(), "mp": MatchProbability(),
+    "euclidean smooth-Chamfer": EuclideanSmoothChamfer(4.0),
+}  # fmt: skip
+CROSS = {
+    "scan t2i": Scan("t2i", 9.0, "lse", 6.0), "scan i2t": Scan("i2t", 4.0, "mean"),
+    "sum-max t2i": SumMax("t2i"), "sum-max i2t": SumMax("i2t"),
+}  # fmt: skip
+ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
+FUNCTIONS = {
+    "cosine": cosine, "order": order, "smooth_chamfer": smooth_chamfer, "chamfer": chamfer, "mil": max_pairwise,
+    "euclidean smooth-Chamfer": partial(euclidean_smooth_chamfer, alpha=4.0), "scan t2i": scan,
+    "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="mean"),
+    "sum-max t2i": sum_max, "sum-max i2t": partial(sum_max, direction="i2t"),
+}  # fmt: skip
+GRAPHS = {f"sgraf {r} {d}": InPrecision(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")}
+GRAPHS["sgraf joint"] = InPrecision(partial(JointSgraf, 6, 5, 2))
 EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's read distributions: tests/test_pcme.py holds them to the same contract
 SETWISE = {**SETS, **CROSS, **GRAPHS}
 every = pytest.mark.parametrize("name", EVERY)
@@ -93,6 +124,12 @@ def test_equals_the_loop(name):
     images, captions = example(name, 5, 3, 1), example(name, 7, 4, 2)
     wanted = reference.scores(rows_of(images), rows_of(captions), LOOPS[name])
     assert_close(ALL_SIMILARITIES[name](images, captions).detach(), torch.tensor(wanted), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_class_and_the_function_are_one(name):
+    images, captions = example(name, 5, 3, 1, torch.float32), example(name, 7, 4, 2, torch.float32)
+    assert torch.equal(ALL_SIMILARITIES[name](images, captions), FUNCTIONS[name](images, captions))
 
 
 @every

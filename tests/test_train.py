@@ -44,7 +44,7 @@ def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=N
         if stop_after is not None and steps > stop_after:
             raise Stop
 
-    batches = Batches(prepared.sides["train"], 16, 2, seed)
+    batches = Batches(prepared.splits["train"], 16, 2, seed)
     history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
     return method, history
 
@@ -142,7 +142,7 @@ def test_a_collapsing_model_warns_while_training():
             parameter.data.zero_()
             parameter.requires_grad_(False)
     with pytest.warns(UserWarning, match="training has collapsed"):
-        history = train(method, Batches(prepared.sides["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
+        history = train(method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
     assert len(history.messages) == 1
 
 

@@ -68,7 +68,7 @@ def made(tmp_path):
 def test_looking_everywhere_is_exact_search(made, asking, similarity, codes):
     index, gallery, *_ = made(sets(), codes=codes)
     queries = sets(7, 3, seed=5)
-    exact, found = top_k(similarity, queries, gallery, 10, asking), two_stage(index, queries, similarity, 10, **EVERYTHING, asking=asking)
+    exact, found = top_k(similarity, queries, gallery, 10, asking), two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking)
     assert np.array_equal(found[1], exact[1]) and np.allclose(found[0], exact[0], atol=1e-6)
     assert recall(found[1], exact[1]) == 1.0 and index.about["lists"] > 1
 
@@ -193,10 +193,10 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
             "set 7 has no valid",
         ),
         (lambda: build_elements(gallery, tmp_path / "x", "0", codes="uint9"), "unknown codes 'uint9'. Did you mean 'uint8'?"),
-        (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 cannot be asked of elements of width 16"),
+        (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 do not fit elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, probes=0), "must be at least 1"),
-        (lambda: two_stage(index, sets(2), smooth_chamfer, asking="texts"), "got 10, 100, 64, 'texts'"),
+        (lambda: two_stage(index, sets(2), smooth_chamfer, modality="texts"), "got 10, 100, 64, 'texts'"),
         (lambda: open_elements(folder, gallery, "0" * 16), "those of another gallery"),
         (lambda: open_elements(folder, gallery[:5], digest), "those of another gallery"),
         (lambda: open_elements(tmp_path / "x", gallery, digest), "is no folder. Build it"),

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.analysis.sampling import numbers_stored, with_samples
+from xmr_core.evaluation.analysis.distances import numbers_stored, with_samples
 from xmr_core.evaluation.analysis.uncertainty import in_bins, query_uncertainty, rank_correlation, uncertainty
 
 
@@ -112,7 +112,7 @@ def test_what_a_distance_needs_on_disk():
     isotropic = GaussianEmbedding(items.mean, items.log_std[:, :1].expand(-1, 6), items.samples)
     assert [numbers_stored(items, w) for w in ("mean", "mean and σ", "samples")] == [6, 12, 42]
     assert numbers_stored(isotropic, "mean and σ") == 7
-    with pytest.raises(BadInput, match="must be one of mean"):
+    with pytest.raises(BadInput, match="unknown part of a distribution"):
         numbers_stored(items, "σ")
 
 

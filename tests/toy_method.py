@@ -1,7 +1,6 @@
 """A method outside the package, in one file: trained MaxSim with a variant, a claim and no publication."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.methods.claim import Claim
@@ -9,7 +8,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, ma
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.scan import sum_max
+from xmr_core.similarities.sum_max import SumMax
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ def matched(inputs: Inputs, o: MaxSimOptions) -> Method:
     """Every word counts its best region."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
     heads = (TokenHead(o.d, o.d), TokenHead(text.local_width, o.d))
-    return Method("toy-maxsim", image, text, *heads, partial(sum_max, direction=o.direction), matched_objective(o))
+    return Method("toy-maxsim", image, text, *heads, SumMax(o.direction), matched_objective(o))
 
 
 SPEC = MethodSpec(

@@ -3,6 +3,18 @@
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
+
+
+class _Catalogue(ModuleType):
+    """A package in which a public name is never hidden by the module of the same name that defines it (`chamfer` in
+    chamfer.py)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # the import system binds a module here; a name that is itself a package ('' in the catalogue) stays one
+        if isinstance(value, ModuleType) and self.__dict__["_catalogue"].get(name):
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
 
 
 def catalogue(
@@ -31,4 +43,6 @@ def catalogue(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    vars(sys.modules[package])["_catalogue"] = modules
+    sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)

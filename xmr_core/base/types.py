@@ -90,12 +90,12 @@ class GaussianEmbedding(Rows):
     """A normal distribution with a diagonal covariance per item.
 
     mean: unit L2 norm. log_std: natural logarithm of σ per dimension, unbounded. samples: draws from it, not
-    renormalised.
+    renormalised; None where nothing that is computed needs them.
     """
 
     mean: Float[Tensor, "n d"]
     log_std: Float[Tensor, "n d"]
-    samples: Float[Tensor, "n j d"]
+    samples: Float[Tensor, "n j d"] | None = None
 
 
 Representation = Embedding | EmbeddingSet | GaussianEmbedding

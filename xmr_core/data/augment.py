@@ -8,26 +8,35 @@ import torch
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Features, Pixels, Tokens
 
-SPECIAL, UNKNOWN_ID = (0, 1, 2), 3  # padding, <start>, <end> and <unk> of every vocabulary (data.vocabulary)
+SPECIAL, UNKNOWN_ID = (0, 1, 2), 3  # padding, <start>, <end>; <unk>: the same numbers in every Vocabulary
 CELL_RULES = ("each", "grid")
 WORD_RULES = ("unknown", "vse", "pcme")
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is left out of or changed in training inputs. All probabilities lie in [0, 1).
+    """What is left out of training inputs, or changed in them. All probabilities lie in [0, 1).
 
-    cell_drop: by cell_rule. 'each': each cell or region is left out with this probability (region drop). 'grid': a picture is
-        left whole unless r ~ U(0, 1) exceeds 0.2; then each cell goes with probability cell_drop · r. Never all cells.
-    word_drop: by word_rule, never <start> or <end>. 'unknown': each word becomes <unk> with this probability. 'vse': each word is
-        hit with this probability, and then becomes mask_id (50 %), any word (10 %) or is deleted (40 %). 'pcme': each word
-        becomes <unk> with this probability, and then ⌊word_drop · n⌋ words of n are deleted.
-        Frozen states of words can only be left out: all rules then leave each one out with this probability.
-    erase: of raw pictures: with this probability a rectangle of U(0.02, ⅓) of the area and aspect e^U(log 0.3, log 3.3) becomes 0.5,
-        about the mean of natural pictures, which normalisation brings to about 0.
-    words: how many words the vocabulary has, for 'vse'. special: its numbers that are no words. unknown_id: its <unk>; mask_id: its
-        <mask>, <unk> where it has none. The defaults are those of data.vocabulary; a text model's word pieces have others.
-    Source: METHODS §1.5 (region, token and grid drop), §4 b (erasing, caption drop).
+    cell_drop, cell_rule: 'each' leaves each cell or region out with this probability. 'grid' draws r ~ U(0, 1) for
+        each image and, if r > 0.2, leaves each of its cells out with probability cell_drop · r. An image never loses
+        all its cells.
+    word_drop, word_rule: `<start>` and `<end>` always stay. 'unknown': each word becomes `<unk>` with this
+        probability. 'vse': each word is chosen with this probability, and then becomes mask_id (50 %), becomes any
+        word (10 %) or is deleted (40 %). 'pcme': each word becomes `<unk>` with this probability, and then
+        ⌊word_drop · n⌋ words of n are deleted. Frozen word states can only be left out: under every rule each is left
+        out with this probability.
+    erase: only for raw pixels. With this probability a rectangle becomes 0.5, about the mean of natural images. Its
+        area is U(0.02, ⅓) of the image's, its aspect ratio e^U(log 0.3, log 3.3).
+    words: size of the vocabulary, read by 'vse'. special: ids that are no words. unknown_id, mask_id: ids of `<unk>`
+        and `<mask>` (that of `<unk>` if there is no mask). The defaults are those of a Vocabulary; the word pieces of a
+        text model have others.
+
+    Raises: BadInput for a probability outside [0, 1), an unknown rule, or word_drop without an id for a dropped word.
+    Source: the table in docs/data.md#data-augmentation.
+
+    >>> images = Features(torch.zeros(2, 4, 3), torch.ones(2, 4, dtype=torch.bool))
+    >>> Augmentation(cell_drop=0.5).images(images, np.random.default_rng(0)).mask.sum(1)
+    tensor([1, 4])
     """
 
     cell_drop: float = 0.0
@@ -44,14 +53,14 @@ class Augmentation:
         for name in ("cell_drop", "word_drop", "erase"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"{name} is a probability in [0, 1), got {getattr(self, name)}.")
-        for name, known in (("cell_rule", CELL_RULES), ("word_rule", WORD_RULES)):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        for name, rules in (("cell_rule", CELL_RULES), ("word_rule", WORD_RULES)):
+            if getattr(self, name) not in rules:
+                raise unknown(name, getattr(self, name), rules)
         if self.word_drop and min(self.unknown_id, self.mask_id) < 0:
-            raise BadInput("this tokenizer has no mask and no unknown word to put in a word's place; set word_drop to 0.")
+            raise BadInput("the tokenizer has no mask and no unknown word to replace a word with; set word_drop to 0.")
 
     def images(self, images: Features | Pixels, rng: np.random.Generator) -> Features | Pixels:
-        """The pictures of a batch, some cells masked or some pixels erased."""
+        """The images of a batch, with some cells masked or some pixels erased."""
         if isinstance(images, Pixels):
             return Pixels(_erased(images.x, self.erase, rng)) if self.erase else images
         if not self.cell_drop:
@@ -60,14 +69,14 @@ class Augmentation:
         if self.cell_rule == "grid":
             r = rng.random((len(images), 1))
             drop = np.where(r > 0.2, self.cell_drop * r, 0.0)
-        return replace(images, mask=_kept(images.mask, rng.random(images.mask.shape) >= drop))
+        return replace(images, mask=_masked(images.mask, rng.random(images.mask.shape) >= drop))
 
     def captions(self, captions: Tokens | Features, rng: np.random.Generator) -> Tokens | Features:
-        """The captions of a batch, some words changed or left out."""
+        """The captions of a batch, with some words changed or left out."""
         if not self.word_drop:
             return captions
         if isinstance(captions, Features):
-            return replace(captions, mask=_kept(captions.mask, rng.random(captions.mask.shape) >= self.word_drop))
+            return replace(captions, mask=_masked(captions.mask, rng.random(captions.mask.shape) >= self.word_drop))
         ids, mask = captions.ids.numpy().copy(), captions.mask.numpy()
         word = mask & ~np.isin(ids, self.special)
         hit = (rng.random(ids.shape) < self.word_drop) & word
@@ -82,21 +91,20 @@ class Augmentation:
         else:
             ids[hit] = self.unknown_id
         if self.word_rule == "pcme":
-            lot = np.where(word, rng.random(ids.shape), 2.0)  # the smallest lots are deleted
-            place = lot.argsort(1).argsort(1)
-            keep = mask & ~(word & (place < np.floor(self.word_drop * word.sum(1, keepdims=True))))
-        return _closed_up(ids, keep)
+            lot = np.where(word, rng.random(ids.shape), 2.0)  # the words with the smallest lots are deleted
+            keep = mask & ~(word & (lot.argsort(1).argsort(1) < np.floor(self.word_drop * word.sum(1, keepdims=True))))
+        return _compacted(ids, keep)
 
 
-def _kept(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
-    """mask without what is not kept; a row that would lose everything keeps its first element."""
+def _masked(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
+    """mask & keep; a row that would lose all its elements keeps the first."""
     keep = torch.from_numpy(keep) & mask
     keep[:, 0] |= ~keep.any(1) & mask[:, 0]
     return keep
 
 
-def _closed_up(ids: np.ndarray, keep: np.ndarray) -> Tokens:
-    """Rows without the elements that are not kept, moved together, padded with 0 to the longest."""
+def _compacted(ids: np.ndarray, keep: np.ndarray) -> Tokens:
+    """Rows without the ids that go, moved together and padded with 0 to the longest row."""
     lengths = keep.sum(1)
     order = np.argsort(~keep, axis=1, kind="stable")[:, : lengths.max(initial=0)]
     mask = np.arange(order.shape[1])[None] < lengths[:, None]
@@ -104,13 +112,13 @@ def _closed_up(ids: np.ndarray, keep: np.ndarray) -> Tokens:
 
 
 def _erased(x: torch.Tensor, probability: float, rng: np.random.Generator) -> torch.Tensor:
-    """Some pictures with one rectangle made grey; one that would not fit into its picture is left out."""
+    """Some images with one grey rectangle; a rectangle that does not fit into its image is not drawn."""
     x = x.clone()
     _, _, height, width = x.shape
-    for picture in np.flatnonzero(rng.random(len(x)) < probability):
+    for image in np.flatnonzero(rng.random(len(x)) < probability):
         area, aspect = rng.uniform(0.02, 1 / 3) * height * width, np.exp(rng.uniform(np.log(0.3), np.log(3.3)))
         h, w = round(np.sqrt(area * aspect)), round(np.sqrt(area / aspect))
         if 0 < h < height and 0 < w < width:
             top, left = rng.integers(0, height - h + 1), rng.integers(0, width - w + 1)
-            x[picture, :, top : top + h, left : left + w] = 0.5
+            x[image, :, top : top + h, left : left + w] = 0.5
     return x

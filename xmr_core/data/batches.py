@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -15,15 +16,19 @@ from xmr_core.data.augment import Augmentation
 from xmr_core.data.inputs import CaptionStates, ImageReader
 
 UNITS, POSITIVES = ("images", "captions", "classes"), ("annotated", "diagonal")
+Plan = list[tuple[np.ndarray, np.ndarray]]  # (image positions, caption positions) of each step
 
 
 @dataclass(frozen=True)
-class Side:
-    """One split, ready to be read: rows in the corpus tables, words, and which caption belongs to which image.
+class Split:
+    """One split of a corpus, ready to be read.
 
-    captions: the split's tokens, row j for caption_rows[j], or frozen states of its words. relevance: captions are queries, images the
-    gallery, both in the order of caption_rows and image_rows.
-    views: how many other looks at each picture there are to train on. classes: number of each picture's class, where it has one.
+    image_rows, caption_rows: row numbers in the tables of the corpus. read_images: image rows → inputs.
+    captions: the tokens, or frozen word states, of caption_rows. relevance: captions are queries, images the gallery,
+    both in the order of caption_rows and image_rows. views: how many augmented views each image has to train on.
+    classes: class number of each image, None where images have no classes.
+
+    Example: `data.prepare(data.DataConfig(size="tiny")).splits["val"].images_at([0, 1]).local_feats` is "2 64 92".
     """
 
     image_rows: np.ndarray
@@ -35,29 +40,33 @@ class Side:
     classes: np.ndarray | None = None
 
     def images_at(self, positions: np.ndarray, view: np.ndarray | None = None) -> Features | Pixels:
-        """Image inputs at positions within the split. view: a number 0…views per position, None for the pictures themselves."""
+        """Image inputs at positions in the split. view: for each position 0 (the image itself) … views; None: all 0."""
         return self.read_images(self.image_rows[positions], *(() if view is None else (view,)))
 
     def captions_at(self, positions: np.ndarray) -> Tokens | Features:
-        """Tokens (or frozen features) at positions within the split, cut to the longest of them."""
+        """Tokens (or frozen word states) at positions in the split, cut to the longest of them."""
         if isinstance(self.captions, CaptionStates):
             return self.captions.at(np.asarray(positions))
-        tokens = self.captions[torch.as_tensor(positions)]
+        tokens = self.captions[np.asarray(positions)]
         longest = int(tokens.mask.sum(1).max())
         return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
 
-    def first(self, n: int) -> "Side":
-        """The first n pictures and their annotated captions, as a side of its own."""
+    def first(self, n: int) -> "Split":
+        """The first n images and their annotated captions, as a split of its own."""
         images = np.arange(min(n, len(self.image_rows)))
-        captions = np.flatnonzero(np.isin(self.relevance.indices[self.relevance.indptr[:-1]], images))
-        of = self.captions
+        captions = np.flatnonzero(np.isin(self.owners, images))
         return replace(
             self,
             image_rows=self.image_rows[images],
             caption_rows=self.caption_rows[captions],
-            captions=of[torch.from_numpy(captions)] if isinstance(of, Tokens) else replace(of, rows=of.rows[captions]),
+            captions=self.captions[captions],
             relevance=self.relevance.restrict(captions, images),
         )
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The position of each caption's (first) image."""
+        return self.relevance.indices[self.relevance.indptr[:-1]]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -66,26 +75,28 @@ class Side:
 
 
 class Batches:
-    """The training batches of a split.
+    """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
 
-    unit 'images': an epoch is every image once, in batches of `batch_images`, each with `captions_per_image` of its
-    captions drawn afresh (all of them if it has fewer); the last, smaller batch is dropped unless it is the only one.
-    unit 'captions': an epoch is every caption once, `batch_images` captions a step, each with its image; one image may
-    occur twice (VSE++, SCAN, SGRAF; X-62).
-    unit 'classes' (only where pictures have classes): a step is one caption of each of `batch_images` classes drawn afresh (of all, if
-    there are fewer), each with its image; an epoch has as many steps as the mean class has captions (PCME on CUB; METHODS §4 b).
-    positives 'annotated': match follows the relevance. positives 'diagonal' (not with unit 'images', and only where a caption has
-    one image): a caption matches its own row and nothing else, as the authors' loaders do.
+    unit: what an epoch goes through.
+        'images': every image once, `batch_images` a step, each with `captions_per_image` of its captions drawn afresh
+            (all of them if it has fewer). The last, smaller batch is left out unless it is the only one.
+        'captions': every caption once, `batch_images` a step, each with its image; an image may occur twice in a step
+            (VSE++, SCAN, SGRAF; docs/differences.md#x-62).
+        'classes': a step is one caption of each of `batch_images` classes drawn afresh (of all, if there are fewer),
+            each with its image. An epoch has as many steps as the mean class has captions (PCME on CUB;
+            docs/methods/pcme.md).
+    positives: 'annotated': match follows the relevance. 'diagonal': a caption matches its own row and no other, as in
+        the authors' loaders; not with unit 'images', and only where every caption has one image.
+    augment: what is left out of the inputs, or changed in them. If the split has views of its images, each image is
+        read as itself or as one of its views, all equally likely.
 
-    augment: what is left out or changed in what is read. Where the side has views of its pictures, each picture is shown as itself
-    or as one of them, all equally likely.
-
-    Plan and augmentation depend on (seed, epoch, step) only, so a killed run continues with the very next batch.
+    Raises: BadInput for an unknown unit or positives, a unit that the split or positives do not allow, or less than two
+        images or one caption.
     """
 
     def __init__(
         self,
-        side: Side,
+        split: Split,
         batch_images: int,
         captions_per_image: int,
         seed: int,
@@ -93,86 +104,84 @@ class Batches:
         positives: str = "annotated",
         augment: Augmentation = Augmentation(),
     ):
-        for name, given, known in (("unit", unit, UNITS), ("positives", positives, POSITIVES)):
-            if given not in known:
-                raise unknown(name, given, known)
+        for name, value, choices in (("unit", unit, UNITS), ("positives", positives, POSITIVES)):
+            if value not in choices:
+                raise unknown(name, value, choices)
         if positives == "diagonal" and unit == "images":
-            raise BadInput("positives='diagonal' needs unit='captions' or 'classes': with several captions per image there is no diagonal.")
-        if unit == "classes" and side.classes is None:
-            raise BadInput("unit='classes' needs pictures with classes (cub); this data set has none. Use 'images' or 'captions'.")
+            raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
+        if unit == "classes" and split.classes is None:
+            raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
         if batch_images < 2:
             raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
         if captions_per_image < 1:
             raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
-        self.augment = augment
-        self.side, self.batch_images, self.captions_per_image = side, batch_images, captions_per_image
-        self.seed, self.unit, self.positives = seed, unit, positives
-        self._captions_of = side.relevance.transpose()
+        self.split, self.batch_images, self.captions_per_image = split, batch_images, captions_per_image
+        self.seed, self.unit, self.positives, self.augment = seed, unit, positives, augment
+        self._captions_of = split.relevance.transpose()
 
     def __len__(self) -> int:
         """Steps in an epoch."""
         if self.unit == "classes":
-            return max(1, len(self.side.caption_rows) // len(np.unique(self.side.classes)))
-        items = len(self.side.image_rows if self.unit == "images" else self.side.caption_rows)
-        return max(1, items // self.batch_images)
+            return max(1, len(self.split.caption_rows) // len(np.unique(self.split.classes)))
+        items = self.split.image_rows if self.unit == "images" else self.split.caption_rows
+        return max(1, len(items) // self.batch_images)
 
-    def plan(self, epoch: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def plan(self, epoch: int) -> Plan:
         """(image positions, caption positions) of each step of an epoch."""
         rng = np.random.default_rng([self.seed, 7, epoch])
+        if self.unit == "images":
+            steps = self._cut(rng.permutation(len(self.split.image_rows)))
+            return [(images, np.concatenate([self._draw(rng, i) for i in images])) for images in steps]
         if self.unit == "classes":
-            return [self._one_of_each_class(rng) for _ in range(len(self))]
-        if self.unit == "captions":
-            order = rng.permutation(len(self.side.caption_rows))
-            own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]
-            return [(own[captions], captions) for captions in self._cut(order)]
-        steps = []
-        for images in self._cut(rng.permutation(len(self.side.image_rows))):
-            captions = [rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]
-            steps.append((images, np.concatenate(captions)))
-        return steps
+            steps = [self._one_of_each_class(rng) for _ in range(len(self))]
+        else:
+            steps = self._cut(rng.permutation(len(self.split.caption_rows)))
+        return [(self.split.owners[captions], captions) for captions in steps]
 
-    def _one_of_each_class(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        own = self.side.relevance.indices[self.side.relevance.indptr[:-1]]  # the image of each caption
-        shuffled = rng.permutation(len(own))
-        _, first = np.unique(self.side.classes[own[shuffled]], return_index=True)
-        captions = rng.permutation(shuffled[first])[: self.batch_images]
-        return own[captions], captions
+    def _draw(self, rng: np.random.Generator, image: int) -> np.ndarray:
+        return rng.permutation(self._captions_of[image])[: self.captions_per_image]
+
+    def _one_of_each_class(self, rng: np.random.Generator) -> np.ndarray:
+        shuffled = rng.permutation(len(self.split.caption_rows))
+        _, first = np.unique(self.split.classes[self.split.owners[shuffled]], return_index=True)
+        return rng.permutation(shuffled[first])[: self.batch_images]
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
-        return [order[at * self.batch_images : (at + 1) * self.batch_images] for at in range(len(self))]
+        return [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
 
-    def batch(self, epoch: int, step: int, plan: list[tuple[np.ndarray, np.ndarray]]) -> Batch:
+    def batch(self, epoch: int, step: int, plan: Plan) -> Batch:
         """Read one step of an epoch's plan."""
         images, captions = plan[step]
         if self.positives == "diagonal":
             match = np.eye(len(images), dtype=bool)
         else:
-            match = self.side.relevance.dense(captions, images).T
-        rng = np.random.default_rng([self.seed, 8, epoch, step])
-        view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.side.views + 1, len(images)) if self.side.views else None
+            match = self.split.relevance.dense(captions, images).T
+        rng, view = np.random.default_rng([self.seed, 8, epoch, step]), None
+        if self.split.views:
+            view = np.random.default_rng([self.seed, 9, epoch, step]).integers(0, self.split.views + 1, len(images))
         return Batch(
-            images=self.augment.images(self.side.images_at(images, view), rng),
-            captions=self.augment.captions(self.side.captions_at(captions), rng),
+            images=self.augment.images(self.split.images_at(images, view), rng),
+            captions=self.augment.captions(self.split.captions_at(captions), rng),
             match=torch.from_numpy(np.ascontiguousarray(match)),
-            image_rows=torch.from_numpy(self.side.image_rows[images]),
-            caption_rows=torch.from_numpy(self.side.caption_rows[captions]),
+            image_rows=torch.from_numpy(self.split.image_rows[images]),
+            caption_rows=torch.from_numpy(self.split.caption_rows[captions]),
         )
 
-    def ahead(self, epoch: int, start: int, plan: list[tuple[np.ndarray, np.ndarray]], workers: int = 1) -> Iterator[Batch]:
-        """The batches of an epoch's plan from step `start`, read by threads while the one before is trained on.
+    def ahead(self, epoch: int, start: int, plan: Plan, workers: int = 1) -> Iterator[Batch]:
+        """The batches of a plan from step `start`; threads read the next ones while one is trained on.
 
-        workers: threads; 0 reads in the caller's own. Batches do not depend on it.
+        workers: number of threads; 0 reads in the caller's own. The batches do not depend on it.
         """
+        steps = iter(range(start, len(plan)))
         if workers < 1:
-            yield from (self.batch(epoch, step, plan) for step in range(start, len(plan)))
+            yield from (self.batch(epoch, step, plan) for step in steps)
             return
         with ThreadPoolExecutor(workers) as pool:
-            waiting = deque(pool.submit(self.batch, epoch, step, plan) for step in range(start, min(start + workers + 1, len(plan))))
+            waiting = deque(pool.submit(self.batch, epoch, step, plan) for step in islice(steps, workers + 1))
             try:
-                for step in range(start, len(plan)):
+                while waiting:
                     batch = waiting.popleft().result()
-                    if step + workers + 1 < len(plan):
-                        waiting.append(pool.submit(self.batch, epoch, step + workers + 1, plan))
+                    waiting.extend(pool.submit(self.batch, epoch, step, plan) for step in islice(steps, 1))
                     yield batch
             finally:
                 for job in waiting:

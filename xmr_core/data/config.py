@@ -1,4 +1,4 @@
-"""Which pictures, words and networks a run reads."""
+"""Which images, words and networks a run reads."""
 
 from dataclasses import dataclass
 
@@ -10,23 +10,32 @@ FINE_TUNE = ("", "image", "text", "both")
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Everything that decides what a method is given.
+    """Everything that decides which inputs a method gets. See docs/data.md.
 
-    dataset: a name of prepare.READERS. data_root: folder of its files ('' for scenes). size, ambiguity, world_seed: of scenes. fold: a
-    class fold of cub that gives the validation split, '' for the reader's own.
-    features: 'cells' (frozen descriptor), 'pixels' (trainable CNN), 'mobilenet_v2' (frozen), 'pretrained' (image_model), 'regions' (what
-    a precomputed corpus brings), or 'auto': pretrained if image_model is given, regions if the corpus has them, cells on scenes, else
-    mobilenet_v2. weights: file of MobileNetV2. image_model, text_model: of transformers, a local folder or a hub name; without
-    text_model words are embedded and read by a GRU. fine_tune: which of these two models learn; the others are frozen, their
-    features computed once.
-    word_vectors: GloVe text file. weights and word_vectors: '' looks in data_root, in its sub-folders `weights` and `glove`, and
-    beside it. word_dim: width of word vectors when none are read from a file. vocabulary: file of an official vocabulary (JSON, or a
-    pickle that is not executed), '' builds one from the training captions. tokeniser: the rule that makes words
-    (data.text.tokenisers.RULES).
-    views: how many augmented crops of each training picture are described beside the picture itself (frozen features), or, with
-    pixels, how many different crops there are.
-    reduce: width of the principal components of the frozen local features (a pooled vector of full width then comes with
-    them), 0 for the features as they are, −1 for 320 of MobileNetV2 and pretrained grids and none of the others.
+    dataset: a name in DATASETS or registered with `register_reader`, or 'package.module:function', which is called with
+        data_root and returns a Corpus. data_root: the folder of its files ('' for scenes).
+    corpus: fingerprint of a Corpus in memory; set by `config_for`, '' for all that is read from files.
+    size, ambiguity, world_seed: of scenes. fold: the class fold of cub for validation, '' for the usual split.
+    features: 'cells' (frozen descriptor), 'pixels' (trainable CNN), 'mobilenet_v2' (frozen), 'pretrained'
+        (image_model), 'regions' (what a corpus of features brings), 'package.module:Class' (a frozen extractor of your
+        own, see `Extractor`), or 'auto': pretrained if image_model is given, else regions if the corpus has them, else
+        cells on scenes, else mobilenet_v2.
+    weights: file of MobileNetV2. word_vectors: GloVe text file. For both, '' looks in data_root, in its sub-folders
+        `weights` and `glove`, and in folders of these names beside it.
+    image_model, text_model: models of transformers, a local folder or a hub name. Without text_model, word vectors are
+        read by a GRU. fine_tune: which of the two models learns ('image', 'text', 'both'); the features of a frozen one
+        are computed once.
+    word_dim: width of the word vectors if none are read from a file. vocabulary: file of an official vocabulary (JSON,
+        or a pickle, which is not executed), '' builds one from the training captions. tokeniser: 'words' or 'treebank'.
+    views: augmented crops of each training image that are described beside the image itself; with pixels, the number of
+        different crops.
+    reduce: width of the principal components of the frozen local features, beside which stands a global vector of full
+        width; 0 keeps the features as they are; None means 320 for networks and 0 for the others.
+
+    Raises: BadInput for an unknown features or fine_tune, negative views, or a model to fine-tune that is not named.
+
+    >>> DataConfig("flickr8k", "photos", image_model="resnet", fine_tune="image").fine_tunes("image")
+    True
     """
 
     dataset: str = "scenes"
@@ -45,18 +54,22 @@ class DataConfig:
     vocabulary: str = ""
     tokeniser: str = "words"
     views: int = 0
-    reduce: int = -1
+    reduce: int | None = None
+    corpus: str = ""
 
     def __post_init__(self):
-        for name, known in (("features", FEATURES), ("fine_tune", FINE_TUNE)):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        for name, choices in (("features", FEATURES), ("fine_tune", FINE_TUNE)):
+            value = getattr(self, name)
+            if value not in choices and not (name == "features" and ":" in value):
+                raise unknown(name, value, choices)
         if self.views < 0:
             raise BadInput(f"views counts augmented crops, so it must be 0 or more; got {self.views}.")
-        for side in ("image", "text"):
-            if self.fine_tune in (side, "both") and not getattr(self, f"{side}_model"):
-                raise BadInput(f"fine_tune={self.fine_tune!r} needs {side}_model: a folder or hub name of a pretrained {side} model.")
+        for kind in ("image", "text"):
+            if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
+                raise BadInput(
+                    f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder or hub name of a {kind} model."
+                )
 
-    def fine_tunes(self, side: str) -> bool:
-        """Does the pretrained model of 'image' or 'text' learn?"""
-        return self.fine_tune in (side, "both")
+    def fine_tunes(self, kind: str) -> bool:
+        """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""
+        return self.fine_tune in (kind, "both")

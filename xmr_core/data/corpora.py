@@ -1,5 +1,6 @@
 """From a data set's name to its Corpus, and finding files beside it."""
 
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,27 +25,85 @@ READERS: dict[str, Callable[..., Corpus]] = {
     "precomputed": load_precomputed,
     "folder": load_folder,
 }
-DATASETS = ("scenes", *READERS)
+DATASETS = ("scenes", *READERS)  # those of this package
+_IN_MEMORY: dict[str, Corpus] = {}  # by fingerprint; for configs made by config_for
+
+
+def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
+    """Give a reader of your own a name for `DataConfig.dataset`, in this process.
+
+    load: data_root → Corpus. A reader that lies in a module needs no registration: dataset="package.module:function"
+    names it, in every process.
+    Raises: BadInput for a name of this package's data sets, or one that is not made of letters, digits, '_' and '-'.
+
+    >>> register_reader("holiday", load_folder)
+    >>> READERS.pop("holiday").__name__
+    'load_folder'
+    """
+    if name in DATASETS or not name.replace("-", "_").isidentifier():
+        raise BadInput(
+            f"{name!r} cannot name a reader of your own: choose another word of letters, digits, '_' and '-'."
+        )
+    READERS[name] = load
+
+
+def reader_of(dataset: str) -> Callable[..., Corpus]:
+    """The function that reads a data set other than scenes. Raises: BadInput for an unknown name.
+
+    >>> reader_of("xmr_core.data.readers.folder:load_folder").__name__
+    'load_folder'
+    """
+    if ":" in dataset:
+        return import_named(dataset, "dataset")
+    if dataset not in READERS:
+        raise unknown("dataset", dataset, ("scenes", *READERS))
+    return READERS[dataset]
+
+
+def import_named(name: str, option: str) -> Callable:
+    """What 'package.module:name' stands for. Raises: BadInput, with the option that it was given for."""
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as e:
+        raise BadInput(
+            f"{option} {name!r} cannot be imported ({e}). Give 'package.module:name' of a module on Python's path."
+        ) from None
+
+
+def config_for(corpus: Corpus, **options) -> DataConfig:
+    """The DataConfig of a Corpus in memory, which this process remembers. options: other fields of DataConfig.
+
+    Other processes do not know the corpus: call this there too, or train in one process (workers=1).
+
+    >>> import numpy as np
+    >>> from xmr_core import data
+    >>> corpus = data.from_arrays(np.zeros((10, 4)), ["a dog", "two cats"] * 5)
+    >>> data.prepare(config_for(corpus)).inputs.image_width
+    4
+    """
+    _IN_MEMORY[corpus.fingerprint] = corpus
+    return DataConfig(dataset=corpus.name, corpus=corpus.fingerprint, **options)
 
 
 def corpus_of(config: DataConfig) -> Corpus:
-    """Read it. Raises: BadInput for an unknown name, no data_root, or what the reader refuses."""
+    """Read the corpus. Raises: BadInput for an unknown name, a missing data_root, or what the reader refuses."""
+    if config.corpus:
+        if config.corpus not in _IN_MEMORY:
+            raise BadInput(
+                f"the corpus {config.dataset} is not in the memory of this process; call data.config_for(corpus) in it."
+            )
+        return _IN_MEMORY[config.corpus]
     if config.dataset == "scenes":
         return load_scenes(config.size, config.world_seed, config.ambiguity)
-    if config.dataset not in READERS:
-        raise unknown("dataset", config.dataset, DATASETS)
-    if not config.data_root:
+    reader = reader_of(config.dataset)
+    if config.dataset in DATASETS and not config.data_root:
         raise BadInput(f"dataset {config.dataset} needs data_root: the folder that holds its files.")
-    if config.dataset == "cub":
-        return load_cub(config.data_root, config.fold)
-    return READERS[config.dataset](config.data_root)
+    return reader(config.data_root, *([config.fold] if config.dataset == "cub" else []))
 
 
-def find(given: str, data_root: str, sub: str, pattern: str) -> Path | None:
-    """The file that was named, or the first that fits in data_root, data_root/sub or the folder `sub` beside it."""
-    if given:
-        return paths.existing(given, f"{sub} file")
-    for base in (Path(data_root), Path(data_root) / sub, Path(data_root).resolve().parent / sub) if data_root else ():
-        if found := sorted(base.glob(pattern)):
-            return found[0]
-    return None
+def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:
+    """The named file, or the first that fits in data_root, in data_root/folder or in `folder` beside data_root."""
+    if name:
+        return paths.existing(name, f"{folder} file")
+    roots = (Path(data_root), Path(data_root) / folder, Path(data_root).resolve().parent / folder) if data_root else ()
+    return next((file for root in roots for file in sorted(root.glob(pattern))), None)

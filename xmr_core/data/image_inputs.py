@@ -1,4 +1,4 @@
-"""The image side of what a method is given: frozen features with their views, or pixels."""
+"""What a method is given of images: frozen features with their views, or pixels."""
 
 import json
 from collections.abc import Callable
@@ -11,64 +11,71 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import find
+from xmr_core.data.corpora import find_file, import_named
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
-from xmr_core.data.features.reduced_features import reduced_features
+from xmr_core.data.features.reduce import reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import Crop
 from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader
 
-_REDUCED = 320  # width of the principal components of a network's cells, unless another is asked for
+_REDUCED = 320  # default width of the principal components of a network's cells
 
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """read: image rows → features or pixels. width 0: pixels. network: configuration (JSON) of a pretrained model that learns, or ''.
-    describe: any pictures, uint8 "n side side 3", the same way; None where the corpus brings regions, whose detector nobody has here.
-    of: all pictures of another corpus, the same way, kept on disk; takes progress too."""
+    """The images of a corpus as a method reads them.
+
+    read: image rows → features or pixels. identity: names features and networks by content. width: of the local
+    features, 0 for pixels. cells: local features per image. global_width: of the global feature, 0 for none.
+    ordered: the cells have a fixed place. network: description (JSON) of a pretrained model that learns, or ''.
+    describe: any images, uint8 "n h w 3" of this resolution, read the same way; None for a corpus of region features,
+    whose detector is not part of this package. of_corpus: another corpus → reader of its images (cached on disk).
+    """
 
     read: ImageReader
     identity: str
     width: int = 0
     cells: int = 0
-    whole_width: int = 0
+    global_width: int = 0
     ordered: bool = True
     views: int = 0
     network: str = ""
-    side: int = 224
+    resolution: int = 224
     describe: Callable[[np.ndarray], Features | Pixels] | None = None
-    of: Callable[..., ImageReader] | None = None
+    of_corpus: Callable[..., ImageReader] | None = None
 
 
 def image_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> ImageInputs:
-    """Extract (once; cached) or open what the config asks for. Raises: BadInput for what does not go together or is not there."""
+    """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
     kind = _kind(config, corpus)
     if kind == "regions":
-        if corpus.features is None:
-            raise BadInput(f"{config.dataset} brings no region features; use features='auto'.")
-        if config.views:
-            raise BadInput("views are crops of pictures, and this corpus brings features only; leave views at 0.")
-        _, cells, width = corpus.features.shape
-        identity = f"regions-{corpus.picture_fingerprint}"
-        return ImageInputs(feature_reader(corpus.features), identity, width, cells, ordered=bool(corpus.about.get("ordered_cells", False)))
+        return _regions(config, corpus)
     if corpus.read_pixels is None:
-        raise BadInput(f"{config.dataset} brings features and no pictures; features={kind!r} needs pictures. Use features='auto'.")
-    own_side = int(corpus.about.get("side", 224))
+        raise BadInput(
+            f"{config.dataset} brings features and no images; features={kind!r} needs images. Use features='auto'."
+        )
+    resolution = int(corpus.about.get("resolution", 224))
     if kind == "pixels" or (kind == "pretrained" and config.fine_tunes("image")):
-        network, identity, side = "", "pixels", own_side
+        network, identity = "", "pixels"
         if kind == "pretrained":
             network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
-            side = json.loads(network)["scaling"]["side"]
-        reader = pixel_reader(corpus, side, _crops_by_view if config.views else None)
-        other = lambda corpus, progress=None: pixel_reader(corpus, side)  # noqa: E731
-        return ImageInputs(reader, identity, views=config.views, network=network, side=side, describe=as_pixels, of=other)
-    return _frozen(config, corpus, _extractor(kind, config, own_side, device), progress)
+            resolution = json.loads(network)["scaling"]["resolution"]
+        return ImageInputs(
+            pixel_reader(corpus, resolution, _crops_by_view if config.views else None),
+            identity,
+            views=config.views,
+            network=network,
+            resolution=resolution,
+            describe=as_pixels,
+            of_corpus=lambda corpus, progress=None: pixel_reader(corpus, resolution),
+        )
+    return _frozen(config, corpus, _extractor(kind, config, resolution, device), progress)
 
 
 def _kind(config: DataConfig, corpus: Corpus) -> str:
@@ -81,62 +88,77 @@ def _kind(config: DataConfig, corpus: Corpus) -> str:
     return "cells" if config.dataset == "scenes" else "mobilenet_v2"
 
 
-def _extractor(kind: str, config: DataConfig, side: int, device: torch.device | str | None) -> Extractor:
+def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
+    if corpus.features is None:
+        raise BadInput(f"{config.dataset} brings no region features; use features='auto'.")
+    if config.views:
+        raise BadInput("views are crops of images, and this corpus brings features only; leave views at 0.")
+    _, cells, width = corpus.features.shape
+    ordered = bool(corpus.about.get("ordered_cells", False))
+    return ImageInputs(
+        feature_reader(corpus.features), f"regions-{corpus.picture_fingerprint}", width, cells, ordered=ordered
+    )
+
+
+def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
     if kind == "cells":
-        return CellDescriptor(side)
+        return CellDescriptor(resolution)
     if kind == "mobilenet_v2":
-        path = find(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
-        if path is None:
+        file = find_file(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
+        if file is None:
             raise BadInput(
-                "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: weights=FILE.safetensors, "
-                "or another network: image_model=FOLDER."
+                "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: "
+                "weights=FILE.safetensors, or another network: image_model=FOLDER."
             )
-        return MobileNetV2Grid(path, device)
+        return MobileNetV2Grid(file, device)
+    if ":" in kind:
+        extractor = import_named(kind, "features")()
+        if absent := [name for name in Extractor.__annotations__ if not hasattr(extractor, name)]:
+            raise BadInput(f"the extractor {kind} has no attribute {absent[0]!r}. Give it what data.Extractor lists.")
+        return extractor
     if not config.image_model:
-        raise BadInput("features='pretrained' needs image_model: a folder or hub name of a vision model of transformers.")
+        raise BadInput(
+            "features='pretrained' needs image_model: a folder or hub name of a vision model of transformers."
+        )
     return PretrainedGrid(config.image_model, device=device)
 
 
 def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: Callable | None) -> ImageInputs:
-    array, whole, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
+    array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train = corpus.rows("train")[0]
     views = []
     for number in range(1, config.views + 1):
         crops = TrainingCrops(number)
         views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
-    width = config.reduce if config.reduce >= 0 else (0 if isinstance(extractor, CellDescriptor) else min(_REDUCED, array.shape[2]))
-    looks = [(view, None) for view, _ in views]
+    width = config.reduce
+    if width is None:
+        width = min(_REDUCED, array.shape[2]) if isinstance(extractor, MobileNetV2Grid | PretrainedGrid) else 0
+    reduction, view_arrays = (lambda x: (x, None)), [(view, None) for view, _ in views]
     if width:
-        (array, whole), looks, identity, reduction = reduced_features(corpus, array, identity, width, views)
+        (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
-        identity = paths.content_hash([identity, *[of for _, of in views]])
+        identity = paths.content_hash([identity, *[view_identity for _, view_identity in views]])
 
-    def describe(pixels: np.ndarray) -> Features:
-        seen, overall = reduction(extractor(pixels)) if width else (extractor(pixels), None)
-        return feature_reader(seen, overall)(np.arange(len(seen)))
+    def reduced(x: np.ndarray) -> Features:
+        return feature_reader(*reduction(x))(np.arange(len(x)))
 
-    def of(other: Corpus, progress: Callable | None = None) -> ImageReader:
-        found = cached_features(other, extractor, progress)
-
-        def read(rows: np.ndarray) -> Features:
-            seen, overall = reduction(found[rows]) if width else (found[rows], None)
-            return feature_reader(seen, overall)(np.arange(len(rows)))
-
-        return read
+    def of_corpus(other: Corpus, progress: Callable | None = None) -> ImageReader:
+        features = cached_features(other, extractor, progress)
+        return lambda rows: reduced(features[rows])
 
     return ImageInputs(
-        feature_reader(array, whole, looks, train),
+        feature_reader(array, pooled, view_arrays, train),
         identity,
-        array.shape[2],
-        array.shape[1],
-        0 if whole is None else whole.shape[1],
+        width=array.shape[2],
+        cells=array.shape[1],
+        global_width=0 if pooled is None else pooled.shape[1],
         views=config.views,
-        side=extractor.side,
-        describe=describe,
-        of=of,
+        resolution=extractor.resolution,
+        describe=lambda pixels: reduced(extractor(pixels)),
+        of_corpus=of_corpus,
     )
 
 
 def _crops_by_view(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
-    """For pixels: view 0 is the whole picture, view v the v-th crop."""
+    """For pixels: view 0 is the image itself, view v the v-th crop."""
     return [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]

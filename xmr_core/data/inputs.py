@@ -1,7 +1,7 @@
-"""How inputs are read when a batch asks for them: frozen features and their views, pixels, frozen states of captions."""
+"""Reading the inputs of a batch: frozen features and their views, pixels, frozen states of captions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,77 +9,98 @@ import torch
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels
 
-View = tuple[np.ndarray, np.ndarray | None]
+View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
 ImageReader = Callable[..., Features | Pixels]
 
 
 @dataclass(frozen=True)
 class CaptionStates:
-    """Frozen states of captions, one after the other: states "words e" (array or memory map), caption c having rows
-    indptr[c] … indptr[c + 1]. rows: which captions these are, in the order of the split."""
+    """Frozen word states of captions, one caption after the other.
+
+    states: "words e" (array or memory map); caption c has the rows indptr[c] … indptr[c + 1]. rows: which captions
+    these are, in the order of the split.
+
+    >>> captions = CaptionStates(np.arange(3.0)[:, None], np.array([0, 1, 3]), np.array([1, 0]))
+    >>> captions.at(np.array([0, 1])).local_feats[..., 0].tolist()
+    [[1.0, 2.0], [0.0, 0.0]]
+    """
 
     states: np.ndarray
     indptr: np.ndarray
     rows: np.ndarray
 
+    def __getitem__(self, positions: np.ndarray) -> "CaptionStates":
+        """The captions at positions in the split, not read yet."""
+        return replace(self, rows=self.rows[positions])
+
     @property
     def lengths(self) -> np.ndarray:
-        return self.indptr[self.rows + 1] - self.indptr[self.rows]
+        """Word states of each caption."""
+        return np.diff(self.indptr)[self.rows]
 
     def at(self, positions: np.ndarray) -> Features:
-        """Features "n l e" of captions at positions within the split, padded with zeros to the longest."""
-        rows = self.rows[positions]
-        lengths = self.indptr[rows + 1] - self.indptr[rows]
+        """Features "n l e" of captions at positions in the split, padded with zeros to the longest."""
+        starts, lengths = self.indptr[self.rows[positions]], self.lengths[positions]
         mask = np.arange(lengths.max(initial=0))[None] < lengths[:, None]
         out = np.zeros((*mask.shape, self.states.shape[1]), self.states.dtype)
-        for n, row in enumerate(rows):
-            out[n, : lengths[n]] = self.states[self.indptr[row] : self.indptr[row + 1]]
+        for n, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            out[n, :length] = self.states[start : start + length]
         return Features(torch.from_numpy(out), torch.from_numpy(mask))
 
 
 def feature_reader(
     array: np.ndarray | RowFile | JoinedRows,
-    whole: np.ndarray | None = None,
+    global_array: np.ndarray | None = None,
     views: Sequence[View] = (),
     view_rows: np.ndarray | None = None,
 ) -> ImageReader:
-    """Reader of frozen features "n_images l e" (array, memory map or file of rows); every local element is real. float64 is read as
-    float32.
+    """Reader of frozen features "n_images l e" (array, memory map or file of rows). Every local element is valid.
 
-    whole: "n_images e", as global_feat. views: (array, whole) of other looks at the pictures view_rows (image rows, ascending).
-    The reader takes image rows and, where there are views, one number per row: 0 the picture itself, v its v-th view.
+    float64 is read as float32. global_array: "n_images e", read as global_feat. views: (local, global) features of
+    augmented views of the images view_rows (image rows, ascending). The reader takes image rows and, where there are
+    views, one number per row: 0 for the image itself, v for its v-th view.
+
+    >>> feature_reader(np.zeros((5, 2, 3)))(np.array([4, 0])).local_feats.shape
+    torch.Size([2, 2, 3])
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Features:
         local = np.empty((len(rows), *array.shape[1:]), np.float32 if array.dtype == np.float64 else array.dtype)
-        overall = None if whole is None else np.empty((len(rows), whole.shape[1]), whole.dtype)
-        for v, (of_cells, of_whole) in enumerate([(array, whole), *views]):
-            mine = np.arange(len(rows)) if view is None else np.flatnonzero(view == v)
-            if len(mine) and (v == 0 or view is not None):
-                at = rows[mine] if v == 0 else np.searchsorted(view_rows, rows[mine])
-                order = np.argsort(at, kind="stable")  # a memory map is read in file order
-                local[mine[order]] = of_cells[at[order]]
-                if overall is not None:
-                    overall[mine] = of_whole[at]
+        pooled = None if global_array is None else np.empty((len(rows), global_array.shape[1]), global_array.dtype)
+        view = np.zeros(len(rows), int) if view is None else view
+        for v, (local_part, global_part) in enumerate([(array, global_array), *views]):
+            if len(places := np.flatnonzero(view == v)):
+                source = rows[places] if v == 0 else np.searchsorted(view_rows, rows[places])
+                order = np.argsort(source, kind="stable")  # a memory map is read in file order
+                local[places[order]] = local_part[source[order]]
+                if pooled is not None:
+                    pooled[places] = global_part[source]
         mask = torch.ones(local.shape[:2], dtype=torch.bool)
-        return Features(torch.from_numpy(local), mask, None if overall is None else torch.from_numpy(overall))
+        return Features(torch.from_numpy(local), mask, None if pooled is None else torch.from_numpy(pooled))
 
     return read
 
 
-def pixel_reader(corpus: Corpus, side: int = 0, crops: Callable[[np.ndarray, np.ndarray], list] | None = None) -> ImageReader:
-    """Reader of pictures as numbers in [0, 1], for encoders that learn from pixels. side: 0 for the corpus's own.
+def pixel_reader(
+    corpus: Corpus, resolution: int | None = None, crops: Callable[[np.ndarray, np.ndarray], list] | None = None
+) -> ImageReader:
+    """Reader of images as numbers in [0, 1], for encoders that learn from pixels.
 
-    crops: (image rows, one view number per row) → data.pictures.Crop per row; the reader then takes view numbers too.
+    resolution: of the images read, None for the corpus's own. crops: (image rows, one view number per row) → one Crop
+    per row; the reader then takes view numbers too.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
-        given = {} if view is None or crops is None else {"crops": crops(rows, view)}
-        return as_pixels(corpus.read_pixels(rows, **({"side": side} if side else {}), **given))
+        options = {} if view is None or crops is None else {"crops": crops(rows, view)}
+        return as_pixels(corpus.read_pixels(rows, **({"resolution": resolution} if resolution else {}), **options))
 
     return read
 
 
-def as_pixels(pictures: np.ndarray) -> Pixels:
-    """uint8 "n h w 3" as numbers in [0, 1], channels first."""
-    return Pixels(torch.from_numpy(np.ascontiguousarray(pictures)).permute(0, 3, 1, 2).float() / 255)
+def as_pixels(images: np.ndarray) -> Pixels:
+    """uint8 "n h w 3" as numbers in [0, 1], channels first: "n 3 h w".
+
+    >>> as_pixels(np.full((1, 2, 2, 3), 255, np.uint8)).x.unique()
+    tensor([1.])
+    """
+    return Pixels(torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255)

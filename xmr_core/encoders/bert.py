@@ -10,9 +10,13 @@ from xmr_core.data.features.model_folder import library
 class BertEncoder(nn.Module):
     """local = W h_l + b of every last-layer state h ([CLS] and [SEP] included), global = the [CLS] row of local.
 
-    Args: model: a transformers model that gives `last_hidden_state` "n l e" from input_ids and attention_mask. d: joint width.
-    Shapes: Tokens "n l" → Features local_feats "n l d", global_feat "n d". Raises: BadInput for a caption without a word piece.
-    Source: the BERT branches of VSE∞ (Chen et al., CVPR 2021), VSE+2AD and DivE; W has torch's own start.
+    Args: model: a model of transformers that gives `last_hidden_state` "n l e" from input_ids and attention_mask. d:
+        joint width.
+    Shapes: Tokens "n l" → Features(local_feats "n l d", global_feat "n d").
+    Raises: BadInput for a caption without a word piece.
+    Source: the BERT branches of VSE∞ (Chen et al., CVPR 2021), VSE+2AD and DivE; W starts as torch's own.
+
+    Example: `BertEncoder(bert_of(tensors), d=1024)`.
     """
 
     def __init__(self, model: nn.Module, d: int):
@@ -32,9 +36,9 @@ class BertEncoder(nn.Module):
 
 
 def bert_of(tensors: dict[str, Tensor], dropout: float = 0.1) -> nn.Module:
-    """A BERT whose sizes are read from its tensors (names as in transformers), with random weights; heads are 64 wide.
+    """A BERT with random weights, of the sizes that its tensors have (names as in transformers); heads are 64 wide.
 
-    Raises: KeyError when a tensor that tells a size is missing.
+    Raises: KeyError for a missing tensor that a size is read from.
     """
     words, hidden = tensors["embeddings.word_embeddings.weight"].shape
     layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}

@@ -1,4 +1,6 @@
-"""Trainable image encoders on frozen local features: projections of grid cells or regions to the joint width."""
+"""Image encoders that learn: projections of frozen local features to the joint width, and a small CNN on pixels."""
+
+import itertools
 
 import torch
 from jaxtyping import Float
@@ -6,57 +8,64 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_max, masked_mean, require_elements
-from xmr_core.base.types import Features
+from xmr_core.base.types import Features, Pixels
 
 
 class GridEncoder(nn.Module):
-    """The study's own encoder, the same for every matched method: project, add place, refine, pool.
+    """The study's own encoder, which all matched methods share: project, add the place, refine, pool.
 
-        y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local (+ U dropout(g) + c)
+        y = W x + b + p_l,   local = y + MLP(LayerNorm(y)),   global = mean over valid cells of local (+ U dropout(g) +
+        c)
 
-    p_l is a learned vector per cell (a cell vector does not know where it is; relations need it). MLP is d → d → d with
-    GELU and dropout. g is a frozen vector of the whole picture, where the features bring one.
+    p_l is a learned vector for each cell, because the features of a cell do not say where it is. MLP is d → d → d with
+    GELU and dropout. g is a frozen global vector, if the features bring one. In training, columns of dropped cells are
+    left out as far as every image of the batch has them to spare: dropping half the cells halves the work.
 
-    Args: d_in: width of the frozen features. d: joint width. cells: how many cells a picture has, or 0 for unordered
-        regions, which then get no p_l. whole: width of g, 0 for none.
-    Shapes: local_feats "n l d_in", global_feat "n whole" → Features(local_feats "n l d", global_feat "n d"), mask kept. In training, columns are
-        left out as far as every picture of the batch has dropped cells to spare, because nothing right of here looks at
-        them: dropping half the cells halves the work.
+    Args: d_in: width of the frozen features. d: joint width. cells: cells of an image, or 0 for unordered regions,
+        which have no p_l. d_global: width of g, 0 for none.
+    Shapes: local_feats "n l d_in", global_feat "n d_global" → Features(local_feats "n l d", global_feat "n d"), same
+        mask (except for the columns left out).
+    Raises: BadInput for another number of cells, features of other widths, an empty image or numbers that are not
+    finite.
+
+    >>> grid = Features(torch.zeros(2, 9, 5), torch.ones(2, 9, dtype=torch.bool))
+    >>> GridEncoder(5, 8, cells=9)(grid).global_feat.shape
+    torch.Size([2, 8])
     """
 
-    def __init__(self, d_in: int, d: int, cells: int = 0, dropout: float = 0.1, whole: int = 0):
+    def __init__(self, d_in: int, d: int, cells: int = 0, dropout: float = 0.1, d_global: int = 0):
         super().__init__()
         self.project = nn.Linear(d_in, d)
         self.place = nn.Parameter(0.02 * torch.randn(cells, d)) if cells else None
         self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Dropout(dropout), nn.Linear(d, d))
-        self.whole = nn.Sequential(nn.Dropout(dropout), nn.Linear(whole, d)) if whole else None
+        self.project_global = nn.Sequential(nn.Dropout(dropout), nn.Linear(d_global, d)) if d_global else None
 
     def forward(self, features: Features) -> Features:
-        whole = self._whole(features)
+        added = self._projected_global(features)
         cells, place = features.local_feats.shape[1], self.place
         if place is not None and cells != len(place):
-            raise BadInput(f"this encoder was made for {len(place)} cells a picture, got {cells}.")
+            raise BadInput(f"this encoder was made for {len(place)} cells an image, got {cells}.")
         if self.training and (most := int(features.mask.sum(1).max())) < cells:
-            kept = features.mask.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # n most
+            columns = features.mask.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # n most
             features = Features(
-                features.local_feats.gather(1, kept[..., None].expand(-1, -1, features.local_feats.shape[-1])),
-                features.mask.gather(1, kept),
+                features.local_feats.gather(1, columns[..., None].expand(-1, -1, features.local_feats.shape[-1])),
+                features.mask.gather(1, columns),
             )
-            place = place if place is None else place[kept]
+            place = place if place is None else place[columns]
         y = self.project(checked(features, self.project.in_features))
         y = y if place is None else y + place
         local = y + self.refine(y)
-        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1) + whole)
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1) + added)
 
-    def _whole(self, features: Features) -> Tensor | float:
-        """U dropout(g) + c, or 0 without g. Raises BadInput unless the features bring what the encoder was made for."""
-        g, width = features.global_feat, 0 if self.whole is None else self.whole[1].in_features
-        given = 0 if g is None else g.shape[-1]
-        if given != width:
+    def _projected_global(self, features: Features) -> Tensor | float:
+        """U dropout(g) + c, or 0 without g. Raises: BadInput unless g has the width that the encoder was made for."""
+        g, width = features.global_feat, 0 if self.project_global is None else self.project_global[1].in_features
+        if (given_width := 0 if g is None else g.shape[-1]) != width:
             raise BadInput(
-                f"this image encoder reads a vector of width {width} of the whole picture, got {given}. Use the features it was trained on."
+                f"this image encoder reads a global vector of width {width}, got {given_width}. "
+                "Use the features it was trained on."
             )
-        return 0.0 if g is None else self.whole(g.to(self.project.weight.dtype))
+        return 0.0 if g is None else self.project_global(g.to(self.project.weight.dtype))
 
 
 class RegionEncoder(nn.Module):
@@ -64,10 +73,17 @@ class RegionEncoder(nn.Module):
 
         y = W x + b,   local = dropout(MLP(y) + y),   global = max (or mean) over valid regions of local
 
-    MLP is d → d/2, BatchNorm over all rows (padded rows included, as the authors do), ReLU, d/2 → d.
+    MLP is d → d/2, BatchNorm over all rows (padded rows included, as in the authors' code), ReLU, d/2 → d.
 
-    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), "following VSE∞", but on the projected y, not on x (X-40). The authors run
-    the encoder twice per step, once for local and once for global, with independent dropout (X-41); this runs it once.
+    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"). Raises: BadInput for another
+    pool.
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), "following VSE∞", but on the projected y, not on x
+        (docs/differences.md#x-40). The authors run the encoder twice in each step, for local and for global, with
+        independent dropout (docs/differences.md#x-41); here it runs once.
+
+    >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
+    >>> RegionEncoder(5, 8, pool="mean")(regions).local_feats.shape
+    torch.Size([2, 3, 8])
     """
 
     def __init__(self, d_in: int, d: int, dropout: float = 0.1, pool: str = "max"):
@@ -88,23 +104,26 @@ class RegionEncoder(nn.Module):
 
 
 class PooledEncoder(nn.Module):
-    """VSE++ and PVSE: the frozen cells as they are, and one projected vector for the whole picture.
+    """VSE++ and PVSE: the frozen cells as they are, and one projected vector for the image.
 
         local = x,   global = dropout(W mean_l(x) + b)
 
-    normalise_input (VSE++): the mean is divided by its L2 norm first. init: 'xavier' (VSE++: uniform ±√(6/(in+out)), zero
-    bias) or 'torch' (PVSE: an Xavier routine exists there but is never called, X-56).
+    normalise_input (VSE++): the mean is first divided by its L2 norm. init: 'xavier' (VSE++: uniform ±√(6/(in+out)),
+    zero bias) or 'torch' (PVSE, whose Xavier routine is never called; docs/differences.md#x-56).
+    Shapes: local_feats "n l d_in" → Features(local_feats "n l d_in", global_feat "n d"). Raises: BadInput for another
+        init or width.
     Source: Faghri et al., BMVC 2018; Song & Soleymani, CVPR 2019.
+
+    >>> cells = Features(torch.zeros(2, 9, 5), torch.ones(2, 9, dtype=torch.bool))
+    >>> PooledEncoder(5, 8, init="xavier")(cells).global_feat.tolist() == [[0.0] * 8] * 2
+    True
     """
 
     def __init__(self, d_in: int, d: int, normalise_input: bool = False, dropout: float = 0.0, init: str = "torch"):
         super().__init__()
-        self.fc = nn.Linear(d_in, d)
-        if init == "xavier":
-            nn.init.xavier_uniform_(self.fc.weight)
-            nn.init.zeros_(self.fc.bias)
-        elif init != "torch":
+        if init not in ("xavier", "torch"):
             raise BadInput(f"init must be 'xavier' or 'torch', got {init!r}.")
+        self.fc = xavier(nn.Linear(d_in, d)) if init == "xavier" else nn.Linear(d_in, d)
         self.normalise_input = normalise_input
         self.dropout = nn.Dropout(dropout)
 
@@ -116,8 +135,44 @@ class PooledEncoder(nn.Module):
         return Features(x, features.mask, self.dropout(self.fc(pooled)))
 
 
+class SmallCNN(nn.Module):
+    """A CNN that learns from pixels: three strided 3 × 3 convolutions (GroupNorm, GELU), then a GridEncoder on the
+    cells.
+
+    Images of 64 pixels give 8 × 8 cells. It has about 0.3 M parameters at d = 128, and no pretrained weights.
+
+    Shapes: Pixels x "n 3 h w" in [0, 1] → Features(local_feats "n l d", global_feat "n d") with l = (h/8)·(w/8).
+
+    >>> SmallCNN(16, resolution=32)(Pixels(torch.zeros(2, 3, 32, 32))).local_feats.shape
+    torch.Size([2, 16, 16])
+    """
+
+    def __init__(self, d: int, resolution: int = 64, channels: int = 32, dropout: float = 0.1):
+        super().__init__()
+        widths = [3, channels, 2 * channels, 4 * channels]
+        blocks = []
+        for c_in, c_out in itertools.pairwise(widths):
+            blocks += [nn.Conv2d(c_in, c_out, 3, stride=2, padding=1), nn.GroupNorm(8, c_out), nn.GELU()]
+        self.convolutions = nn.Sequential(*blocks)
+        self.cells = GridEncoder(widths[-1], d, cells=(resolution // 8) ** 2, dropout=dropout)
+
+    def forward(self, pixels: Pixels) -> Features:
+        x = self.convolutions(2 * pixels.x - 1).flatten(2).transpose(1, 2)  # n l c
+        return self.cells(Features(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)))
+
+
+def xavier(linear: nn.Linear) -> nn.Linear:
+    """A linear layer with weights uniform in ±√(6/(in + out)) and bias 0."""
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
 def checked(features: Features, width: int) -> Float[Tensor, "n l e"]:
-    """Local features in the parameters' precision. Raises BadInput for another width, an empty picture or numbers that are not finite."""
+    """Local features in the parameters' precision.
+
+    Raises: BadInput for another width, an empty image, or numbers that are not finite.
+    """
     x = features.local_feats
-    require_elements(x, features.mask, width, "picture")
+    require_elements(x, features.mask, width, "image")
     return x.float() if x.dtype == torch.float16 else x

@@ -7,25 +7,26 @@ from torch.nn.utils.parametrizations import weight_norm
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean
 from xmr_core.base.types import Features
-from xmr_core.encoders.image import checked
+from xmr_core.encoders.image import checked, xavier
 
 
 class LinearRegions(nn.Module):
-    """local = W x + b,   global = mean over valid regions of local. W Xavier-uniform ±√(6/(in + out)), b = 0.
+    """local = W x + b,   global = mean over valid regions of local. W starts Xavier-uniform ±√(6/(in + out)), b = 0.
 
-    Args: scalar_norm: W = g V/‖V‖_F with one learned number g (an option of the authors), torch's own start.
-    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"). Raises: BadInput for another width.
+    Args: scalar_norm: W = g V/‖V‖_F with one learned number g (an option of the authors), from torch's own start.
+    Shapes: local_feats "n l d_in" → Features(local_feats "n l d", global_feat "n d"). Raises: BadInput for another
+    width.
     Source: Lee et al., ECCV 2018 (SCAN); the same in SGRAF.
+
+    >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
+    >>> LinearRegions(5, 8)(regions).local_feats.shape
+    torch.Size([2, 3, 8])
     """
 
     def __init__(self, d_in: int, d: int, scalar_norm: bool = False):
         super().__init__()
         self.fc = nn.Linear(d_in, d)
-        if scalar_norm:
-            self.fc = weight_norm(self.fc, dim=None)
-        else:
-            nn.init.xavier_uniform_(self.fc.weight)
-            nn.init.zeros_(self.fc.bias)
+        self.fc = weight_norm(self.fc, dim=None) if scalar_norm else xavier(self.fc)
 
     def forward(self, features: Features) -> Features:
         local = self.fc(checked(features, self.fc.in_features))
@@ -35,19 +36,21 @@ class LinearRegions(nn.Module):
 class ResidualRegions(nn.Module):
     """VSE∞'s encoder: local = W x + b + MLP(x),   MLP: d_in → d/2, BatchNorm over all rows, ReLU, d/2 → d.
 
-    BatchNorm sees padded rows too, as the authors' does; they are zeros there, so they are made zeros here. Without mlp
-    ('backbone' features) only the linear part remains.
-    Shapes as LinearRegions. Raises: BadInput for an odd d.
-    Source: Chen et al., CVPR 2021 (VSE∞); a second BatchNorm stands in their checkpoints, but is never applied.
+    BatchNorm reads padded rows too, as in the authors' code, where they are zeros; so they are set to zero here.
+    Without mlp ('backbone' features) only the linear part remains.
+    Shapes: as LinearRegions. Raises: BadInput for an odd d, or features of another width.
+    Source: Chen et al., CVPR 2021 (VSE∞); their checkpoints hold a second BatchNorm, which is never applied.
+
+    >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
+    >>> ResidualRegions(5, 8)(regions).global_feat.shape
+    torch.Size([2, 8])
     """
 
     def __init__(self, d_in: int, d: int, mlp: bool = True):
         super().__init__()
         if d % 2:
             raise BadInput(f"width {d} cannot be halved; choose an even one.")
-        self.fc = nn.Linear(d_in, d)
-        nn.init.xavier_uniform_(self.fc.weight)
-        nn.init.zeros_(self.fc.bias)
+        self.fc = xavier(nn.Linear(d_in, d))
         self.mlp = nn.ModuleList([nn.Linear(d_in, d // 2), nn.Linear(d // 2, d)]) if mlp else None
         self.norm = nn.BatchNorm1d(d // 2) if mlp else None
 

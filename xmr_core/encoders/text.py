@@ -12,25 +12,30 @@ SUMMARIES = ("average", "concatenate", "concatenate-last-token", "concatenate-ma
 
 
 class GRUEncoder(nn.Module):
-    """Word embedding and a GRU; local features are words or states, the global feature is one of six summaries.
+    """Word vectors and a GRU. Local features are words or states; the global feature is one of six summaries.
 
-    summary                 directions, hidden  global feature "n d"
+    summary                 directions, hidden  global feature "n d"                    used by
     average                 2, d                ½(forward final + backward final)       DivE (`gpo_rnn`)
-    concatenate             2, d/2              [forward final; backward final]         PVSE (current), DivE without the flag
-    concatenate-last-token  2, d/2              both states at the last token           PVSE (legacy), PCME; backward has seen one word
+    concatenate             2, d/2              [forward final; backward final]         PVSE (current), DivE without the
+    flag concatenate-last-token  2, d/2              both states at the last token; there    PVSE (legacy), PCME
+                                                the backward GRU has read one word
     concatenate-max         2, d/2              max over tokens of [forward; backward]  the matched form
     last                    1, d                forward final                           VSE++
     max                     2, d                max over tokens of the averaged states  DivE (author's option)
 
-    local 'words': the word vectors after dropout, "n l word_dim" (DivE, PVSE). local 'states': per token the averaged
-    (average, max) or concatenated states, "n l d".
+    local: 'words', the word vectors after dropout, "n l word_dim" (DivE, PVSE); or 'states', for each token the
+    averaged (average, max) or concatenated states, "n l d". Sequences are packed, so the GRU never reads padding.
 
-    Args: vocabulary: number of words, padding included. vectors: initial word vectors "vocabulary word_dim", or None for
-        `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors. Sequences are packed, so
-        padding is never read by the GRU.
-    Raises: BadInput for an unknown summary or local, a width that does not split, word numbers outside the vocabulary,
-        a caption without a word.
-    Source: METHODS of VSE++ (Faghri et al. 2018), PVSE (Song & Soleymani 2019), DivE (Kim et al. 2023).
+    Args: vocabulary: number of words, padding included. vectors: word vectors "vocabulary word_dim" to start from, or
+        None for `init`: 'normal' N(0, 1) or 'uniform' ±0.1. train_words: False freezes the word vectors.
+    Shapes: Tokens "n l" → Features(local_feats "n l word_dim" or "n l d", global_feat "n d").
+    Raises: BadInput for an unknown summary or local, an odd d for two directions, vectors of another shape, or a
+        caption without a word.
+    Source: the papers and code of VSE++ (Faghri et al. 2018), PVSE (Song & Soleymani 2019), DivE (Kim et al. 2023).
+
+    >>> captions = Tokens(torch.tensor([[1, 5, 2]]), torch.ones(1, 3, dtype=torch.bool))
+    >>> GRUEncoder(vocabulary=6, word_dim=4, d=8)(captions).global_feat.shape
+    torch.Size([1, 8])
     """
 
     def __init__(
@@ -47,19 +52,20 @@ class GRUEncoder(nn.Module):
     ):
         super().__init__()
         if summary not in SUMMARIES or local not in ("words", "states"):
-            raise BadInput(f"summary must be one of {SUMMARIES} and local 'words' or 'states'; got {summary!r}, {local!r}.")
-        split = summary.startswith("concatenate")
-        if split and d % 2:
+            raise BadInput(f"summary must be one of {SUMMARIES} and local words or states; got {summary!r}, {local!r}.")
+        halved = summary.startswith("concatenate")
+        if halved and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
         self.embed = nn.Embedding(vocabulary, word_dim)
         if init == "uniform":
             nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         if vectors is not None:
             if vectors.shape != self.embed.weight.shape:
-                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, the vocabulary needs {(vocabulary, word_dim)}.")
+                needed = (vocabulary, word_dim)
+                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, the vocabulary needs {needed}.")
             self.embed.weight.data.copy_(vectors)
         self.embed.weight.requires_grad_(train_words)
-        self.rnn = nn.GRU(word_dim, d // 2 if split else d, batch_first=True, bidirectional=summary != "last")
+        self.rnn = nn.GRU(word_dim, d // 2 if halved else d, batch_first=True, bidirectional=summary != "last")
         self.dropout = nn.Dropout(dropout)
         self.summary, self.local = summary, local
 
@@ -79,15 +85,15 @@ class GRUEncoder(nn.Module):
         needs_states = self.local == "states" or self.summary in ("max", "concatenate-max", "concatenate-last-token")
         states = pad_packed_sequence(output, batch_first=True, total_length=words.shape[1])[0] if needs_states else None
         if self.summary == "concatenate-last-token":
-            overall = states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
+            pooled = states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
         elif self.summary == "concatenate":
-            overall = torch.cat([final[0], final[1]], -1)
+            pooled = torch.cat([final[0], final[1]], -1)
         elif self.summary == "last":
-            overall = final[0]
+            pooled = final[0]
         elif self.summary == "average":
-            overall = final.mean(0)
+            pooled = final.mean(0)
         if states is not None and self.summary in ("average", "max"):
             states = states.unflatten(-1, (2, -1)).mean(-2)
         if self.summary.endswith("max"):
-            overall = masked_max(states, tokens.mask[..., None], dim=1)
-        return Features(states if self.local == "states" else words, tokens.mask, self.dropout(overall))
+            pooled = masked_max(states, tokens.mask[..., None], dim=1)
+        return Features(states if self.local == "states" else words, tokens.mask, self.dropout(pooled))

@@ -1,71 +1,61 @@
 """Any vision model of transformers as an image encoder that is fine-tuned."""
 
-import json
-from pathlib import Path
-
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels
-from xmr_core.data.features.pretrained import build, copy_weights
+from xmr_core.data.features.pixels import check_shape
+from xmr_core.data.features.pretrained import build
 from xmr_core.data.features.pretrained_grid import find_layout
 from xmr_core.data.features.scaling import Scaling
 from xmr_core.encoders.image import GridEncoder
-from xmr_core.encoders.stages import stage_prefixes, train_only
+from xmr_core.encoders.stages import FineTuned, read_description
 
 
-class VisionBackbone(nn.Module):
+class VisionBackbone(FineTuned):
     """A vision model to be fine-tuned, and the study's GridEncoder on its cells.
 
         local, global = GridEncoder(cells of the last states of backbone(scaled pixels))
 
-    Args: description: from describe_vision; a saved method needs no folder to be rebuilt. Weights are random until load_weights.
-        d: joint width. freeze_norm: BatchNorm layers stay in eval mode, and their scale and shift are buffers, not parameters, so
-        that no optimiser or unfreezing reaches them. class_token: the token before the cells enters the global feature too, as
-        GridEncoder's g.
-    Shapes: Pixels x "n 3 side side" in [0, 1] → Features(local_feats "n l d", global_feat "n d").
-    Parameters of the pretrained network are named 'backbone.…'; those that no cell depends on (poolers, a norm behind the class
-    token) do not learn. Raises: BadInput for another description, a class token that is not there, pictures of another side.
+    Args: description: from describe_vision; a saved method needs no folder to be built again. Weights are random until
+        load_weights. d: joint width. freeze_norm: BatchNorm layers stay in eval mode, and their scale and shift are
+        buffers instead of parameters, so that no optimiser or unfreezing reaches them. class_token: the token before
+        the cells enters the global feature too, as GridEncoder's g.
+    Shapes: Pixels x "n 3 h w" in [0, 1] → Features(local_feats "n l d", global_feat "n d"); h and w are `resolution`.
+    Parameters of the pretrained network are named 'backbone.…'. Those that no cell depends on (poolers, a norm after
+    the class token) do not learn.
+    Raises: BadInput for another description, a class token that the model does not have, images of another resolution.
+
+    Example: `VisionBackbone(describe_vision("facebook/dinov2-small"), d=256)`, then `.load_weights(...)` with the same
+    name.
     """
 
-    def __init__(self, description: str, d: int, dropout: float = 0.1, freeze_norm: bool = True, class_token: bool = False):
+    kind = "image"
+
+    def __init__(
+        self, description: str, d: int, dropout: float = 0.1, freeze_norm: bool = True, class_token: bool = False
+    ):
         super().__init__()
-        try:
-            given = json.loads(description)
-            shape, scaling = given["architecture"], Scaling(**given["scaling"])
-        except (ValueError, KeyError, TypeError):
-            raise BadInput(f"a description from describe_vision is needed, got {description[:60]!r}.") from None
-        self.side = scaling.side
-        with torch.device("meta"):  # its shapes, for nothing
+        values = read_description(description, "describe_vision")
+        shape, self.scaling, self.class_token = values["architecture"], Scaling(**values["scaling"]), class_token
+        self.resolution, model_type = self.scaling.resolution, str(shape.get("model_type"))
+        with torch.device("meta"):  # its shapes, without memory or work
             plan = build(shape, "image").eval()
-            self.layout = find_layout(plan, self.side, str(shape.get("model_type")))
-            self._idle = _without_influence(plan, self.side)
+            self.layout = find_layout(plan, self.resolution, model_type)
+            untrained = _without_influence(plan, self.resolution)
         if class_token and not self.layout.before:
-            raise BadInput(f"a {shape.get('model_type')} has no class token; leave class_token out.")
+            raise BadInput(f"a {model_type} has no class token; leave class_token out.")
         self.backbone = build(shape, "image")
-        self.scaling, self.class_token = scaling, class_token
-        for name, value in zip(("mean", "std"), scaling.tensors(), strict=True):
+        for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value, persistent=False)  # the description has them
         self.norms = [m for m in self.backbone.modules() if isinstance(m, _BatchNorm)] if freeze_norm else []
         for norm in self.norms:
             _parameters_to_buffers(norm)
-        self.cells = GridEncoder(self.layout.width, d, self.layout.cells, dropout, self.layout.width if class_token else 0)
-        self.stages = stage_prefixes(self.backbone, "backbone.")
-        self.train_stages(len(self.stages))
-
-    def load_weights(self, source: Path | str) -> str:
-        """Fill the backbone with the weights of a folder or hub name; returns their identity. Raises BadInput for another network."""
-        return copy_weights(self.backbone, source, "image")
-
-    def stage_prefixes(self) -> list[tuple[str, ...]]:
-        """Groups of parameter-name prefixes, from the output to the input, for staged unfreezing and learning rates."""
-        return self.stages
-
-    def train_stages(self, count: int) -> None:
-        """Let the last `count` stages of the backbone learn, and no other; 0 freezes it, what stands behind it always learns."""
-        train_only(self, self.stages, count, self._idle)
+        width, cells = self.layout.width, self.layout.cells
+        self.cells = GridEncoder(width, d, cells, dropout, width if class_token else 0)
+        self.find_stages(untrained)
 
     def train(self, mode: bool = True) -> "VisionBackbone":
         super().train(mode)
@@ -74,21 +64,20 @@ class VisionBackbone(nn.Module):
         return self
 
     def forward(self, pixels: Pixels) -> Features:
-        if pixels.x.shape[1:] != (3, self.side, self.side):
-            raise BadInput(f"expected pictures of 3×{self.side}×{self.side}, got {'×'.join(map(str, pixels.x.shape[1:]))}.")
+        check_shape((*pixels.x.shape[2:], pixels.x.shape[1]), self.resolution)
         states = self.backbone(pixel_values=self.scaling.apply(pixels.x, self.mean, self.std)).last_hidden_state
-        cells = self.layout.of(states)
+        cells = self.layout.cells_of(states)
         mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
         return self.cells(Features(cells, mask, states[:, 0] if self.class_token else None))
 
 
-def _without_influence(model: nn.Module, side: int) -> frozenset[str]:
-    """Names ('backbone.…') of parameters that no state depends on."""
-    states = model(pixel_values=torch.zeros(1, 3, side, side)).last_hidden_state
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    gradients = torch.autograd.grad(states.sum(), list(named.values()), allow_unused=True)
-    fixed = {name for name, p in model.named_parameters() if not p.requires_grad}  # sine codes, as the model has them
-    return frozenset(f"backbone.{name}" for name in fixed | {n for n, g in zip(named, gradients, strict=True) if g is None})
+def _without_influence(model: nn.Module, resolution: int) -> set[str]:
+    """Names ('backbone.…') of parameters that no state depends on, or that the model keeps fixed (sine codes)."""
+    states = model(pixel_values=torch.zeros(1, 3, resolution, resolution)).last_hidden_state
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    gradients = torch.autograd.grad(states.sum(), list(learned.values()), allow_unused=True)
+    influential = {name for name, g in zip(learned, gradients, strict=True) if g is not None}
+    return {f"backbone.{name}" for name, _ in model.named_parameters() if name not in influential}
 
 
 def _parameters_to_buffers(norm: _BatchNorm) -> None:

@@ -1,55 +1,92 @@
-"""Metrics of ranked retrieval: one value per query, from the ranks of its relevant items. Averaging happens elsewhere."""
+"""Metrics of ranked retrieval: one value per query, from the ranks of its relevant items. See docs/evaluation.md."""
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import RelevantRanks
 
 
 def first_rank(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
-    """1-based rank of the best relevant item of each query."""
+    """Rank of the best relevant item of each query, counted from 1.
+
+    >>> first_rank(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
+    [1, 7]
+    """
     return ranks.ranks[ranks.indptr[:-1]]
 
 
 def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
-    """This field's R@K: 1.0 if *any* relevant item is among the first k, else 0.0.
+    """R@K as image–text retrieval defines it: 1.0 if *any* relevant item is among the first k, else 0.0.
 
-    Not the recall of information retrieval, which divides by the number of relevant items.
-    Raises: BadInput for k < 1. Source: METHODS §1.6.
+    The recall of information retrieval is another number: it divides by the number of relevant items.
+    Raises: BadInput for k < 1. Source: Karpathy & Fei-Fei, CVPR 2015.
+
+    >>> recall_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 5).tolist()
+    [1.0, 0.0]
     """
-    if k < 1:
-        raise BadInput(f"k must be at least 1, got {k}.")
+    _check_k(k)
     return (first_rank(ranks) <= k).astype(float)
 
 
 def precision_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
-    """Share of the first k items that are relevant. Raises: BadInput for k < 1. Source: METHODS §10.4 (CUB)."""
-    if k < 1:
-        raise BadInput(f"k must be at least 1, got {k}.")
+    """Share of the first k items that are relevant, in [0, 1]. Raises: BadInput for k < 1. Used for CUB.
+
+    >>> precision_at_k(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9), 4).tolist()
+    [0.5, 0.0]
+    """
+    _check_k(k)
     return np.add.reduceat(ranks.ranks <= k, ranks.indptr[:-1], dtype=np.int64) / k
 
 
 def r_precision(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
-    """Share of the R relevant items that stand among the first R. Source: METHODS §10.1, §10.4."""
+    """Share of the R relevant items of a query that stand among its first R items, in [0, 1].
+
+    Source: Musgrave et al., ECCV 2020; used by PCME.
+
+    >>> r_precision(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
+    [0.5, 0.0]
+    """
     counts = np.diff(ranks.indptr)
-    hits = ranks.ranks <= np.repeat(counts, counts)
-    return np.add.reduceat(hits, ranks.indptr[:-1]) / counts
+    return np.add.reduceat(_among_first_r(ranks), ranks.indptr[:-1]) / counts
 
 
 def map_at_r(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
-    """(1/R) Σ_{r ≤ R, item r relevant} precision at r. Source: Musgrave et al. 2020; METHODS §10.1."""
+    """(1/R) Σ_{r ≤ R, item r relevant} precision at r, for the R relevant items of each query, in [0, 1].
+
+    Source: Musgrave et al., ECCV 2020; used by ECCV Caption.
+
+    >>> map_at_r(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
+    [0.5, 0.0]
+    """
     counts = np.diff(ranks.indptr)
-    hits = ranks.ranks <= np.repeat(counts, counts)
-    nth = np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], counts) + 1  # the nth relevant item of its query
-    return np.add.reduceat(hits * nth / ranks.ranks, ranks.indptr[:-1]) / counts
+    number = np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], counts) + 1  # 1 … R within each query
+    return np.add.reduceat(_among_first_r(ranks) * number / ranks.ranks, ranks.indptr[:-1]) / counts
 
 
 def median_rank(ranks: RelevantRanks) -> float:
-    """⌊median of the 0-based first rank⌋ + 1 over queries: the field's medR. Source: METHODS §1.6."""
+    """medR: ⌊median over queries of (first rank − 1)⌋ + 1, rounded as the program of VSE++ does.
+
+    >>> median_rank(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 8]), n_gallery=9))
+    4.0
+    """
     return float(np.floor(np.median(first_rank(ranks) - 1)) + 1)
 
 
 def mean_rank(ranks: RelevantRanks) -> float:
-    """Mean of the 1-based first rank over queries: the field's meanR."""
+    """meanR: mean over queries of the first rank, counted from 1.
+
+    >>> mean_rank(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 8]), n_gallery=9))
+    4.5
+    """
     return float(first_rank(ranks).mean())
+
+
+def _among_first_r(ranks: RelevantRanks) -> Bool[np.ndarray, " r"]:
+    counts = np.diff(ranks.indptr)
+    return ranks.ranks <= np.repeat(counts, counts)
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise BadInput(f"k must be at least 1, got {k}.")

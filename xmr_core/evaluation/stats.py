@@ -1,4 +1,4 @@
-"""Intervals and tests that resample images, because the five captions of an image are not independent."""
+"""Intervals and tests that resample images, because the captions of an image are not independent."""
 
 from collections.abc import Sequence
 
@@ -11,36 +11,67 @@ from xmr_core.base.errors import BadInput
 Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
 
 
-def bootstrap_interval(parts: Sequence[Clustered], level: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float, float]:
+def bootstrap_interval(
+    parts: Sequence[Clustered], level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> tuple[float, float, float]:
     """(estimate, low, high) of Σ over parts of the mean over a part's queries, by the percentile bootstrap over images.
 
-    One part gives the interval of a mean (R@1 of t2i, say); the six recalls as six parts give the interval of RSUM: all
-    parts see the same resampled images, as they must. An image drawn twice counts all its queries twice.
+    One part gives the interval of a mean, for example R@1 of t2i. The six recalls as six parts give the interval of
+    RSUM: all parts use the same resampled images. An image that is drawn twice counts all its queries twice.
 
-    Args: parts: (value per query, image of each query); images are any integers, shared between parts. level: in (0, 1).
-    Raises: BadInput for a level outside (0, 1), no query, values and images of different length, or a value that is NaN.
+    Args: parts: (value of each query, position of its image); the parts share the images. level: in (0, 1).
+    Raises: BadInput for a level outside (0, 1), no query, values and images of different length, a value that is NaN,
+        or a query without exactly one image (position −1).
+
+    >>> estimate, low, high = bootstrap_interval([(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 2]))])
+    >>> estimate, bool(low < estimate < high)
+    (0.75, True)
     """
     _check_level(level)
     if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
         raise BadInput("every part needs values, and one image for each value.")
     if any(np.isnan(v).any() for v, _ in parts):
         raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
-    images = np.unique(np.concatenate([c for _, c in parts]))
-    weights = np.random.default_rng(seed).multinomial(len(images), np.full(len(images), 1 / len(images)), size=resamples)
+    images, weights = image_draws(np.concatenate([c for _, c in parts]), resamples, seed)
     drawn = np.zeros(resamples)
     for values, clusters in parts:
-        at = np.searchsorted(images, clusters)
-        totals = np.bincount(at, weights=values, minlength=len(images))
-        counts = np.bincount(at, minlength=len(images))
+        cluster = np.searchsorted(images, clusters)
+        totals = np.bincount(cluster, weights=values, minlength=len(images))
+        counts = np.bincount(cluster, minlength=len(images))
         drawn += (weights @ totals) / np.maximum(weights @ counts, 1)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return float(sum(np.mean(v) for v, _ in parts)), float(low), float(high)
 
 
+def image_draws(
+    images: Int[np.ndarray, " q"], resamples: int, seed: int
+) -> tuple[Int[np.ndarray, " i"], Int[np.ndarray, "r i"]]:
+    """(the different images, ascending; how often each is drawn in each resample of as many images with replacement).
+
+    Raises: BadInput for an image −1, which says that a query belongs to no single image.
+
+    >>> images, weights = image_draws(np.array([7, 3, 7]), resamples=10, seed=0)
+    >>> images.tolist(), weights.shape, bool((weights.sum(1) == 2).all())
+    ([3, 7], (10, 2), True)
+    """
+    images = np.unique(images)
+    if (images < 0).any():
+        raise BadInput(
+            "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
+            "give a first relevance set with exactly one image per caption."
+        )
+    return images, np.random.default_rng(seed).multinomial(
+        len(images), np.full(len(images), 1 / len(images)), size=resamples
+    )
+
+
 def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """(mean, low, high) over seeds: mean ± t·sd/√n (Student). One seed says nothing about seeds: low and high are NaN.
+    """(mean, low, high) over seeds: mean ± t·sd/√n with Student's t. For a single seed low and high are NaN.
 
     Raises: BadInput for no value or a level outside (0, 1).
+
+    >>> [round(v, 2) for v in seed_interval([3.0, 5.0, 4.0])]
+    [4.0, 1.52, 6.48]
     """
     _check_level(level)
     x = np.asarray(values, float)
@@ -53,37 +84,52 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
 
 
 def decided(low: float, high: float, seeds: int, least: int = 3) -> str:
-    """'held' where an interval of a difference lies above 0, 'contradicted' below, else (or with fewer than `least` seeds) 'undecided'."""
+    """Verdict on an interval of a difference: 'held' above 0, 'contradicted' below 0, else 'undecided'.
+
+    With fewer than `least` seeds the verdict is always 'undecided'.
+
+    >>> decided(0.2, 1.4, seeds=3), decided(-0.1, 1.4, seeds=3), decided(0.2, 1.4, seeds=1)
+    ('held', 'undecided', 'undecided')
+    """
     if seeds < least or not (low > 0 or high < 0):
         return "undecided"
     return "held" if low > 0 else "contradicted"
 
 
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")
-
-
 def paired_permutation(
-    a: Float[np.ndarray, " q"], b: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"], resamples: int = 9999, seed: int = 0
+    a: Float[np.ndarray, " q"],
+    b: Float[np.ndarray, " q"],
+    images: Int[np.ndarray, " q"],
+    resamples: int = 9999,
+    seed: int = 0,
 ) -> tuple[float, float]:
-    """(mean of a − b, two-sided p) by flipping the sign of whole images: p = (hits + 1)/(resamples + 1), never 0.
+    """(mean of a − b, two-sided p) by flipping the sign of all queries of an image: p = (hits + 1)/(resamples + 1) > 0.
 
     a, b: one value per query, the same queries in the same order. Raises: BadInput for different lengths or no query.
+
+    >>> paired_permutation(np.ones(8), np.zeros(8), np.arange(8), resamples=999)[1] < 0.05
+    True
     """
     if not len(a) == len(b) == len(images) or not len(a):
-        raise BadInput(f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)}, {len(images)}.")
+        raise BadInput(
+            f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)} and {len(images)}."
+        )
     difference = np.asarray(a, float) - np.asarray(b, float)
-    _, at = np.unique(images, return_inverse=True)
-    totals = np.bincount(at, weights=difference)
+    totals = np.bincount(np.unique(images, return_inverse=True)[1], weights=difference)
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
-    # compared with a hair of tolerance: the same sum in another order must still count as equal
+    # The same sum in another order must still count as equal, hence the small tolerance.
     hits = int((np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9).sum())
     return float(difference.mean()), (hits + 1) / (resamples + 1)
 
 
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
-    """Holm's step-down correction of several p values, in their order, each at most 1. Raises: BadInput for p outside [0, 1]."""
+    """Holm's step-down correction of several p values, in their order, each at most 1.
+
+    Raises: BadInput for p outside [0, 1]. Source: Holm, Scandinavian Journal of Statistics, 1979.
+
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
     p = np.asarray(p_values, float)
     if not ((p >= 0) & (p <= 1)).all():
         raise BadInput(f"p values must lie in [0, 1], got {p.tolist()}.")
@@ -92,3 +138,8 @@ def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:
     out = np.empty_like(p)
     out[order] = np.minimum(stepped, 1)
     return out
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise BadInput(f"level must lie strictly between 0 and 1, got {level}.")

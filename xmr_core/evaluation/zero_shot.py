@@ -22,7 +22,7 @@ from xmr_core.data.features.word_pieces import word_pieces
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.evaluation.evaluate import Evaluation, evaluate_scores
 from xmr_core.evaluation.protocols import FULL, Protocol
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
 # Trained on captions of one length: their padding is read like words, and the last position is the summary
@@ -40,7 +40,7 @@ class ZeroShot(nn.Module):
     middle.
 
     Args: source: folder or hub name. device: where it computes, None for the CPU.
-    Attributes: identity: names weights, tokenizer and scaling by content. side: resolution of the images in pixels.
+    Attributes: identity: names weights, tokenizer and scaling by content. resolution: of the images in pixels.
     Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_scaling do.
 
     >>> ZeroShot("no/such/folder")
@@ -48,25 +48,25 @@ class ZeroShot(nn.Module):
     xmr_core.base.errors.BadInput: ...
     """
 
-    similarity = staticmethod(cosine)
+    similarity = Cosine()
 
     def __init__(self, source: Path | str, device: torch.device | str | None = None):
         super().__init__()
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
-        self.scaling = read_scaling(loaded.found, getattr(loaded.config, "vision_config", loaded.config))
-        self.pieces = word_pieces(loaded.found, max_length=0)
+        self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
+        self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        first = _tokenizer_class(loaded.found.folder).startswith("SiglipTokenizer")
+        first = _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
         self.first_siglip = self.model_type in _READ_PADDING and first
-        self.identity = f"{loaded.found.identity}-{content_hash([self.pieces.identity, asdict(self.scaling)])}"
+        self.identity = f"{loaded.folder.identity}-{content_hash([self.pieces.identity, asdict(self.scaling)])}"
         self.to(device).eval()
 
     @property
-    def side(self) -> int:
-        return self.scaling.side
+    def resolution(self) -> int:
+        return self.scaling.resolution
 
     @property
     def device(self) -> torch.device:
@@ -86,9 +86,9 @@ class ZeroShot(nn.Module):
     @torch.inference_mode()
     def encode_images(self, images: Pixels) -> Embedding:
         """Pixels "n 3 h w" in [0, 1] → unit vectors "n d". Raises: BadInput for images of another resolution."""
-        if images.x.shape[1:] != (3, self.side, self.side):
+        if images.x.shape[1:] != (3, self.resolution, self.resolution):
             size = "×".join(map(str, images.x.shape[1:]))
-            raise BadInput(f"expected images of 3×{self.side}×{self.side}, got {size}.")
+            raise BadInput(f"expected images of 3×{self.resolution}×{self.resolution}, got {size}.")
         x = self.scaling.apply(images.x.to(self.device), self.mean, self.std)
         return _unit(self.model.get_image_features(pixel_values=x), "image")
 
@@ -144,13 +144,13 @@ def zero_shot_scores(
         raise BadInput(f"{corpus.name} has no images or no captions in its split {split!r}.")
     progress = progress or iter
     image_batches = [image_rows[n : n + _IMAGES] for n in range(0, len(image_rows), _IMAGES)]
-    images = [model.encode_images(_pixels(corpus, rows, model.side)).to("cpu") for rows in progress(image_batches)]
+    images = [model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(image_batches)]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
     caption_batches = progress(order.split(_CAPTIONS))
     captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in caption_batches]
     joined = torch.cat([part.x for part in captions])[order.argsort()]
-    return score_matrix(cosine, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
+    return score_matrix(model.similarity, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
 def _pixels(corpus: Corpus, rows: np.ndarray, resolution: int) -> Pixels:

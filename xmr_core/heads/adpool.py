@@ -1,12 +1,14 @@
-"""VSE+2AD: two poolings, one over whole tokens and one per channel, balanced by what they found."""
+"""VSE+2AD: two poolings, one over entire tokens and one per channel, and a balance between them."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.masked import masked_softmax, require_elements
+from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import sorted_channels
 
@@ -22,12 +24,17 @@ class AdaptivePoolHead(nn.Module):
         (ω_tok, ω_emb) = softmax(t_tok · w_b + b_b, t_emb · w_b + b_b)
 
     Args: d_local, d: widths; a linear layer joins them first where they differ. padding: 'masked', or 'official', where
-        padded rows keep the logit ReLU(b) and so thin out the others (X-30). token_weights: 'matrix' W "d d" with ReLU (the
-        authors' code) or 'scalar' W "d 1" without (the paper, X-31). levels: 'both', or one of them alone (Table 3).
-        balance: ω_tok fixed in [0, 1] (Fig. C-2), or None to learn it.
+        padded rows keep the logit ReLU(b) and so thin out the others (docs/differences.md#x-30). token_weights:
+        'matrix' W "d d" with ReLU (the authors' code) or 'scalar' W "d 1" without (the paper,
+        docs/differences.md#x-31). levels: 'both', or one of them alone (Table 3). balance: ω_tok fixed in [0, 1] (Fig.
+        C-2), or None to learn it.
     Shapes: local_feats "n l d_local" → Embedding "n d".
     Raises: BadInput for an unknown choice, a balance outside [0, 1] or an item without a token.
-    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive pooling; METHODS §8.
+    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive pooling; docs/methods/vse_2ad.md.
+
+    >>> import torch
+    >>> AdaptivePoolHead(3, 2)(torch.rand(5, 4, 3)).x.shape
+    torch.Size([5, 2])
     """
 
     def __init__(
@@ -41,30 +48,35 @@ class AdaptivePoolHead(nn.Module):
         normalise: bool = True,
     ):
         super().__init__()
-        for name, value, known in (
-            ("padding", padding, PADDING),
-            ("token_weights", token_weights, TOKEN_WEIGHTS),
-            ("levels", levels, LEVELS),
-        ):
-            if value not in known:
-                raise unknown(name, value, known)
+        require_choice("padding", padding, PADDING)
+        require_choice("token_weights", token_weights, TOKEN_WEIGHTS)
+        require_choice("levels", levels, LEVELS)
+        require_flag("normalise", normalise)
         if balance is not None and not 0 <= balance <= 1:
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local = d_local
-        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = padding, token_weights, levels, balance, normalise
+        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = (
+            padding,
+            token_weights,
+            levels,
+            balance,
+            normalise,
+        )
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, features: Features) -> Embedding:
-        token, embedding, _, balance = self.parts(features)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
+        token, embedding, _, balance = self.parts(features, mask)
         pooled = balance[:, :1] * token + balance[:, 1:] * embedding
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
 
-    def parts(self, features: Features) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
-        """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for pictures."""
-        require_elements(features.local_feats, features.mask, self.d_local)
+    def parts(
+        self, features: Features | Tensor, mask: Tensor | None = None
+    ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
+        """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for visualisation."""
+        features = as_features(features, mask, width=self.d_local)
         u = sorted_channels(self.join(features.local_feats), features.mask)
         valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
         embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)

@@ -1,15 +1,18 @@
 """Other ways to pool tokens to one vector, for the comparison of aggregators (VSE+2AD, Table 4), which has no code.
 
-Each joins widths first, pools, and divides by the L2 norm: local_feats "n l d_local" → Embedding "n d", blind to padding.
+Each first joins the widths, then pools, and divides by the L2 norm: local_feats "n l d_local" → Embedding "n d", blind
+    to padding.
 """
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.masked import masked_mean, masked_softmax, require_elements
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.heads.pooling import MaxPool, MeanPool
@@ -23,8 +26,8 @@ class _Pool(nn.Module):
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local, self.normalise = d_local, normalise
 
-    def forward(self, features: Features) -> Embedding:
-        require_elements(features.local_feats, features.mask, self.d_local)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
+        features = as_features(features, mask, width=self.d_local)
         mask = features.mask
         x = self.join(torch.where(mask[..., None], features.local_feats, 0.0))
         pooled = self.pool(torch.where(mask[..., None], x, 0.0), mask)
@@ -32,7 +35,8 @@ class _Pool(nn.Module):
 
 
 class KMaxPool(_Pool):
-    """The mean of the k largest values of each channel; of all of them where there are fewer. k = 5 is the paper's "manual"."""
+    """The mean of the k largest values of each channel; of all of them where there are fewer. k = 5 is the paper's
+    "manual"."""
 
     def __init__(self, d_local: int, d: int, k: int = 5, normalise: bool = True):
         super().__init__(d_local, d, normalise)
@@ -52,7 +56,8 @@ class SoftPool(_Pool):
 
 
 class AdaPool(_Pool):
-    """β · Σ_l w_l x_l + (1 − β) · SoftPool, w = softmax_l of the Dice–Sørensen coefficient 2|x_l · x̄|/(‖x_l‖² + ‖x̄‖²), β learned in (0, 1).
+    """β · Σ_l w_l x_l + (1 − β) · SoftPool, w = softmax_l of the Dice–Sørensen coefficient 2|x_l · x̄|/(‖x_l‖² +
+    ‖x̄‖²), β learned in (0, 1).
 
     Source: Stergiou & Poppe, 2021 (AdaPool), with one β for all channels.
     """
@@ -111,7 +116,8 @@ class SequenceEncoder(_Pool):
 
 
 class GraphConvolution(_Pool):
-    """GCN: x ← x + W_r(A x W_g) with A = softmax over real tokens of (x W_φ)(x W_θ)ᵀ, then the mean. After VSRN (Li et al., ICCV 2019)."""
+    """GCN: x ← x + W_r(A x W_g) with A = softmax over real tokens of (x W_φ)(x W_θ)ᵀ, then the mean. After VSRN (Li et
+    al., ICCV 2019)."""
 
     def __init__(self, d_local: int, d: int, normalise: bool = True):
         super().__init__(d_local, d, normalise)
@@ -124,13 +130,17 @@ class GraphConvolution(_Pool):
 
 
 AGGREGATORS = {
-    "gpo": GPOHead, "mean": MeanPool, "max": MaxPool, "k-max": KMaxPool, "softpool": SoftPool, "adapool": AdaPool, "lip": LocalImportance, "self-attention": SelfAttention,
-    "seq2seq": SequenceEncoder, "gcn": GraphConvolution,
+    "gpo": GPOHead, "mean": MeanPool, "max": MaxPool, "k-max": KMaxPool, "softpool": SoftPool, "adapool": AdaPool,
+    "lip": LocalImportance, "self-attention": SelfAttention, "seq2seq": SequenceEncoder, "gcn": GraphConvolution,
 }  # fmt: skip
 
 
 def aggregator(name: str, d_local: int, d: int) -> nn.Module:
-    """One of AGGREGATORS by name. Raises BadInput for another name."""
-    if name not in AGGREGATORS:
-        raise unknown("aggregator", name, AGGREGATORS)
+    """One of AGGREGATORS by name. Raises BadInput for another name.
+
+    >>> import torch
+    >>> aggregator("mean", 3, 2)(torch.rand(5, 4, 3)).x.shape
+    torch.Size([5, 2])
+    """
+    require_choice("aggregator", name, AGGREGATORS)
     return AGGREGATORS[name](d_local, d)

@@ -5,8 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.heads.pie_net import PIENet
 
@@ -19,15 +21,20 @@ class GaussianHead(nn.Module):
 
         μ = l2(LN(global + σ(W attend(X) + b)));   log σ = U attend′(X) + c + second   (no sigmoid, no LayerNorm)
 
-    Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or 'global'
-        W₂ global + b₂ (the matched form, the same on both sides). spread: 'per dimension'; 'isotropic', the mean of log σ
-        in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log σ as on μ (an ablation
-        of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval mode, where all items of a
-        side share one draw "j d": results then depend neither on the order nor on the grouping of items.
-        log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far from μ as μ from 0.
+    Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or
+        'global' W₂ global + b₂ (the matched form, the same for both modalities). spread: 'per dimension'; 'isotropic',
+        the mean of log σ in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log
+        σ as on μ (an ablation of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval
+        mode, where all items of a modality share one draw "j d": results then depend neither on the order nor on the
+        grouping of items. log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far
+        from μ as μ from 0.
     Shapes: local_feats "n l d_local", global_feat "n d" → GaussianEmbedding.
     Raises: BadInput for J < 1, an unknown second or spread, an odd d with 'gru', or features without a global vector.
-    Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; METHODS §4.
+    Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; docs/methods/pcme.md.
+
+    >>> import torch
+    >>> GaussianHead(3, 2, samples=7)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 2)).samples.shape
+    torch.Size([5, 7, 2])
     """
 
     def __init__(
@@ -45,20 +52,24 @@ class GaussianHead(nn.Module):
         super().__init__()
         if samples < 1:
             raise BadInput(f"samples must be at least 1, got {samples}. PCME uses 7.")
-        for name, value, known in (("second", second, SECOND), ("spread", spread, SPREADS)):
-            if value not in known:
-                raise unknown(name, value, known)
+        require_choice("second", second, SECOND)
+        require_choice("spread", spread, SPREADS)
+        require_flag("squash", squash)
         if second == "gru" and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
         if not -20 <= log_std_start <= 5:
             raise BadInput(
-                f"log_std_start is the natural logarithm of σ at the start, between −20 and 5; got {log_std_start}. The authors' is 0."
+                f"log_std_start, the natural logarithm of σ at the start, must lie in [−20, 5]; got {log_std_start}."
             )
         self.mean, self.log_std_start = PIENet(d_local, d, 1, d_hidden), log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
         if spread != "none":
             hidden = d_hidden or d_local // 2
-            self.w_1, self.w_2, self.fc = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, 1, bias=False), nn.Linear(d_local, d)
+            self.w_1, self.w_2, self.fc = (
+                nn.Linear(d_local, hidden, bias=False),
+                nn.Linear(hidden, 1, bias=False),
+                nn.Linear(d_local, d),
+            )
             for layer in (self.w_1, self.w_2, self.fc):
                 nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(self.fc.bias)
@@ -68,7 +79,10 @@ class GaussianHead(nn.Module):
                 self.fc2 = nn.Linear(d_local if second == "pooled" else d, d)
             self.norm = nn.LayerNorm(d) if squash else None
 
-    def forward(self, features: Features) -> GaussianEmbedding:
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> GaussianEmbedding:
+        features = as_features(features, mask, global_feat)
         mean = self.mean(features).x[:, 0]
         if self.spread == "none":
             return GaussianEmbedding(mean, torch.full_like(mean, -torch.inf), mean[:, None])
@@ -78,14 +92,15 @@ class GaussianHead(nn.Module):
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
         x, attention = self._attention(features)
-        found = self.fc((attention * x).sum(1))
-        out = (found.sigmoid() if self.squash else found) + self._second(features)
+        local = self.fc((attention * x).sum(1))
+        out = (local.sigmoid() if self.squash else local) + self._second(features)
         out = self.norm(out) if self.squash else out
         out = out + self.log_std_start
         return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n l"], Float[Tensor, "n l"]]:
-        """(what μ, what log σ looked at), each summing to 1 over an item's real elements, for pictures. Raises BadInput without σ."""
+        """(what μ, what log σ attended to), each summing to 1 over an item's real elements, for visualisation. Raises
+        BadInput without σ."""
         if self.spread == "none":
             raise BadInput("a head with spread='none' has no σ, and so no attention for it.")
         return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)
@@ -113,5 +128,10 @@ class GaussianHead(nn.Module):
 
 
 def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:
-    """Geometric mean of σ over dimensions, exp(mean log σ), > 0: how unsure the model is of each item (PCME, §4)."""
+    """Geometric mean of σ over dimensions, exp(mean log σ), > 0: how unsure the model is of each item (PCME, §4).
+
+    >>> import torch
+    >>> uncertainty(GaussianEmbedding(mean=torch.zeros(1, 2), log_std=torch.zeros(1, 2)))
+    tensor([1.])
+    """
     return items.log_std.mean(1).exp()

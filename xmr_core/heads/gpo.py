@@ -7,24 +7,31 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_softmax, require_elements
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
 
 
 class GPOHead(nn.Module):
     """x = l2(Σ_k θ_k F_(k)), F_(k) the k-th largest value of each channel.
 
-    θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 … p_{length−1},
-    p_k = (sin(k·10000^{−2i/d_pe}), cos(…)) interleaved
+    θ = softmax over k < length of w · h_k / temperature;   h = mean of both directions of a bi-GRU over the codes p_0 …
+    p_{length−1}, p_k = (sin(k·10000^{−2i/d_pe}), cos(…)) interleaved
 
     θ depends on the number of tokens only, so padding has no say. Mean and max pooling are special cases.
-    Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code and
-        GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
+    Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code
+        and GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
     Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for an odd d_pe or an item without a token.
-    Source: Chen et al., CVPR 2021 (VSE∞), §4; METHODS §7.
+    Source: Chen et al., CVPR 2021 (VSE∞), §4; docs/methods/vse_infty.md.
+
+    >>> import torch
+    >>> GPOHead(3, 2)(torch.rand(5, 4, 3)).x.shape
+    torch.Size([5, 2])
     """
 
-    def __init__(self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True):
+    def __init__(
+        self, d_local: int, d: int, d_pe: int = 32, d_hidden: int = 32, temperature: float = 0.1, normalise: bool = True
+    ):
         super().__init__()
         if d_pe % 2:
             raise BadInput(f"the width of the position code must be even, got {d_pe}.")
@@ -33,14 +40,14 @@ class GPOHead(nn.Module):
         self.gru = nn.GRU(d_pe, d_hidden, batch_first=True, bidirectional=True)
         self.linear = nn.Linear(d_hidden, 1, bias=False)
 
-    def forward(self, features: Features) -> Embedding:
-        require_elements(features.local_feats, features.mask, self.d_local)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
+        features = as_features(features, mask, width=self.d_local)
         x = sorted_channels(self.join(features.local_feats), features.mask)
         pooled = (self.weights(features.mask)[..., None] * x).sum(1)
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
 
     def weights(self, mask: Tensor) -> Float[Tensor, "n l"]:
-        """θ of each item, by rank; 0 beyond its number of tokens. For pictures."""
+        """θ of each item, by rank; 0 beyond its number of tokens. For visualisation."""
         lengths, item = mask.sum(1).unique(return_inverse=True)  # θ is the same for items of one length
         most = mask.shape[1]
         codes = self._codes(most).expand(len(lengths), -1, -1)

@@ -2,10 +2,11 @@
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features
 
 
@@ -18,7 +19,11 @@ class PIENet(nn.Module):
     Args: d_local: width of X. d: joint width. slots: K. d_hidden: width inside the attention, ⌊d_local/2⌋ by default.
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
     Raises: BadInput for K < 1 or features without a global vector or an item without a real element.
-    Source: Song & Soleymani, CVPR 2019 (PVSE); METHODS §3.
+    Source: Song & Soleymani, CVPR 2019 (PVSE); docs/methods/pvse.md.
+
+    >>> import torch
+    >>> PIENet(3, 2, slots=4)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 2)).x.shape
+    torch.Size([5, 4, 2])
     """
 
     def __init__(self, d_local: int, d: int, slots: int, d_hidden: int | None = None, dropout: float = 0.0):
@@ -34,14 +39,15 @@ class PIENet(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
         nn.init.zeros_(self.fc.bias)
 
-    def forward(self, features: Features) -> EmbeddingSet:
-        require_elements(features.local_feats, features.mask, self.fc.in_features)
-        if features.global_feat is None:
-            raise BadInput("PIE-Net adds the global feature, but the encoder gave none. Use an encoder with one.")
-        require_finite(features.global_feat)
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> EmbeddingSet:
+        features = as_features(features, mask, global_feat, self.fc.in_features)
+        added = global_of(features, "PIE-Net adds the global feature")
         x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
-        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)  # n k l
+        # n k l
+        attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)
         residual = self.dropout(self.fc(attention @ x).sigmoid())
-        elements = F.normalize(self.layer_norm(features.global_feat.unsqueeze(1) + residual), dim=-1)
+        elements = F.normalize(self.layer_norm(added.unsqueeze(1) + residual), dim=-1)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=x.device)
         return EmbeddingSet(elements, mask, residual=residual, attention=attention)

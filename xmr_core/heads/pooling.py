@@ -3,27 +3,37 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_flag
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, masked_mean, require_elements, require_finite
+from xmr_core.base.masked import masked_max, masked_mean, require_finite
+from xmr_core.base.plain_tensors import as_features, as_floats, global_of
 from xmr_core.base.types import Embedding, Features
 
 
 class GlobalHead(nn.Module):
-    """x = g/‖g‖₂ of the global feature. normalise=False leaves g as it is (VSE0); absolute=True takes |x| (order embedding).
+    """x = g/‖g‖₂ of the global feature. normalise=False leaves g as it is (VSE0); absolute=True takes |x| (order
+    embedding).
 
-    Shapes: global_feat "n d" → Embedding "n d". Raises: BadInput when the encoder gave no global feature.
+    Shapes: global_feat "n d" → Embedding "n d". Raises: BadInput where there is no global feature.
     Source: Faghri et al., BMVC 2018 (VSE++).
+
+    >>> import torch
+    >>> GlobalHead()(torch.tensor([[3.0, 4.0]])).x
+    tensor([[0.6000, 0.8000]])
     """
 
     def __init__(self, normalise: bool = True, absolute: bool = False):
         super().__init__()
+        require_flag("normalise", normalise)
+        require_flag("absolute", absolute)
         self.normalise, self.absolute = normalise, absolute
 
-    def forward(self, features: Features) -> Embedding:
-        if features.global_feat is None:
-            raise BadInput("this head reads the global feature, but the encoder gave none. Use an encoder with one, or a pooling head.")
-        require_finite(features.global_feat)
-        return Embedding(_finish(features.global_feat, self.normalise, self.absolute))
+    def forward(self, features: Features | Tensor) -> Embedding:
+        if isinstance(features, Features):
+            x = global_of(features, "this head reads the global feature")
+        else:
+            require_finite(x := as_floats(features, "the global features", 2))
+        return Embedding(_finish(x, self.normalise, self.absolute))
 
 
 class MeanPool(nn.Module):
@@ -32,6 +42,10 @@ class MeanPool(nn.Module):
     Args: projection: False leaves W and b out and needs d_local == d. normalise: False leaves the length as it is.
     Shapes: local_feats "n l d_local" → Embedding "n d".
     Raises: BadInput for projection=False with two widths, or an item without a real element.
+
+    >>> import torch
+    >>> MeanPool(2, 2, projection=False, normalise=False)(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])).x
+    tensor([[2., 3.]])
     """
 
     def __init__(self, d_local: int, d: int, projection: bool = True, normalise: bool = True):
@@ -41,8 +55,8 @@ class MeanPool(nn.Module):
         self.project = nn.Linear(d_local, d) if projection else nn.Identity()
         self.d_local, self.normalise = d_local, normalise
 
-    def forward(self, features: Features) -> Embedding:
-        require_elements(features.local_feats, features.mask, self.d_local)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
+        features = as_features(features, mask, width=self.d_local)
         pooled = self._pool(features.local_feats, features.mask[..., None])  # n d_local
         return Embedding(_finish(self.project(pooled), self.normalise, absolute=False))
 

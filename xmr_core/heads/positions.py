@@ -9,15 +9,21 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput
 
 
-def sine_1d(mask: Bool[Tensor, "n l"], d: int, dtype: torch.dtype, by_own_length: bool = True) -> Float[Tensor, "n l d"]:
-    """Codes of word positions p = 1, 2, … with θ_p = 2π p/(length + 1e-6): channel 2i sin(θ/10000^{2i/d}), 2i+1 cos of the same.
+def sine_1d(
+    mask: Bool[Tensor, "n l"], d: int, dtype: torch.dtype, by_own_length: bool = True
+) -> Float[Tensor, "n l d"]:
+    """Codes of word positions p = 1, 2, … with θ_p = 2π p/(length + 1e-6): channel 2i sin(θ/10000^{2i/d}), 2i+1 cos of
+    the same.
 
-    by_own_length: length is each caption's own; False uses the padded length for all (the authors' code, X-44).
+    by_own_length: length is each caption's own; False uses the padded length for all (the authors' code,
+        docs/differences.md#x-44).
     """
     n, l = mask.shape
-    place = torch.arange(1, l + 1, device=mask.device, dtype=dtype).expand(n, l)
-    length = mask.sum(1, keepdim=True).to(dtype) if by_own_length else torch.full((n, 1), l, device=mask.device, dtype=dtype)
-    return _waves(2 * math.pi * place / (length + 1e-6), d)
+    index = torch.arange(1, l + 1, device=mask.device, dtype=dtype).expand(n, l)
+    length = (
+        mask.sum(1, keepdim=True).to(dtype) if by_own_length else torch.full((n, 1), l, device=mask.device, dtype=dtype)
+    )
+    return _waves(2 * math.pi * index / (length + 1e-6), d)
 
 
 def sine_2d(cells: int, d: int, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "1 l d"]:
@@ -25,13 +31,13 @@ def sine_2d(cells: int, d: int, device: torch.device, dtype: torch.dtype) -> Flo
 
     Raises: BadInput when the cells do not form a square or d is odd.
     """
-    side = math.isqrt(cells)
-    if side * side != cells or d % 2:
+    edge = math.isqrt(cells)
+    if edge * edge != cells or d % 2:
         raise BadInput(f"2-D positions need a square grid and an even width, got {cells} cells and width {d}.")
-    angle = 2 * math.pi * torch.arange(1, side + 1, device=device, dtype=dtype) / (side + 1e-6)
-    code = _waves(angle, d // 2)  # side d/2
-    rows = code[:, None].expand(side, side, -1)
-    columns = code[None, :].expand(side, side, -1)
+    angle = 2 * math.pi * torch.arange(1, edge + 1, device=device, dtype=dtype) / (edge + 1e-6)
+    code = _waves(angle, d // 2)  # edge d/2
+    rows = code[:, None].expand(edge, edge, -1)
+    columns = code[None, :].expand(edge, edge, -1)
     return torch.cat([rows, columns], -1).reshape(1, cells, d)
 
 

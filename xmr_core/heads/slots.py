@@ -1,12 +1,14 @@
-"""DivE's set prediction: slots compete for the local features, several times over, with shared weights."""
+"""DivE's set prediction: slots compete for the local features, several times over."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_flag
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.masked import masked_softmax, require_elements, require_finite
+from xmr_core.base.masked import masked_softmax
+from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features
 from xmr_core.heads.positions import sine_1d, sine_2d
 
@@ -20,25 +22,44 @@ _CHOICES = {
 _EPS = 1e-7  # of the renormalisation over inputs
 
 
+class SlotBlock(nn.Module):
+    """What one round of slot attention learns: the layers of q, k, v and the output, the feed-forward, their LayerNorms,
+    and the GRU cell with update 'gru'. `SlotHead` computes with them."""
+
+    def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
+        super().__init__()
+        _add_layers(self, d_local, d, inner, ff_mult)
+        self.cell = _cell(d, update)
+
+
 class SlotHead(nn.Module):
     """K set elements by T rounds of slot attention over the local features.
 
-    E⁰ = learned slots "k d"; for t = 1…T, with one set of weights:
-        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v                   (heads of width head_width, no biases)
+    E⁰ = learned slots "k d"; for t = 1…T, in heads of width head_width and without biases:
+        q = LN_q(E) W_q,  k = (LN_c(X) + pos) W_k,  v = LN_c(X) W_v
         A = softmax over the k slots of q kᵀ/√head_width;   Â = A / (Σ_inputs A + 1e-7)
         Ē = dropout(Â v W_o + b_o) + E;   E ← W₂ dropout(GELU(W₁ LN_f(Ē) + b₁)) + b₂ + Ē
     P = LN_last(E^T);   element k = (P_k + LN_g(global)) / ‖·‖₂;   residual = P.
 
     Args: padding: 'masked' removes padded inputs after the slot softmax and counts text positions on each caption's own
-        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot (X-43) and
-        positions are scaled by the padded length (X-44). softmax_over: 'inputs' turns the block into a transformer
-        (Table 3 right; no code by the authors). query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed
-        draw "k d" for all items in eval mode (with ε = 0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no code by the authors).
-        use_global: False leaves LN_g(global) out (App. B.3).
-    Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".
-    Raises: BadInput for K, T or heads < 1, an unknown choice, features without the global vector that is needed, or an item without a
-        real element.
-    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the pooling form of the authors' code, retold (METHODS §9.2).
+        length; 'official' reproduces the authors' code, where a padded input keeps weight 1/K in every slot
+        (docs/differences.md#x-43) and positions are scaled by the padded length (docs/differences.md#x-44).
+        softmax_over: 'inputs' turns the block into a transformer (Table 3 right; no code by the authors).
+        query 'sampled': E⁰ = μ + σ ⊙ ε, fresh noise while training, one fixed draw "k d" for all items in eval mode
+        (with ε = 0 all slots would be one). update 'gru': a GRU cell instead of the first residual sum (App. B.3; no
+        code by the authors). use_global: False leaves LN_g(global) out (App. B.3). weight_sharing: True uses one set
+        of weights in all T rounds, as the paper does. False gives round t a set of its own, all of W, b, LN_q, LN_c,
+        LN_f and the GRU cell, under the names `blocks.{t-1}.…`: T times the parameters, an option of the authors' code.
+        E⁰, LN_last and LN_g are there once in both.
+    Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d",
+        attention "n k l" of the last round, averaged over heads.
+    Raises: BadInput for K, T, heads or head_width < 1, an unknown choice, features without the global vector that is
+        needed, or an item without a real element.
+    Source: Kim, Kim & Kwak, CVPR 2023 (DivE), §3; the block is that of the authors' code.
+
+    >>> import torch
+    >>> SlotHead(3, 8, slots=4, head_width=2)(torch.rand(5, 6, 3), global_feat=torch.rand(5, 8)).x.shape
+    torch.Size([5, 4, 8])
     """
 
     def __init__(
@@ -57,16 +78,19 @@ class SlotHead(nn.Module):
         query: str = "learned",
         update: str = "residual",
         use_global: bool = True,
+        weight_sharing: bool = True,
     ):
         super().__init__()
         for name, value in (("slots", slots), ("iterations", iterations), ("heads", heads), ("head_width", head_width)):
             if value < 1:
                 raise BadInput(f"{name} must be at least 1, got {value}.")
-        given = {"positions": positions, "padding": padding, "softmax_over": softmax_over, "query": query, "update": update}
-        for name, value in given.items():
+        require_flag("use_global", use_global)
+        require_flag("weight_sharing", weight_sharing)
+        choices = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
+        for name, value in choices.items():
             if value not in _CHOICES[name]:
                 raise unknown(name, value, _CHOICES[name])
-        self.slots, self.iterations, self.heads = slots, iterations, heads
+        self.d_local, self.slots, self.iterations, self.heads = d_local, slots, iterations, heads
         self.positions, self.padding, self.softmax_over, self.use_global = positions, padding, softmax_over, use_global
         inner = heads * head_width
         if query == "learned":
@@ -76,66 +100,74 @@ class SlotHead(nn.Module):
             draw = torch.randn(slots, d, generator=torch.Generator().manual_seed(0))
             self.register_buffer("eval_noise", draw, persistent=False)
         self.sampled = query == "sampled"
-        self.norm_query, self.norm_context = nn.LayerNorm(d), nn.LayerNorm(d_local)
-        self.to_q = nn.Linear(d, inner, bias=False)
-        self.to_k = nn.Linear(d_local, inner, bias=False)
-        self.to_v = nn.Linear(d_local, inner, bias=False)
-        self.to_out = nn.Linear(inner, d)
-        self.norm_ff = nn.LayerNorm(d)
-        self.ff_in, self.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
+        self.blocks = None
+        if weight_sharing:  # the head itself is the block of all rounds
+            _add_layers(self, d_local, d, inner, ff_mult)
+        else:
+            self.blocks = nn.ModuleList(SlotBlock(d_local, d, inner, ff_mult, update) for _ in range(iterations))
         self.norm_last = nn.LayerNorm(d)
         self.norm_global = nn.LayerNorm(d) if use_global else None
-        self.cell = nn.GRUCell(d, d) if update == "gru" else None
+        if weight_sharing:
+            self.cell = _cell(d, update)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, features: Features) -> EmbeddingSet:
+    def forward(
+        self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
+    ) -> EmbeddingSet:
+        features = as_features(features, mask, global_feat, self.d_local)
         prediction, attention = self._predict(features)
         fused = prediction
         if self.use_global:
-            if features.global_feat is None:
-                raise BadInput(
-                    "this head adds the global feature, but the encoder gave none. Use an encoder with one, or use_global=False."
-                )
-            require_finite(features.global_feat)
-            fused = prediction + self.norm_global(features.global_feat).unsqueeze(1)
+            added = global_of(features, "this head (unless use_global=False) adds the global feature")
+            fused = prediction + self.norm_global(added).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n t h k l"], Float[Tensor, "n t h k l"]]:
-        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for pictures."""
-        maps = self._predict(features)[1]
+        """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for
+        visualisation."""
+        maps = self._predict(as_features(features, width=self.d_local))[1]
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        require_elements(features.local_feats, features.mask, self.to_k.in_features)
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
         n = len(x)
         if self.padding == "masked":
             # a wild pad would leave LayerNorm as NaN, and NaN · 0 is NaN
             x = torch.where(features.mask[..., None], x, 0.0)
-        context = self.norm_context(x)
-        keys = self._split(self.to_k(context + self._position(context, features.mask)))  # n h l w
-        values = self._split(self.to_v(context))  # n h l w
-        slots, maps = self._start(n), []
-        for _ in range(self.iterations):
-            query = self._split(self.to_q(self.norm_query(slots)))  # n h k w
+        slots, maps, previous = self._start(n), [], None
+        for block in self.blocks or [self] * self.iterations:
+            if block is not previous:  # shared weights give the same keys and values in all rounds
+                keys, values = self._read(block, x, features.mask)
+                previous = block
+            query = self._split(block.to_q(block.norm_query(slots)))  # n h k w
             logits = query @ keys.transpose(-1, -2) / query.shape[-1] ** 0.5  # n h k l
-            if self.softmax_over == "inputs":
-                raw = weights = masked_softmax(logits, valid, dim=-1)
-            else:
-                if self.padding == "official":
-                    raw = logits.masked_fill(~valid, torch.finfo(logits.dtype).min).softmax(-2)
-                else:
-                    raw = logits.softmax(-2).masked_fill(~valid, 0.0)
-                weights = raw / (raw.sum(-1, keepdim=True) + _EPS)
+            raw, weights = self._weigh(logits, valid)
             maps.append((raw, weights))
-            update = self.dropout(self.to_out((weights @ values).transpose(1, 2).flatten(2)))  # n k d
-            if self.cell is None:
+            update = self.dropout(block.to_out((weights @ values).transpose(1, 2).flatten(2)))  # n k d
+            if block.cell is None:
                 slots = update + slots
             else:
-                slots = self.cell(update.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
-            slots = self.ff_out(self.dropout(F.gelu(self.ff_in(self.norm_ff(slots))))) + slots
+                slots = block.cell(update.flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
+            slots = block.ff_out(self.dropout(F.gelu(block.ff_in(block.norm_ff(slots))))) + slots
         return self.norm_last(slots), maps
+
+    def _read(self, block: nn.Module, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the inputs, "n h l w" each."""
+        context = block.norm_context(x)
+        keys = block.to_k(context + self._position(context, mask))
+        return self._split(keys), self._split(block.to_v(context))
+
+    def _weigh(self, logits: Float[Tensor, "n h k l"], valid: Tensor) -> tuple[Tensor, Tensor]:
+        """(A, Â) of the docstring of the class."""
+        if self.softmax_over == "inputs":
+            weights = masked_softmax(logits, valid, dim=-1)
+            return weights, weights
+        if self.padding == "official":
+            raw = logits.masked_fill(~valid, torch.finfo(logits.dtype).min).softmax(-2)
+        else:
+            raw = logits.softmax(-2).masked_fill(~valid, 0.0)
+        return raw, raw / (raw.sum(-1, keepdim=True) + _EPS)
 
     def _start(self, n: int) -> Float[Tensor, "n k d"]:
         if not self.sampled:
@@ -152,3 +184,18 @@ class SlotHead(nn.Module):
         if self.positions == "sine2d":
             return sine_2d(x.shape[1], x.shape[2], x.device, x.dtype)
         return sine_1d(mask, x.shape[2], x.dtype, by_own_length=self.padding == "masked")
+
+
+def _add_layers(to: nn.Module, d_local: int, d: int, inner: int, ff_mult: int) -> None:
+    """The layers of one block, under the names that checkpoints know."""
+    to.norm_query, to.norm_context = nn.LayerNorm(d), nn.LayerNorm(d_local)
+    to.to_q = nn.Linear(d, inner, bias=False)
+    to.to_k = nn.Linear(d_local, inner, bias=False)
+    to.to_v = nn.Linear(d_local, inner, bias=False)
+    to.to_out = nn.Linear(inner, d)
+    to.norm_ff = nn.LayerNorm(d)
+    to.ff_in, to.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
+
+
+def _cell(d: int, update: str) -> nn.GRUCell | None:
+    return nn.GRUCell(d, d) if update == "gru" else None

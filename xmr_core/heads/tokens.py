@@ -5,16 +5,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean, masked_softmax, require_elements
+from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import EmbeddingSet, Features
 
 
 class TokenHead(nn.Module):
-    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors' `no_imgnorm`).
+    """The set is the local features themselves, each divided by its L2 norm (unless normalise=False, the authors'
+    `no_imgnorm`).
 
     Args: d_local, d: widths; a linear layer joins them where they differ, none is used where they are equal.
     Shapes: local_feats "n l d_local" → EmbeddingSet x "n l d", same mask. Raises: BadInput for an item without a token.
     Source: Lee et al., ECCV 2018 (SCAN).
+
+    >>> import torch
+    >>> TokenHead(2, 2)(torch.tensor([[[3.0, 4.0]]])).x
+    tensor([[[0.6000, 0.8000]]])
     """
 
     def __init__(self, d_local: int, d: int, normalise: bool = True):
@@ -22,8 +28,8 @@ class TokenHead(nn.Module):
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local, self.normalise = d_local, normalise
 
-    def forward(self, features: Features) -> EmbeddingSet:
-        require_elements(features.local_feats, features.mask, self.d_local)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
+        features = as_features(features, mask, width=self.d_local)
         x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
         return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
 
@@ -34,11 +40,15 @@ class GlobalTokenHead(nn.Module):
         v̄ = mean_i v_i,   l_i = drop(tanh(N(W_l v_i + b_l))),   g = drop(tanh(N(W_g v̄ + b_g))),
         w = softmax_i((l_i ⊙ g) · w_c + b_c),   row 0 = l2(Σ_i w_i v_i),   rows 1… = v_i
 
-    Args: regions: N is BatchNorm; for l its channels are the region index (X-25), so every item has exactly `regions`
-        tokens. 0: N is the identity (captions; images of any number of tokens).
+    Args: regions: N is BatchNorm; for l its channels are the region index (docs/differences.md#x-25), so every item has
+        exactly `regions` tokens. 0: N is the identity (captions; images of any number of tokens).
     Shapes: local_feats "n l d_local" → EmbeddingSet x "n 1+l d", attention "n 1 l" (w).
     Raises: BadInput for another number of tokens than `regions`, or an item without a token.
     Source: Diao et al., AAAI 2021 (SGRAF), §3.1, after SCAN's tokens; dropout 0.4 in the authors' code.
+
+    >>> import torch
+    >>> GlobalTokenHead(3, 2)(torch.rand(5, 4, 3)).x.shape
+    torch.Size([5, 5, 2])
     """
 
     def __init__(self, d_local: int, d: int, regions: int = 0, dropout: float = 0.4, normalise: bool = True):
@@ -52,10 +62,12 @@ class GlobalTokenHead(nn.Module):
         self.norm_whole = nn.BatchNorm1d(d) if regions else nn.Identity()
         self.regions, self.dropout = regions, nn.Dropout(dropout)
 
-    def forward(self, features: Features) -> EmbeddingSet:
-        tokens = self.tokens(features)
+    def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
+        tokens = self.tokens(features, mask)
         if self.regions and (tokens.x.shape[1] != self.regions or not tokens.mask.all()):
-            raise BadInput(f"this head was made for exactly {self.regions} regions a picture, got up to {tokens.x.shape[1]}.")
+            raise BadInput(
+                f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}."
+            )
         whole, attention = self.whole_vector(tokens.x, tokens.mask)
         mask = F.pad(tokens.mask, (1, 0), value=True)
         return EmbeddingSet(torch.cat([whole[:, None], tokens.x], 1), mask, attention=attention[:, None])

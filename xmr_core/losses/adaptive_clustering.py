@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice, require_flag, require_number
+from xmr_core.base.errors import BadInput
 from xmr_core.losses.checks import check_scores
 
 FORMS = ("official", "paper")
@@ -16,18 +17,25 @@ MODES = ("adaptive", "constant", "random")
 class AdaptiveClustering(nn.Module):
     """AdOpt: per positive pair, cross-entropy against the K negatives of its row that score highest; both directions.
 
-    official: K = clamp(⌊cos((align + uniform)^power) B⌋ + 1, 1, B − 1), align = mean score of the positives, uniform = mean of
-        exp(−s) over all entries with the positives set to 0; logits [s⁺, s⁻ + margin]/τ; half the sum of both directions.
-        Negatives are the top K of the row with its positives set to 0, so that a positive is its own negative where fewer
-        than K others exceed 0 (X-32); own_negatives=False takes them out.
-    paper: K = clamp(⌊B cos((γ_a + γ_u) π/4)⌋, 1, B − 1), γ_a = align, γ_u = log mean e^s; only negatives in the denominator, no
-        margin (X-33, X-34), the sum of both directions (X-35). Its K stays near B for every plausible model (X-36).
+    official: K = clamp(⌊cos((align + uniform)^power) B⌋ + 1, 1, B − 1), align = mean score of the positives, uniform =
+        mean of exp(−s) over all entries with the positives set to 0; logits [s⁺, s⁻ + margin]/τ; half the sum of both
+        directions. Negatives are the top K of the row with its positives set to 0, so that a positive is its own
+        negative where fewer than K others exceed 0 (docs/differences.md#x-32); own_negatives=False takes them out.
+    paper: K = clamp(⌊B cos((γ_a + γ_u) π/4)⌋, 1, B − 1), γ_a = align, γ_u = log mean e^s; only negatives in the
+        denominator, no margin, the sum of both directions (docs/differences.md#x-33 to #x-36). Its K stays near B for
+        every plausible model.
 
     Args: temperature: τ. mode: 'adaptive', 'constant' (`negatives`, the authors' 3) or 'random' (uniform in 1 … B − 1).
         power: 1.25. B is the number of captions a row offers.
-    Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in training.
+    Shapes: scores, match "i t" → scalar. history: K of (captions as queries, images as queries) of every call in
+        training.
     Raises: BadInput for unknown choices, K < 1, τ ≤ 0, a batch in which a row has no positive or no negative.
-    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive objective; METHODS §8.
+    Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive objective; docs/methods/vse_2ad.md.
+
+    >>> import torch
+    >>> loss = AdaptiveClustering(mode="constant", negatives=1, margin=0.0, temperature=1.0)
+    >>> loss(torch.eye(2), torch.eye(2, dtype=torch.bool))
+    tensor(0.5032)
     """
 
     def __init__(
@@ -41,21 +49,23 @@ class AdaptiveClustering(nn.Module):
         own_negatives: bool = True,
     ):
         super().__init__()
-        for name, value, known in (("form", form, FORMS), ("mode", mode, MODES)):
-            if value not in known:
-                raise unknown(name, value, known)
-        if negatives < 1:
-            raise BadInput(f"the number of negatives must be at least 1, got {negatives}.")
-        if not 0 < temperature < math.inf:
-            raise BadInput(f"temperature must be a positive, finite number, got {temperature}. VSE+2AD uses 0.05.")
+        require_choice("form", form, FORMS)
+        require_choice("mode", mode, MODES)
+        require_number("the number of negatives", negatives, low=1)
+        require_number("temperature", temperature, above=0, hint="VSE+2AD uses 0.05.")
+        require_number("margin", margin)
+        require_number("power", power)
+        require_flag("own_negatives", own_negatives)
         self.form, self.mode, self.negatives, self.temperature = form, mode, negatives, temperature
         self.margin, self.power, self.own_negatives = margin, power, own_negatives
         self.history: list[tuple[int, int]] = []
 
     def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
-        check_scores(scores, match)
+        scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
-            raise BadInput("adaptive clustering needs a matching and a non-matching partner for every image and caption of a batch.")
+            raise BadInput(
+                "adaptive clustering needs a matching and a non-matching partner for every image and caption."
+            )
         chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
         if self.training:
             self.history.append(chosen)
@@ -75,7 +85,12 @@ class AdaptiveClustering(nn.Module):
             k = int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
         else:
             k = math.floor(
-                b * math.cos((self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())) * math.pi / 4)
+                b
+                * math.cos(
+                    (self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel()))
+                    * math.pi
+                    / 4
+                )
             )
         return min(max(k, 1), b - 1)
 

@@ -1,18 +1,43 @@
 """What every score loss asks of its input."""
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.plain_tensors import as_floats
 
 
-def check_scores(scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> None:
-    """Raise BadInput unless match is Boolean and of the shape of scores."""
+def check_scores(
+    scores: Float[Tensor, "i t"] | np.ndarray,
+    match: Bool[Tensor, "i t"] | Float[Tensor, "i t"] | np.ndarray,
+    soft: str = "",
+) -> tuple[Float[Tensor, "i t"], Tensor]:
+    """(scores, match) as tensors of one matrix shape.
+
+    match is Boolean, or a degree of matching in [0, 1] where the loss can express it. soft: '' where it can; otherwise
+    why it cannot. Scores that nothing is trained from must be numbers; NaN in training is left to the training loop,
+    which names the step.
+    Raises: BadInput for anything else.
+    """
+    scores = as_floats(scores, "scores", 2)
+    match = torch.as_tensor(match, device=scores.device)
+    if match.shape != scores.shape:
+        raise BadInput(
+            f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions."
+        )
+    if not scores.requires_grad and scores.isnan().any():
+        i, t = scores.isnan().nonzero()[0].tolist()
+        raise BadInput(f"the score of image {i} and caption {t} is not a number; look for NaN in what made the scores.")
     if match.dtype != torch.bool:
-        raise BadInput(f"match must be Boolean (True where a caption describes an image), got {match.dtype}.")
-    if match.shape != scores.shape or scores.ndim != 2:
-        raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions.")
+        if soft or not match.is_floating_point():
+            wanted = f"match must be Boolean (True where a caption describes an image), got {match.dtype}."
+            raise BadInput(f"{wanted} {soft} InfoNCE and soft_contrastive take degrees in [0, 1].".replace("  ", " "))
+        if not bool(((match >= 0) & (match <= 1)).all()):
+            raise BadInput("degrees of matching must lie in [0, 1]; divide them by their largest value.")
+        match = match.to(scores.dtype)
+    return scores, match
 
 
 def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
@@ -20,6 +45,6 @@ def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
     rows, columns = match.nonzero(as_tuple=True)
     if not len(rows):
         raise BadInput(
-            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption; a loss needs a pair."
+            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption."
         )
     return rows, columns

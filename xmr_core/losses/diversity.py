@@ -5,14 +5,21 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.checks import require_flag, require_number
 from xmr_core.base.errors import BadInput
+from xmr_core.base.plain_tensors import as_floats
 
 
 def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
     """Mean over items of ‖R̂R̂ᵀ − diag‖_F / K², R̂ the rows at unit length; 0 for K = 1.
 
-    Source: PVSE (Song & Soleymani, CVPR 2019), the norm not squared; METHODS §3.
+    Source: PVSE (Song & Soleymani, CVPR 2019), the norm not squared; docs/methods/pvse.md.
+
+    >>> import torch
+    >>> gram_diversity(torch.eye(2)[None]) < gram_diversity(torch.ones(1, 2, 2))
+    tensor(True)
     """
+    residual = as_floats(residual, "the residuals", 3)
     k = residual.shape[1]
     if k == 1:
         return residual.new_zeros(())
@@ -27,10 +34,18 @@ def pairwise_diversity(
     """Mean over items and pairs a < b of e^{−t‖p_a − p_b‖²}; 0 for K = 1. In (0, 1], smaller is more diverse.
 
     Args: normalise: bring rows to unit length first; the authors do for residuals and do not for finished embeddings.
-        reduction: 'mean' over pairs (code, weight 0.01) or 'sum' over ordered pairs a ≠ b (paper, with rows as they are, X-47).
+        reduction: 'mean' over pairs (code, weight 0.01) or 'sum' over ordered pairs a ≠ b (paper, with rows as they
+            are, docs/differences.md#x-47).
     Raises: BadInput for another reduction.
-    Source: DivE (Kim et al., CVPR 2023); METHODS §9.4.
+    Source: DivE (Kim et al., CVPR 2023); docs/methods/dive.md.
+
+    >>> import torch
+    >>> pairwise_diversity(torch.ones(1, 2, 3))
+    tensor(1.)
     """
+    residual = as_floats(residual, "the residuals", 3)
+    require_number("t", t, above=0)
+    require_flag("normalise", normalise)
     if reduction not in ("mean", "sum"):
         raise BadInput(f"reduction must be 'mean' or 'sum', got {reduction!r}.")
     k = residual.shape[1]

@@ -1,4 +1,4 @@
-"""InfoNCE with several positives per row."""
+"""InfoNCE with several positives per row, or with degrees of matching."""
 
 import math
 
@@ -6,40 +6,65 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_flag, require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.losses.checks import check_scores, positive_pairs
 
 
 class InfoNCE(nn.Module):
-    """Mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i} e^{s_in/τ}) ), both ways averaged.
+    """Contrastive cross-entropy of every row and of every column of a score matrix, averaged over both.
 
-    Another positive of the same row is neither target nor negative for the pair. With one positive per row this is the
-    cross-entropy of CLIP.
+    Boolean match: the mean over positive pairs (i, p) of −log( e^{s_ip/τ} / (e^{s_ip/τ} + Σ_{n not matching i}
+        e^{s_in/τ}) ). Another positive of the same row is neither target nor negative for the pair. With one positive
+        per row this is the cross-entropy of CLIP.
+    Degrees m in [0, 1]: the mean over rows with Σ_j m_ij > 0 of −Σ_j p_ij log softmax_j(s_ij/τ), p_ij = m_ij / Σ_j
+        m_ij. With one positive of degree 1 per row this is the same.
 
     Args: temperature: τ > 0 at the start. learned: train log(1/τ). max_scale: bound of 1/τ.
-    Raises: BadInput for a temperature below 1/max_scale or not finite, mismatching inputs, no positive pair.
-    Source: van den Oord et al. 2018; the multi-positive form is ours (METHODS §8 for its use in VSE+2AD).
+    Raises: BadInput for a temperature below 1/max_scale or not finite, inputs that do not fit, no positive pair.
+    Source: van den Oord et al. 2018; the multi-positive form is ours (docs/methods/vse_2ad.md).
+
+    >>> import torch
+    >>> scores, match = torch.eye(3), torch.eye(3, dtype=torch.bool)
+    >>> loss = InfoNCE(temperature=1.0)
+    >>> torch.allclose(loss(scores, match), loss(scores, match.float()))
+    True
     """
 
     def __init__(self, temperature: float = 0.05, learned: bool = True, max_scale: float = 100.0):
         super().__init__()
-        if not 1 / max_scale <= temperature < math.inf:
-            raise BadInput(f"temperature must be finite and at least 1/max_scale = {1 / max_scale:.3g}, got {temperature}.")
+        require_number("max_scale", max_scale, above=0)
+        require_flag("learned", learned)
+        require_number("temperature", temperature)
+        if temperature < 1 / max_scale:
+            raise BadInput(
+                f"temperature must be finite and at least 1/max_scale = {1 / max_scale:.3g}, got {temperature}."
+            )
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)), requires_grad=learned)
         self.max_scale = max_scale
 
-    def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
-        check_scores(scores, match)
-        if self.training:  # bound the number itself, not its exponential: a clamp in the graph has no slope to come back on
+    def forward(
+        self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
+    ) -> Float[Tensor, ""]:
+        scores, match = check_scores(scores, match)
+        # bound the number itself, not its exponential: a clamp in the graph has no slope to come back on
+        if self.training:
             with torch.no_grad():
                 self.log_scale.clamp_(max=math.log(self.max_scale))
         scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         scaled = scores * self.log_scale.exp()
-        return (self._one_way(scaled, match) + self._one_way(scaled.T, match.T)) / 2
+        one_way = _pairs_one_way if match.dtype == torch.bool else _degrees_one_way
+        return (one_way(scaled, match) + one_way(scaled.T, match.T)) / 2
 
-    @staticmethod
-    def _one_way(scaled: Tensor, match: Tensor) -> Tensor:
-        row, column = positive_pairs(match)
-        positive = scaled[row, column]
-        negatives = scaled.masked_fill(match, -torch.inf).logsumexp(1)[row]  # −inf where there are none
-        return nn.functional.softplus(negatives - positive).mean()
+
+def _pairs_one_way(scaled: Tensor, match: Tensor) -> Tensor:
+    row, column = positive_pairs(match)
+    positive = scaled[row, column]
+    negatives = scaled.masked_fill(match, -torch.inf).logsumexp(1)[row]  # −inf where there are none
+    return nn.functional.softplus(negatives - positive).mean()
+
+
+def _degrees_one_way(scaled: Tensor, match: Tensor) -> Tensor:
+    rows = positive_pairs(match > 0)[0].unique()
+    target = match[rows].to(scaled.dtype)
+    return nn.functional.cross_entropy(scaled[rows], target / target.sum(1, keepdim=True))

@@ -4,16 +4,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.types import EmbeddingSet
+from xmr_core.base.checks import require_number
+from xmr_core.base.plain_tensors import Comparable, as_sets
 
 
-def mmd(images: EmbeddingSet, captions: EmbeddingSet, gamma: float = 0.5) -> Float[Tensor, ""]:
+def mmd(
+    images: Comparable, captions: Comparable, gamma: float = 0.5, image_mask=None, caption_mask=None
+) -> Float[Tensor, ""]:
     """mean k(v, v′) − 2 mean k(v, t) + mean k(t, t′) over all valid elements, k(x, y) = e^{−γ‖x − y‖₂}.
 
-    The distance is not squared (X-54) and the pairs of an element with itself are included, as in PVSE (for K > 1 only) and DivE
-    (for sets of one too). Computed in float32 at least: the kernel of near neighbours cancels badly in half precision.
-    Source: METHODS §3, §9.4.
+    The distance is not squared (docs/differences.md#x-54) and the pairs of an element with itself are included, as in
+    PVSE (for K > 1 only) and DivE (for sets of one too). Computed in float32 at least: the kernel of near neighbours
+    cancels badly in half precision. Sets, or plain tensors "i k d", "t l d" with their masks.
+    Source: docs/methods/pvse.md, docs/methods/dive.md.
+
+    >>> import torch
+    >>> mmd(torch.eye(2)[None], torch.eye(2)[None])
+    tensor(0.)
     """
+    require_number("gamma", gamma, above=0)
+    images, captions = as_sets(images, captions, image_mask, caption_mask)
     v, t = images.x[images.mask], captions.x[captions.mask]
     if v.dtype in (torch.float16, torch.bfloat16):
         v, t = v.float(), t.float()

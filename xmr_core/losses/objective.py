@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, Representation
 
@@ -13,9 +14,16 @@ class Objective(nn.Module):
 
     Args: score_loss: function or module of (scores, match). regularisers: name → (weight, function of the two
         representations); skipped for methods with one vector per item, which have nothing to keep apart.
-        warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an untrained
-        model from collapsing (METHODS §1.7).
+        warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
+        untrained model from collapsing.
     Raises: BadInput for negative weights, or warm-up epochs without a warm-up loss.
+
+    >>> import torch
+    >>> from xmr_core.base.types import Embedding
+    >>> from xmr_core.losses.triplet import hinge_triplet
+    >>> items = Embedding(torch.eye(2))
+    >>> Objective(hinge_triplet)(torch.eye(2), torch.eye(2, dtype=torch.bool), items, items)
+    (tensor(0.), {'score': tensor(0.)})
     """
 
     def __init__(
@@ -27,8 +35,9 @@ class Objective(nn.Module):
     ):
         super().__init__()
         self.regularisers = dict(regularisers or {})
-        if not all(weight >= 0 for weight, _ in self.regularisers.values()) or warmup_epochs < 0:
-            raise BadInput("weights of regularisers and warmup_epochs must be 0 or more.")
+        for name, (weight, _) in self.regularisers.items():
+            require_number(f"the weight of {name}", weight, low=0)
+        require_number("warmup_epochs", warmup_epochs, low=0)
         if warmup_epochs and warmup_loss is None:
             raise BadInput(f"warmup_epochs is {warmup_epochs} but there is no warmup_loss. Give one, or 0 epochs.")
         self.score_loss, self.warmup_loss, self.warmup_epochs = score_loss, warmup_loss, warmup_epochs

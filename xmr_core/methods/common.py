@@ -7,8 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.encoders.cnn import SmallCNN
-from xmr_core.encoders.image import GridEncoder
+from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone
@@ -18,9 +17,10 @@ from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.options import Options, option
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
@@ -34,11 +34,10 @@ class Inputs:
     >>> Inputs(image_width=8, cells=4, vocabulary=20).word_dim
     64
 
-    image_width: width of frozen local features, 0 for raw pixels. whole_width: width of a frozen vector of the whole
-    picture beside them, 0 for none. cells: local features per picture. side: of a picture in
-    pixels, for raw pixels. vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells:
-    False for detected regions, which have no fixed place. text_width: of frozen states of a text model, 0 for word
-    numbers.
+    image_width: width of frozen local features, 0 for raw pixels. global_width: width of a frozen global feature beside
+    them, 0 for none. cells: local features per image. resolution: pixels of an image's side, for raw pixels.
+    vocabulary: number of words. word_vectors: "vocabulary word_dim" or None. ordered_cells: False for detected regions,
+    which have no fixed place. text_width: width of frozen states of a text model, 0 for word numbers.
     image_network, text_network: configuration (JSON) of a pretrained model that learns here, '' for none.
     """
 
@@ -48,8 +47,8 @@ class Inputs:
     word_dim: int = 64
     word_vectors: Tensor | None = None
     ordered_cells: bool = True
-    side: int = 64
-    whole_width: int = 0
+    resolution: int = 64
+    global_width: int = 0
     text_width: int = 0
     image_network: str = ""
     text_network: str = ""
@@ -68,10 +67,10 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
         image = VisionBackbone(inputs.image_network, d, dropout=dropout)
     elif inputs.image_width:
         image = GridEncoder(
-            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.whole_width
+            inputs.image_width, d, inputs.cells if inputs.ordered_cells else 0, dropout, inputs.global_width
         )
     else:
-        image = SmallCNN(d, inputs.side, dropout=dropout)
+        image = SmallCNN(d, inputs.resolution, dropout=dropout)
     if inputs.text_network:
         text = TextBackbone(inputs.text_network, d, dropout=dropout)
     elif inputs.text_width:
@@ -119,11 +118,11 @@ def matched_objective(options: MatchedOptions, regularisers: dict | None = None)
     return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)
 
 
-def set_similarity(name: str, alpha: float, learned_mp: bool) -> Callable:
+def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
     choices = {
-        "smooth_chamfer": lambda: partial(smooth_chamfer, alpha=alpha),
-        "chamfer": lambda: chamfer,
-        "mil": lambda: max_pairwise,
+        "smooth_chamfer": lambda: SmoothChamfer(alpha),
+        "chamfer": Chamfer,
+        "mil": MaxPairwise,
         "mp": lambda: MatchProbability(learned=learned_mp),
     }
     if name not in choices:

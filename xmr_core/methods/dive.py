@@ -42,6 +42,7 @@ class DivEOptions(MatchedOptions):
     update: str = option("residual", "how slots change in a round", choices=("residual", "gru"))
     use_global: bool = option(True, "add the global feature to every element")
     text_local: str = option("words", "what the slots of captions attend to", choices=("words", "states"))
+    weight_sharing: bool = option(True, "use one block of weights in all rounds, as the paper does")
     diversity: float = option(0.01, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     slot_lr: float = option(
@@ -55,7 +56,8 @@ def _regularisers(o: DivEOptions) -> dict:
 
 def _slots(o: DivEOptions) -> dict:
     shape = {"slots": o.slots, "iterations": o.iterations, "heads": 4, "dropout": o.dropout}
-    return shape | {"query": o.query, "update": o.update, "use_global": o.use_global}
+    variants = {"query": o.query, "update": o.update, "use_global": o.use_global, "weight_sharing": o.weight_sharing}
+    return shape | variants
 
 
 def matched(inputs: Inputs, o: DivEOptions) -> Method:

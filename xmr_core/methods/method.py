@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
+from xmr_core.similarities.base import Similarity, as_similarity
 
 
 class Method(nn.Module):
@@ -35,7 +36,7 @@ class Method(nn.Module):
         caption_encoder: nn.Module,
         image_head: nn.Module,
         caption_head: nn.Module,
-        similarity: Callable[[Representation, Representation], Tensor],
+        similarity: Similarity | Callable[[Representation, Representation], Tensor],
         objective: nn.Module,
         lr_scales: dict[str, float] | None = None,
     ):
@@ -43,7 +44,7 @@ class Method(nn.Module):
         self.name = name
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
-        self.similarity = similarity
+        self.similarity = as_similarity(similarity)
         self.objective = objective
         self.lr_scales = lr_scales or {}
 
@@ -58,18 +59,11 @@ class Method(nn.Module):
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """(loss, its terms by name, scores "i t") of one batch. epoch: 0-based, read by warm-ups."""
         images, captions = self.encode_images(batch.images), self.encode_captions(batch.captions)
-        scorings = self._scorings(images, captions)
+        scorings = self.similarity.scorings(images, captions)
         totals, terms = zip(
             *(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True
         )
         return sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}, sum(scorings) / len(scorings)
-
-    def _scorings(self, images: Representation, captions: Representation) -> list[Tensor]:
-        """Score matrices to train on: the similarity's own, or each of a similarity that scores in several ways at
-        once.
-        """
-        several = getattr(self.similarity, "scorings", None)
-        return several(images, captions) if several else [self.similarity(images, captions)]
 
     @property
     def device(self) -> torch.device:

@@ -13,7 +13,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.mil import max_pairwise
+from xmr_core.similarities.mil import MaxPairwise
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def matched(inputs: Inputs, o: PVSEOptions) -> Method:
     """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
     heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
-    return Method("pvse", image, text, *heads, max_pairwise, matched_objective(o, _regularisers(o)))
+    return Method("pvse", image, text, *heads, MaxPairwise(), matched_objective(o, _regularisers(o)))
 
 
 def published(inputs: Inputs, o: PVSEOptions) -> Method:
@@ -45,7 +45,7 @@ def published(inputs: Inputs, o: PVSEOptions) -> Method:
     text = gru(inputs, o.d, summary="concatenate-last-token" if o.legacy_text else "concatenate", dropout=0.0)
     heads = (PIENet(inputs.image_width, o.d, o.slots), PIENet(inputs.word_dim, o.d, o.slots))
     loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="batch_mean"), _regularisers(o))
-    return Method("pvse", image, text, *heads, max_pairwise, loss)
+    return Method("pvse", image, text, *heads, MaxPairwise(), loss)
 
 
 SPEC = MethodSpec(

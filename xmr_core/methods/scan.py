@@ -13,8 +13,8 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.attend import NORMALISATIONS
-from xmr_core.similarities.scan import AGGREGATIONS, DIRECTIONS
-from xmr_core.similarities.scan import scan as similarity_of
+from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.scan import AGGREGATIONS, Scan
 
 _SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}
 
@@ -34,9 +34,8 @@ class SCANOptions(MatchedOptions):
     )
 
 
-def _similarity(o: SCANOptions):
-    return partial(
-        similarity_of,
+def _similarity(o: SCANOptions) -> Scan:
+    return Scan(
         direction=o.direction,
         aggregate=o.aggregate,
         normalise=o.normalise,

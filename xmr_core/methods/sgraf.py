@@ -12,8 +12,9 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.sgraf import PARTS, REASONERS, Sgraf
+from xmr_core.similarities.sgraf import REASONERS, Sgraf
 from xmr_core.similarities.sgraf_joint import JointSgraf
+from xmr_core.similarities.similarity_nodes import PARTS
 
 
 @dataclass(frozen=True)

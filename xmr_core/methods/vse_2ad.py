@@ -14,7 +14,7 @@ from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, mat
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _adopt(o: VSE2ADOptions, own_negatives: bool) -> Objective:
 def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Method:
     shape = {"levels": o.levels, "token_weights": o.token_weights, "padding": padding}
     heads = (AdaptivePoolHead(o.d, o.d, **shape), AdaptivePoolHead(text.local_width, o.d, **shape))
-    return Method("vse+2ad", image, text, *heads, cosine, loss)
+    return Method("vse+2ad", image, text, *heads, Cosine(), loss)
 
 
 _SETTINGS = {

@@ -12,7 +12,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import cosine
+from xmr_core.similarities.cosine import Cosine
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
     image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
     loss = matched_objective(o)
     heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
-    return Method("vse-infty", image, text, *heads, cosine, loss)
+    return Method("vse-infty", image, text, *heads, Cosine(), loss)
 
 
 def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
@@ -40,7 +40,7 @@ def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
     hinge = partial(hinge_triplet, margin=o.margin, reduction="sum")
     loss = Objective(hinge, warmup_loss=partial(hinge, mining="all"), warmup_epochs=o.warmup_epochs)
     heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
-    return Method("vse-infty", image, text, *heads, cosine, loss)
+    return Method("vse-infty", image, text, *heads, Cosine(), loss)
 
 
 _SETTINGS = {

@@ -11,10 +11,10 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import cosine
-from xmr_core.similarities.order import order
+from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.order import Order
 
-_MEASURES = {"cosine": cosine, "order": order}
+_MEASURES = {"cosine": Cosine, "order": Order}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def matched(inputs: Inputs, o: VSEPPOptions) -> Method:
     absolute = o.measure == "order"
     encoders = matched_encoders(inputs, o.d, o.dropout, local="words")
     heads = (GlobalHead(absolute=absolute), GlobalHead(absolute=absolute))
-    return Method("vse++", *encoders, *heads, _MEASURES[o.measure], matched_objective(o))
+    return Method("vse++", *encoders, *heads, _MEASURES[o.measure](), matched_objective(o))
 
 
 def published(inputs: Inputs, o: VSEPPOptions) -> Method:
@@ -45,7 +45,7 @@ def published(inputs: Inputs, o: VSEPPOptions) -> Method:
     text = gru(inputs, o.d, summary="last", dropout=0.0, init="uniform")
     loss = Objective(partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction="sum"))
     heads = (GlobalHead(o.normalise_images, absolute), GlobalHead(absolute=absolute))
-    return Method("vse++", image, text, *heads, _MEASURES[o.measure], loss)
+    return Method("vse++", image, text, *heads, _MEASURES[o.measure](), loss)
 
 
 def adjust(corpus: str, options: dict) -> dict:

@@ -16,10 +16,6 @@ from xmr_core.search.library import Library
 from xmr_core.search.query import Query, encode, words_of
 from xmr_core.search.ranking import Settings, check_settings, rank
 from xmr_core.search.two_stage import two_stage
-from xmr_core.search.why import meeting
-from xmr_core.similarities import JointSgraf, Sgraf, order, scan, sum_max
-
-_SIDED = (scan, sum_max, order)  # similarities in which a picture and a caption play different roles
 
 
 def search(
@@ -60,8 +56,7 @@ def search(
 
 def _alike(library: Library, query: Query, k: int, elements: Elements | None) -> tuple[pd.DataFrame, np.ndarray]:
     """Pictures by their similarity to a picture, which stands where a caption would."""
-    similarity = library.method.similarity
-    if getattr(similarity, "func", similarity) in _SIDED or isinstance(similarity, Sgraf | JointSgraf):
+    if not library.method.similarity.symmetric:
         raise BadInput(f"{library.label} compares pictures with captions only, and these pictures have no captions; type a sentence.")
     return _pictures(library, query, k, elements)
 
@@ -84,8 +79,9 @@ def _explained(library: Library, query: Query, target: str, table: pd.DataFrame,
     rows = []
     for answer, at in zip(table.itertuples(), positions.tolist(), strict=True):
         item = gallery[at]
-        met = meeting(item, asked, library.method.similarity) if target == "images" else meeting(asked, item, library.method.similarity)
-        products, adds = (met.products.T, met.caption_parts) if target == "images" else (met.products, met.image_parts)
+        image, caption = (item, asked) if target == "images" else (asked, item)
+        parts = library.method.similarity.contributions(image, caption)
+        products, adds = (parts.products.T, parts.captions) if target == "images" else (parts.products, parts.images)
         best = products.argmax(1)
         for n in range(len(products)):
             rows.append(

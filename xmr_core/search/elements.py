@@ -1,4 +1,4 @@
-"""An approximate index over the elements of all sets of a gallery: inverted lists of unit vectors, made and searched by faiss."""
+"""An approximate index over the elements of all sets of a gallery: inverted lists of unit vectors, built by faiss."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,33 +28,42 @@ _MOST_PER_LIST = 64  # more make no better lists
 
 @dataclass(frozen=True)
 class Elements:
-    """An opened index of a gallery's elements. lists: of faiss; the number of an element in it is the position of its item. gallery: the
-    items themselves. about: what elements.json says."""
+    """An opened index of a gallery's elements. lists: an index of faiss, in which the number of an element is the
+    position of its item. gallery: the items themselves. about: the contents of elements.json."""
 
     lists: object
     gallery: Embedding | EmbeddingSet
     about: dict
 
     def propose(self, elements: Float[np.ndarray, "e d"], per_element: int, probes: int) -> Int[np.ndarray, "e p"]:
-        """For each unit vector the items of the `per_element` elements found nearest to it, looking into `probes` lists; −1 where fewer."""
-        at = faiss_library().SearchParametersIVF(nprobe=min(probes, self.lists.nlist))
-        return self.lists.search(np.ascontiguousarray(elements, np.float32), min(per_element, self.lists.ntotal), params=at)[1]
+        """For each unit vector the items of the `per_element` elements nearest to it among `probes` lists; −1 where
+        fewer."""
+        parameters = faiss_library().SearchParametersIVF(nprobe=min(probes, self.lists.nlist))
+        vectors = np.ascontiguousarray(elements, np.float32)
+        return self.lists.search(vectors, min(per_element, self.lists.ntotal), params=parameters)[1]
 
 
 def build_elements(
-    gallery: Embedding | EmbeddingSet, folder: Path | str, digest: str, lists: int = 0, codes: str = "uint8", seed: int = 0,
-    progress: Callable = iter,
+    gallery: Embedding | EmbeddingSet, folder: Path | str, digest: str, lists: int | None = None, codes: str = "uint8",
+    seed: int = 0, progress: Callable = iter,
 ) -> Path:  # fmt: skip
-    """Index every real element of every set; padding is left out, one vector per item is a set of one. Returns the folder.
+    """Index every real element of every set; padding is left out, and one vector per item is a set of one. Returns the
+    folder.
 
-    Lists are centred by k-means (inner product) on a random sample of items; elements are added in chunks, each under the position of
-    its item, so sets may be ragged. While it is built the lists stand in memory (width + 8 bytes an element with codes='uint8'); the
-    gallery, memory-mapped, need not. elements.json is written last and says that all is there.
+    The centres of the lists come from k-means (inner product) on a random sample of items. Elements are added in
+    chunks, each with the position of its item as its number, so sets may differ in size. During the build the lists are
+    in memory (width + 8 bytes per element with codes='uint8'); the gallery can stay on disk. elements.json is written
+    last.
 
-    Args: digest: of the gallery's file (paths.file_hash, or Index.digest), by which open_elements knows that they belong together. lists: how many;
-        0 takes 2√elements, a power of two. codes: 'uint8' or 'float32', how exactly elements are kept for proposing items; scores are
-        always computed from the gallery. progress: wraps the range of chunks (tqdm).
-    Raises: BadInput without faiss, for distributions, or a set that is all padding; CannotWrite where the folder refuses.
+    Args:
+        digest: of the gallery's file (paths.file_hash, or Index.digest), by which open_elements checks that both belong
+            together.
+        lists: how many; None takes 2√elements, rounded to a power of two.
+        codes: 'uint8' or 'float32', how exactly elements are stored for proposing items. Scores are always computed
+            from the gallery.
+        progress: wraps the range of chunks, for example tqdm.
+    Raises: BadInput without faiss, for distributions, or a set that is all padding; CannotWrite where the folder
+    refuses.
     """
     faiss = faiss_library()
     if codes not in CODES:
@@ -76,40 +85,50 @@ def build_elements(
         index.cp.seed = seed
         index.train(training)
         step = max(1, _CHUNK // k)
-        for at in progress(range(0, n, step)):
-            vectors, items = unit_elements(gallery[at : at + step])
-            index.add_with_ids(vectors, items + at)
+        for start in progress(range(0, n, step)):
+            vectors, items = unit_elements(gallery[start : start + step])
+            index.add_with_ids(vectors, items + start)
         _write_lists(faiss, index, folder / LISTS)
         write_manifest(
             folder / MANIFEST,
             {
-                "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": d, "number": "the position of its item",
-                "lists": lists, "codes": codes, "seed": seed, "faiss": faiss.__version__, "files": {LISTS: described(folder / LISTS)},
+                "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": d,
+                "number": "the position of its item", "lists": lists, "codes": codes, "seed": seed,
+                "faiss": faiss.__version__, "files": {LISTS: described(folder / LISTS)},
             },
         )  # fmt: skip
     return folder
 
 
 def open_elements(folder: Path | str, gallery: Embedding | EmbeddingSet, digest: str, verify: bool = False) -> Elements:
-    """The index of a gallery's elements, memory-mapped: lists are read when a query looks into them.
+    """The index of a gallery's elements, memory-mapped: a list is read when a query needs it.
 
-    digest: of the gallery's file. verify: read all of the lists and compare their digest, not their size alone.
-    Raises: BadInput without faiss, for a folder without finished elements, or elements of another gallery; DamagedFile for a file that
-        is missing, cut or altered.
+    digest: of the gallery's file. verify: also read the lists and compare their digest, not only their size.
+    Raises: BadInput without faiss, for a folder without a finished index, or for elements of another gallery;
+        DamagedFile for a file that is missing, cut or altered.
     """
     faiss = faiss_library()
     folder = Path(folder)
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
     check_files(folder, about["files"], () if verify else (LISTS,), _AGAIN)
     if about["gallery"] != digest or about["items"] != len(gallery):
-        raise BadInput(f"the elements in {folder} are those of another gallery ({about['items']:,} items). Build them again: {_AGAIN}.")
+        raise BadInput(
+            f"the elements in {folder} are those of another gallery ({about['items']:,} items). "
+            f"Build them again: {_AGAIN}."
+        )
     index = faiss.read_index(str(folder / LISTS), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0  # threads started for every query cost more than they bring
+    # Threads that are started for every query take more time than they save.
+    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
     return Elements(index, gallery, about)
 
 
 def unit_elements(items: Representation) -> tuple[Float[np.ndarray, "e d"], Int[np.ndarray, " e"]]:
-    """(all real elements of some items, of unit norm, in order; the position of each one's item)."""
+    """(all real elements of some items in order, with unit norm; position of the item of each).
+
+    >>> import torch
+    >>> unit_elements(Embedding(torch.tensor([[3.0, 0.0]])))[0].tolist()
+    [[1.0, 0.0]]
+    """
     if isinstance(items, Embedding):
         return F.normalize(items.x.float(), dim=-1).numpy(), np.arange(len(items))
     owner = items.mask.nonzero()[:, 0]
@@ -120,8 +139,9 @@ def _write_lists(faiss, index, path: Path) -> None:
     try:
         with atomic(path) as temporary:
             faiss.write_index(index, str(temporary))
-    except RuntimeError as e:  # of faiss
-        raise CannotWrite(f"cannot write {path} ({str(e).strip().splitlines()[-1]}). Free some space or choose another folder.") from None
+    except RuntimeError as e:  # from faiss
+        reason = str(e).strip().splitlines()[-1]
+        raise CannotWrite(f"cannot write {path} ({reason}). Free some space or choose another folder.") from None
 
 
 def faiss_library():

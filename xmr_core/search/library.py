@@ -1,4 +1,4 @@
-"""A finished run with items encoded: what a query is ranked against."""
+"""A library: the encoded items that a query is ranked against, and the method that encoded them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,17 +18,19 @@ from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
 from xmr_core.training.runs import TrainedRun
 
-_SMALL = 16  # elements that a set may have to count as chosen; more are cells or words
-_TOGETHER = 1024  # items whose uncertainty is computed at a time: it takes copies of them
+_LARGEST_SET = 16  # elements of a set whose size was chosen; larger sets are those of cells or words
+_CHUNK = 1024  # items whose uncertainty is computed at a time, which copies them
 
 
 @dataclass(frozen=True)
 class Library:
-    """Pictures and captions, encoded once; rankings of them need no encoder.
+    """Images and captions, encoded once; ranking them needs no encoder.
 
-    label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for pictures without any.
-    judges: kind → captions × images by position; empty where nobody knows what is right. inputs: positions of pictures → what the
-    method is given of them. pixels: a position → its picture, None for a corpus of features. last: the last query from outside, encoded.
+    label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for
+    images without captions. judges: name → relevance set, captions × images by position; empty where nothing is
+    annotated.
+    inputs: positions of images → the method's input for them. pixels: position → image, None for a corpus of features.
+    last: the last query from outside the corpus, encoded.
     """
 
     label: str
@@ -43,110 +45,118 @@ class Library:
     inputs: ImageReader
     pixels: Callable[[int], UInt8[np.ndarray, "h w 3"]] | None = None
     last: dict = field(default_factory=dict, repr=False, init=False)
-    _found: dict = field(default_factory=dict, repr=False, init=False)
+    _cache: dict = field(default_factory=dict, repr=False, init=False)
 
-    def ids(self, side: str) -> np.ndarray:
-        """Of 'images' or 'captions'."""
-        return self.image_ids if side == "images" else self.caption_ids
+    def ids(self, modality: str) -> np.ndarray:
+        """The ids of 'images' or 'captions', by position."""
+        return self.image_ids if modality == "images" else self.caption_ids
 
-    def position(self, side: str, item: str) -> int:
-        """Where an id stands among 'images' or 'captions'. Raises BadInput for an id that is not here."""
-        places = self._once(("places", side), lambda: {b: n for n, b in enumerate(self.ids(side))})
-        if item not in places:
-            called = f", which are called like {next(iter(places))!r}" if places else ""
-            raise BadInput(f"{item!r} is not among the {len(places):,} {side} here{called}.")
-        return places[item]
+    def position(self, modality: str, item: str) -> int:
+        """Position of an id among 'images' or 'captions'. Raises: BadInput for an unknown id."""
+        positions = self._once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
+        if item not in positions:
+            example = f", with ids such as {next(iter(positions))!r}" if positions else ""
+            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library{example}.")
+        return positions[item]
 
-    def items(self, side: str) -> Representation:
-        """All 'images' or 'captions'. Raises BadInput for captions where there are none."""
-        if side == "images":
+    def items(self, modality: str) -> Representation:
+        """All 'images' or 'captions'. Raises: BadInput for captions where there are none."""
+        if modality == "images":
             return self.images
         if self.captions is None:
-            raise BadInput("these pictures have no captions, so a picture cannot be answered; type a sentence.")
+            raise BadInput("these images have no captions, so an image cannot be the query; type a sentence.")
         return self.captions
 
-    def uncertainty(self, side: str) -> np.ndarray | None:
-        """One number per item of a side (analysis.uncertainty), ascending with doubt; None for a method that has none: one vector per
-        item, or sets of words and cells, whose spread is that of what was said."""
+    def uncertainty(self, modality: str) -> np.ndarray | None:
+        """Uncertainty of each of the 'images' or 'captions' (analysis.uncertainty), larger for a less certain item.
 
-        def find():
-            items = self.images if side == "images" else self.captions
+        None for a method without it: one vector per item, or sets of words and cells, whose spread is that of the
+        content.
+        """
+
+        def compute():
+            items = self.images if modality == "images" else self.captions
             if items is None or not (isinstance(items, GaussianEmbedding) or elements_of(items) > 1):
                 return None
             try:
-                return np.concatenate([uncertainty(items[at : at + _TOGETHER]) for at in range(0, len(items), _TOGETHER)])
-            except BadInput:  # means alone
+                return np.concatenate([uncertainty(items[n : n + _CHUNK]) for n in range(0, len(items), _CHUNK)])
+            except BadInput:  # a method of means only
                 return None
 
-        return self._once(("uncertainty", side), find)
+        return self._once(("uncertainty", modality), compute)
 
-    def relevant(self, kind: str, side: str, at: int) -> np.ndarray:
-        """Positions on the other side that are relevant to the item at a position of 'images' or 'captions'."""
-        judge = self.judges[kind]
-        return (judge if side == "captions" else self._once(("turned", kind), judge.transpose))[at]
+    def relevant(self, kind: str, modality: str, position: int) -> np.ndarray:
+        """Positions of the items of the other modality that a relevance set gives to an item of 'images' or
+        'captions'."""
+        relevance = self.judges[kind]
+        if modality == "images":
+            relevance = self._once(("transposed", kind), relevance.transpose)
+        return relevance[position]
 
-    def _once(self, name: tuple, find: Callable):
-        if name not in self._found:
-            self._found[name] = find()
-        return self._found[name]
+    def _once(self, name: tuple, compute: Callable):
+        if name not in self._cache:
+            self._cache[name] = compute()
+        return self._cache[name]
 
 
 def elements_of(items: Representation) -> int:
-    """Elements of each set, 1 for vectors, distributions and sets of words or cells, whose number differs or is no one's choice."""
-    return items.x.shape[1] if isinstance(items, EmbeddingSet) and bool(items.mask.all()) and items.x.shape[1] <= _SMALL else 1
+    """Elements of each set where their number was chosen; 1 for vectors, distributions, and sets of words or cells."""
+    chosen = isinstance(items, EmbeddingSet) and items.x.shape[1] <= _LARGEST_SET and bool(items.mask.all())
+    return items.x.shape[1] if chosen else 1
 
 
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
     """Encode a split of a run's corpus with its method.
 
-    Kinds of relevance whose ids are fewer than those of the split (PMRP, ECCV) are left out, because positions would differ.
+    Relevance sets with fewer ids than the split (PMRP, ECCV Caption) are left out, because positions would differ.
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.sides:
-        raise BadInput(f"split must be one of {', '.join(prepared.sides)}, got {split!r}.")
-    side, method, corpus = prepared.sides[split], run.method(), prepared.corpus
-    images, captions = encode_split(method, side)
-    judges = {kind: judge(split) for kind, judge in corpus.judges.items()}
-    whole = {
+    if split not in prepared.splits:
+        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
+    images, captions = encode_split(method, part)
+    relevances = {kind: relevance(split) for kind, relevance in corpus.judges.items()}
+    complete = {
         kind: r
-        for kind, r in judges.items()
+        for kind, r in relevances.items()
         if isinstance(r, Relevance) and (len(r.query_ids), len(r.gallery_ids)) == (len(captions), len(images))
     }
-    read = corpus.read_pixels
+    read, own = corpus.read_pixels, corpus.captions.iloc[part.caption_rows]
     return Library(
         label or run.config.method, method, prepared, images, captions,
-        corpus.images.index.to_numpy()[side.image_rows], corpus.captions.index.to_numpy()[side.caption_rows],
-        corpus.captions["text"].to_numpy()[side.caption_rows], whole, side.images_at,
-        None if read is None else lambda at: read(side.image_rows[[at]])[0],
+        corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
+        part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
     )  # fmt: skip
 
 
 def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
-    """Encode all pictures of a folder and its sub-folders with a run's method, which was trained on something else.
+    """Encode all images of a folder and its sub-folders with the method of a run, which was trained on another corpus.
 
-    Captions, where the folder has a file of them (data.folder), come along, and are then what is right; splits do not matter. Frozen
-    features of the pictures are kept on disk, so that a second time takes seconds. progress: as of Prepared.images_of.
-    Raises: BadInput for a folder without pictures, or a run on region features, which only a detector could make.
+    Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
+    splits are ignored. Frozen features of the images are cached on disk. progress: as of Prepared.images_of.
+    Raises: BadInput for a folder without images, or a run on region features, which only a detector could make.
     """
     prepared, method = run.prepared(), run.method()
     corpus = load_folder(folder)
     inputs = prepared.images_of(corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
-    texts, judges = corpus.captions["text"].to_numpy(), {}
-    side = replace(prepared.sides["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
+    texts, relevances = corpus.captions["text"].to_numpy(), {}
+    part = replace(prepared.splits["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
     if len(texts):
-        side = replace(side, caption_rows=np.arange(len(texts)), captions=_kept(prepared.new_captions(texts.tolist())))
-        judges["annotated"] = Relevance.from_pairs(zip(caption_ids, corpus.captions["image_id"], strict=True), caption_ids, ids)
-    images, captions = encode_split(method, side)
+        stored = _stored(prepared.new_captions(texts.tolist()))
+        part = replace(part, caption_rows=np.arange(len(texts)), captions=stored)
+        pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
+        relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
+    images, captions = encode_split(method, part)
     return Library(
-        label or run.config.method, method, prepared, images, captions if len(texts) else None, ids, caption_ids, texts, judges, inputs,
-        lambda at: corpus.read_pixels(np.array([at]))[0],
+        label or run.config.method, method, prepared, images, captions if len(texts) else None, ids, caption_ids, texts,
+        relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
     )  # fmt: skip
 
 
-def _kept(captions: Tokens | Features) -> Tokens | CaptionStates:
-    """Captions as a Side holds them."""
+def _stored(captions: Tokens | Features) -> Tokens | CaptionStates:
+    """Captions in the form in which a split holds them."""
     if isinstance(captions, Tokens):
         return captions
     lengths = captions.mask.sum(1).numpy()

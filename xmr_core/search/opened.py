@@ -1,4 +1,4 @@
-"""Opening an index: a Library whose items stay on disk until they are compared."""
+"""Opening an index: a Library whose items stay on disk until they are scored."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +19,7 @@ from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
 from xmr_core.search.files import check_files, read_manifest
-from xmr_core.search.gallery import open_gallery, read_header
+from xmr_core.search.gallery import open_gallery
 from xmr_core.search.index import (
     CAPTIONS,
     FORMAT,
@@ -31,84 +31,92 @@ from xmr_core.search.index import (
     RELEVANCE,
     Source,
     run_identity,
+    tensors_of,
 )
 from xmr_core.search.library import Library
 from xmr_core.training.runs import TrainedRun, load
 
-_AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for pictures of your own"
+_AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for images of your own"
 
 
 @dataclass(frozen=True)
 class Index(Library):
-    """A library from disk. folder: where it lies. about: what index.json says of it."""
+    """A library from disk. folder: of the index. about: the contents of index.json."""
 
     folder: Path = Path()
     about: dict = field(default_factory=dict)
 
-    def digest(self, side: str) -> str:
-        """Of the file that holds 'images' or 'captions'."""
-        return self.about["files"][IMAGES if side == "images" else CAPTIONS]["digest"]
+    def digest(self, modality: str) -> str:
+        """Digest of the file that holds 'images' or 'captions'."""
+        return self.about["files"][IMAGES if modality == "images" else CAPTIONS]["digest"]
 
 
 def open_index(folder: Path | str, verify: bool = False) -> Index:
-    """An index as a library: explore.rank, meeting and search take it. Items are memory-mapped, so a
-    million pictures open in about a second, most of which is their names.
+    """An index as a library, for rank and search. Items are memory-mapped, so a million images open in about a second,
+    most of which is spent on their names.
 
-    A sentence needs only what lies in the folder. A picture as a query, and looking at indexed pictures, prepare the run's corpus when
-    first asked for (its lists are read and its features opened, or extracted anew where the cache is gone).
-    verify: read all of the galleries too and compare their digests; without it only their size and header are checked.
+    A sentence as a query needs only the files of the index. An image as a query, and showing indexed images, prepare
+    the run's corpus at first use: its lists are read and its features opened, or extracted again without their cache.
+    verify: also read the galleries and compare their digests; without it only their size and header are checked.
 
-    Raises: BadInput for a folder without a finished index, one of another format, or one whose run is gone or was trained anew;
-        DamagedFile for a file that is missing, cut or altered. Every message says what to do.
+    Raises: BadInput for a folder without a finished index, one of another format, or one whose run is gone or was
+        trained again; DamagedFile for a file that is missing, cut or altered. Every message says what to do.
     """
     folder = Path(folder).expanduser()
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
     check_files(folder, about["files"], () if verify else GALLERIES, _AGAIN)
     run = _same_run(about, folder)
-    sides = {}
-    for name in about["tensors"]:
-        found = {t: [code, *shape] for t, (shape, code, _) in read_header(folder / name)[2].items()}
-        if found != about["tensors"][name]:
-            raise DamagedFile(f"{folder / name} holds other tensors than index.json says. Copy it again, or build it again: {_AGAIN}.")
-        sides[name] = open_gallery(folder / name)
+    galleries = {}
+    for name, tensors in about["tensors"].items():
+        if tensors_of(folder / name) != tensors:
+            raise DamagedFile(
+                f"{folder / name} holds other tensors than index.json says. Copy it again, or build it again: {_AGAIN}."
+            )
+        galleries[name] = open_gallery(folder / name)
     method, words, _ = load_method(folder / METHOD)
-    told = paths.read_json(folder / ITEMS)
-    ids, caption_ids, texts = (_objects(told[name]) for name in ("image_ids", "caption_ids", "texts"))
+    items = paths.read_json(folder / ITEMS)
+    ids, caption_ids, texts = (_objects(items[name]) for name in ("image_ids", "caption_ids", "texts"))
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
-    judges = {kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids) for kind in told["judges"]}
-    pictures = _Pictures(run, Source(**about["source"]))
+    relevances = {
+        kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids)
+        for kind in items["judges"]
+    }
+    images = _Images(run, Source(**about["source"]))
     return Index(
-        told["label"], method, StoredInputs(run, words), sides[IMAGES], sides.get(CAPTIONS), ids, caption_ids, texts, judges,
-        pictures.inputs, pictures.pixels if told["pixels"] else None, folder, about,
+        items["label"], method, StoredInputs(run, words), galleries[IMAGES], galleries.get(CAPTIONS), ids, caption_ids,
+        texts, relevances, images.inputs, images.pixels if items["pixels"] else None, folder, about,
     )  # fmt: skip
 
 
 class StoredInputs:
-    """What a Library asks of Prepared, from the words in the index where they are enough, and from the run's corpus where not."""
+    """The part of Prepared that a Library uses. The words in the index are enough for sentences; all else prepares the
+    run's corpus."""
 
     def __init__(self, run: TrainedRun, words: Vocabulary | WordPieces):
         self._run = run
         self.vocabulary = words if isinstance(words, Vocabulary) else None
 
     @cached_property
-    def whole(self) -> Prepared:
+    def prepared(self) -> Prepared:
         return self._run.prepared()
 
     @property
     def inputs(self) -> Inputs:
-        return self.whole.inputs
+        return self.prepared.inputs
 
     def new_captions(self, texts: list[str]) -> Tokens | Features:
         """As Prepared.new_captions."""
-        return self.whole.new_captions(texts) if self.vocabulary is None or not len(texts) else self.vocabulary.encode(texts)
+        if self.vocabulary is None or not len(texts):
+            return self.prepared.new_captions(texts)
+        return self.vocabulary.encode(texts)
 
-    def new_images(self, pictures: UInt8[np.ndarray, "n side side 3"]) -> Features | Pixels:
+    def new_images(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
         """As Prepared.new_images."""
-        return self.whole.new_images(pictures)
+        return self.prepared.new_images(images)
 
 
-class _Pictures:
-    """The indexed pictures themselves, found when first looked at."""
+class _Images:
+    """The indexed images themselves, opened at first use."""
 
     def __init__(self, run: TrainedRun, source: Source):
         self._run, self._source = run, source
@@ -118,7 +126,7 @@ class _Pictures:
         source = self._source
         corpus = load_folder(source.name) if source.kind == "folder" else self._run.prepared().corpus
         if corpus.fingerprint != source.fingerprint:
-            raise BadInput(f"{source.name} is not what it was when it was indexed. Build the index again: {_AGAIN}.")
+            raise BadInput(f"{source.name} has changed since it was indexed. Build the index again: {_AGAIN}.")
         return corpus
 
     @cached_property
@@ -130,29 +138,31 @@ class _Pictures:
     def _read(self):
         if self._source.kind == "folder":
             return self._run.prepared().images_of(self._corpus)
-        return self._run.prepared().sides[self._source.name].images_at
+        return self._run.prepared().splits[self._source.name].images_at
 
-    def inputs(self, at: np.ndarray) -> Features | Pixels:
-        """What the method is given of the pictures at positions."""
-        _ = self._corpus  # which may refuse
-        return self._read(at)
+    def inputs(self, positions: np.ndarray) -> Features | Pixels:
+        """The method's input for the images at these positions."""
+        _ = self._corpus  # refuses a corpus that has changed
+        return self._read(positions)
 
-    def pixels(self, at: int) -> UInt8[np.ndarray, "h w 3"]:
-        """The picture at a position."""
-        return self._corpus.read_pixels(self._rows[[at]])[0]
+    def pixels(self, position: int) -> UInt8[np.ndarray, "h w 3"]:
+        """The image at a position."""
+        return self._corpus.read_pixels(self._rows[[position]])[0]
 
 
 def _same_run(about: dict, folder: Path) -> TrainedRun:
-    told = about["run"]
+    identity = about["run"]
     try:
-        run = load(told["id"])
+        run = load(identity["id"])
     except BadInput:
         raise BadInput(
-            f"the index {folder} was made with run {told['id']}, which is not in {paths.root() / 'runs'}. Set XMR_HOME to where it is, "
-            f"or index again with a run that is here: {_AGAIN}."
+            f"the index {folder} was made with run {identity['id']}, which is not in {paths.root() / 'runs'}. "
+            f"Set XMR_HOME to its folder, or index again with another run: {_AGAIN}."
         ) from None
-    if run_identity(run) != told:
-        raise BadInput(f"run {told['id']} was trained anew since {folder} was made. Build the index again: {_AGAIN}.")
+    if run_identity(run) != identity:
+        raise BadInput(
+            f"run {identity['id']} was trained anew since {folder} was made. Build the index again: {_AGAIN}."
+        )
     return run
 
 

@@ -1,4 +1,4 @@
-"""What can be asked: a sentence, a picture, or an item of the corpus."""
+"""A query: a sentence, an image, or an item of the corpus."""
 
 from dataclasses import dataclass, field
 
@@ -11,13 +11,24 @@ from xmr_core.data.images.files import array_reader
 from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
 
-KINDS = {"text": "images", "caption": "images", "image": "captions", "picture": "captions"}  # kind → which side answers
+KINDS = {
+    "text": "images",
+    "caption": "images",
+    "image": "captions",
+    "picture": "captions",
+}  # kind → modality of the answers
 
 
 @dataclass(frozen=True)
 class Query:
-    """kind 'text' (a sentence in `text`), 'caption' or 'image' (an id of the corpus in `item`), 'picture' (`pixels`, uint8 "h w 3", of any
-    size; `text` may hold its name). Raises: BadInput for another kind, or one without what it needs."""
+    """One query. kind 'text': a sentence in `text`. 'caption', 'image': an id of the corpus in `item`. 'picture': an
+    image from elsewhere in `pixels`, uint8 "h w 3" of any size; `text` may hold its name.
+
+    Raises: BadInput for another kind, or one without the field that it needs.
+
+    >>> Query("text", "a red circle").target
+    'images'
+    """
 
     kind: str
     text: str = ""
@@ -28,58 +39,62 @@ class Query:
         if self.kind not in KINDS:
             raise unknown("kind of query", self.kind, KINDS)
         if self.kind == "text" and not self.text.strip():
-            raise BadInput("the sentence is empty; type what the picture should show.")
+            raise BadInput("the sentence is empty; type what the image should show.")
         if self.kind in ("caption", "image") and not self.item:
             raise BadInput(f"a query by {self.kind} needs the id of one.")
-        if self.kind == "picture" and (
-            self.pixels is None or self.pixels.ndim != 3 or self.pixels.shape[2] != 3 or self.pixels.dtype != np.uint8
-        ):
-            raise BadInput("a picture must be an array of whole numbers 0…255, height × width × 3.")
+        x = self.pixels
+        if self.kind == "picture" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8):
+            raise BadInput("an image must be an array of whole numbers 0…255, height × width × 3.")
 
     @property
     def target(self) -> str:
-        """Which side answers: 'images' or 'captions'."""
+        """Modality of the answers: 'images' or 'captions'."""
         return KINDS[self.kind]
 
 
 def encode(library: Library, query: Query) -> Representation:
-    """One representation. Items of the corpus are looked up, sentences and pictures go through the encoders, once for a query that is
-    asked again with other settings.
+    """The representation of a query. That of an item of the corpus is read; sentences and images are encoded, once for
+    a query that is ranked again with other settings.
 
-    Raises: BadInput for an id that is not there, a sentence of which the method knows no word, a corpus of region features.
+    Raises: BadInput for an unknown id, a sentence of which the method knows no word, or an image for a method on region
+        features.
     """
     if query.kind == "caption":
         return library.items("captions")[library.position("captions", query.item)]
     if query.kind == "image":
         return library.images[library.position("images", query.item)]
     if library.last.get("query") is not query:
-        library.last.update(encoded=_from_outside(library, query), query=query)
+        library.last.update(encoded=_encode(library, query), query=query)
     return library.last["encoded"]
 
 
-def _from_outside(library: Library, query: Query) -> Representation:
+def _encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "picture":
-            pictures = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.side)
-            return library.method.encode_images(library.prepared.new_images(pictures).to(device)).to("cpu")
+            images = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.resolution)
+            return library.method.encode_images(library.prepared.new_images(images).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:
-            known_words(library, query.text)  # refuses a sentence of strange words alone
+            known_words(library, query.text)  # refuses a sentence without any known word
         return library.method.encode_captions(library.prepared.new_captions([query.text]).to(device)).to("cpu")
 
 
 def known_words(library: Library, text: str) -> list[str]:
-    """The words of a sentence that the method knows. Raises: BadInput for a method that reads word pieces, or where it knows none."""
+    """The words of a sentence that the method knows.
+
+    Raises: BadInput for a method that reads word pieces, or where it knows none of the words.
+    """
     if library.prepared.vocabulary is None:
-        raise BadInput("word by word only for methods with a vocabulary of words; this one reads word pieces.")
-    words, strange = words_of(library, text)
+        raise BadInput("single words can be used only with a vocabulary of words; this method reads word pieces.")
+    words, unknown_words = words_of(library, text)
     if not words:
-        raise BadInput(f"the method knows none of the words {', '.join(map(repr, strange))}; use words of its training captions.")
+        names = ", ".join(map(repr, unknown_words))
+        raise BadInput(f"the method knows none of the words {names}; use words of its training captions.")
     return words
 
 
 def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
-    """(words that the method knows, words that it does not). With a text model every sentence is made of known pieces."""
+    """(words that the method knows, words that it does not know). A text model knows all word pieces."""
     vocabulary = library.prepared.vocabulary
     if vocabulary is None:
         return text.split(), []

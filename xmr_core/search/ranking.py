@@ -1,26 +1,24 @@
 """The answer to a query: items in order, which of them are right, and where every right one stands."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.evaluation.analysis.element_subsets import keep_elements
 from xmr_core.evaluation.engine import relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
 from xmr_core.search.query import Query, encode, words_of
-from xmr_core.similarities.chamfer import smooth_chamfer
-from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.gaussian import GaussianDistance
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to rank. k: answers shown. alpha: scale of smooth-Chamfer, 0 for the method's own. elements: numbers (from 0) of the query's
+    """How to rank. k: answers shown. alpha: α of the similarity, 0 for the method's own. elements: numbers (from 0) of the query's
     set elements that count, () for all. distance: a test-time distance of Gaussians (similarities.gaussian), '' for the trained one."""
 
     k: int = 10
@@ -77,26 +75,22 @@ def check_settings(library: Library, settings: Settings) -> None:
     """Raises BadInput for what the library's method does not have."""
     if settings.k < 1:
         raise BadInput(f"k must be at least 1, got {settings.k}.")
-    if settings.alpha and not has_alpha(library):
+    if settings.alpha and "alpha" not in library.method.similarity.settings:
         raise BadInput(f"{library.label} is not compared by smooth-Chamfer, so it has no α to change.")
     if settings.elements and elements_of(library.images) < 2:
         raise BadInput(f"{library.label} has no set of a fixed number of elements to choose from.")
     if settings.distance:
         if not isinstance(library.images, GaussianEmbedding):
             raise BadInput(f"{library.label} makes no distributions, so it has no other distance at test time.")
-        if settings.distance not in DISTANCES:
-            raise unknown("distance", settings.distance, DISTANCES)
+        GaussianDistance(settings.distance)  # refuses an unknown name
 
 
-def has_alpha(library: Library) -> bool:
-    return getattr(library.method.similarity, "func", None) is smooth_chamfer
-
-
-def similarity_of(library: Library, settings: Settings) -> Callable:
+def similarity_of(library: Library, settings: Settings) -> Similarity:
     """The method's own similarity, or the one that the settings put in its place."""
-    if settings.alpha:
-        return partial(smooth_chamfer, alpha=settings.alpha)
-    return DISTANCES[settings.distance] if settings.distance else library.method.similarity
+    if settings.distance:
+        return GaussianDistance(settings.distance)
+    own = library.method.similarity
+    return own.replace(alpha=settings.alpha) if settings.alpha else own
 
 
 def _right(library: Library, query: Query) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Search past memory in two stages: elements propose items, the exact set similarity ranks them."""
+"""Search in two stages for galleries larger than memory: elements propose items, the exact similarity ranks them."""
 
 import numpy as np
 import torch
@@ -6,29 +6,32 @@ from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.engine import Similarity
 from xmr_core.search.elements import Elements, unit_elements
+from xmr_core.similarities.base import Similarity, as_similarity
 
 
 def two_stage(
-    index: Elements, queries: Embedding | EmbeddingSet, similarity: Similarity, k: int = 10, per_element: int = 100, probes: int = 64,
-    asking: str = "captions",
+    index: Elements, queries: Embedding | EmbeddingSet, similarity: Similarity, k: int = 10, per_element: int = 100,
+    probes: int = 64, modality: str = "captions",
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:  # fmt: skip
-    """(scores, positions of items), best first, equal scores in file order; −∞ and −1 where fewer than k items were proposed.
+    """(scores, positions of items), best first, equal scores in file order; −∞ and −1 where fewer than k items were
+    proposed.
 
-    Every real element of a query proposes the items of the `per_element` elements nearest to it (by cosine, in the `probes` lists nearest
-    to it); the items of all of them together are fetched from the gallery and scored exactly. Only an item none of whose elements is
-    near any of the query's can be missed, so what is returned has the score that exact search gives it.
+    Every real element of a query proposes the items of the `per_element` elements nearest to it (by cosine, among the
+    `probes` lists nearest to it). All proposed items are taken from the gallery and scored exactly, so a returned item
+    has the score of exact search. An item can be missed only if none of its elements is near one of the query's.
 
-    asking: which side asks, as in top_k: 'captions' (the gallery is of pictures) or 'images'.
-    Raises: BadInput for k, per_element or probes below 1, another word, or another width than the gallery's.
+    modality: of the queries: 'captions' (the gallery holds images) or 'images'.
+    Raises: BadInput for k, per_element or probes below 1, another modality, or another width than the gallery's.
     """
-    if min(k, per_element, probes) < 1 or asking not in ("captions", "images"):
+    if min(k, per_element, probes) < 1 or modality not in ("captions", "images"):
         raise BadInput(
-            f"k, per_element and probes must be at least 1 and asking 'captions' or 'images'; got {k}, {per_element}, {probes}, {asking!r}."
+            "k, per_element and probes must be at least 1 and modality 'captions' or 'images'; "
+            f"got {k}, {per_element}, {probes}, {modality!r}."
         )
     if queries.x.shape[-1] != index.about["width"]:
-        raise BadInput(f"queries of width {queries.x.shape[-1]} cannot be asked of elements of width {index.about['width']}.")
+        raise BadInput(f"queries of width {queries.x.shape[-1]} do not fit elements of width {index.about['width']}.")
+    score = as_similarity(similarity).score
     elements, owner = unit_elements(queries)
     proposed = index.propose(elements, per_element, probes)
     scores = np.full((len(queries), k), -np.inf, np.float32)
@@ -40,18 +43,24 @@ def two_stage(
             if not len(items):
                 continue
             gallery = index.gallery[items]
-            found = similarity(gallery, queries[q])[:, 0] if asking == "captions" else similarity(queries[q], gallery)[0]
-            best = found.float().argsort(descending=True, stable=True)[:k]
-            scores[q, : len(best)], positions[q, : len(best)] = found[best].float().numpy(), items[best].numpy()
+            exact = score(gallery, queries[q])[:, 0] if modality == "captions" else score(queries[q], gallery)[0]
+            best = exact.float().argsort(descending=True, stable=True)[:k]
+            scores[q, : len(best)], positions[q, : len(best)] = exact[best].float().numpy(), items[best].numpy()
     return scores, positions
 
 
-def recall(found: Int[np.ndarray, "q k"], exact: Int[np.ndarray, "q k"]) -> float:
-    """Share of the exact answers that were found, whatever their order, over all queries, in [0, 1].
+def recall(approximate: Int[np.ndarray, "q k"], exact: Int[np.ndarray, "q k"]) -> float:
+    """Share of the exact answers that are among the approximate ones, in any order, over all queries, in [0, 1].
 
     Raises: BadInput for another number of queries, or none.
+
+    >>> recall([[1, 2]], [[2, 3]])
+    0.5
     """
-    found, exact = np.asarray(found), np.asarray(exact)
-    if found.ndim != 2 or exact.ndim != 2 or len(found) != len(exact) or not exact.size:
-        raise BadInput(f"found and exact must hold the same queries (queries × answers), got {found.shape} and {exact.shape}.")
-    return float(np.mean([np.isin(e, f).mean() for f, e in zip(found, exact, strict=True)]))
+    approximate, exact = np.asarray(approximate), np.asarray(exact)
+    if approximate.ndim != 2 or exact.ndim != 2 or len(approximate) != len(exact) or not exact.size:
+        raise BadInput(
+            "approximate and exact answers must be those of the same queries (queries × answers), "
+            f"got {approximate.shape} and {exact.shape}."
+        )
+    return float(np.mean([np.isin(e, a).mean() for a, e in zip(approximate, exact, strict=True)]))

@@ -1,6 +1,6 @@
-"""Why an item was found: which elements met, and what the score would be without a word or a part of the picture."""
+"""Why an item was found: what the score would be without a word or without a part of the image, and how certain the item is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,51 +8,12 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import EmbeddingSet, Features, Representation, Tokens
+from xmr_core.base.types import Features, Representation, Tokens
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.search.library import Library
 from xmr_core.search.query import known_words
 from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.similarities.chamfer import chamfer, smooth_chamfer
-from xmr_core.similarities.mil import max_pairwise
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """products "k l": cosines of every element of the picture with every one of the caption. image_parts "k", caption_parts "l": what each
-    element adds to the score; they sum to it. Parts are None for similarities that are no sum over elements."""
-
-    products: Float[np.ndarray, "k l"]
-    image_parts: Float[np.ndarray, " k"] | None = None
-    caption_parts: Float[np.ndarray, " l"] | None = None
-
-
-def meeting(image: Representation, caption: Representation, similarity) -> Meeting:
-    """How the elements of one picture and one caption meet.
-
-    smooth-Chamfer  image_parts_x = log Σ_y e^{α x·y} / (2αk), caption_parts_y = log Σ_x e^{α x·y} / (2αl)
-    Chamfer         the same with the largest product in place of the logarithm; MIL: half the best product each, to its two elements
-    Raises: BadInput for representations that are not sets of one item each.
-    """
-    if not all(isinstance(r, EmbeddingSet) and len(r) == 1 for r in (image, caption)):
-        raise BadInput("only two sets, one of each side, can be shown meeting.")
-    x, y = (r.x[0][r.mask[0]].double() for r in (image, caption))
-    products = x @ y.T
-    k, l = products.shape
-    function, given = getattr(similarity, "func", similarity), getattr(similarity, "keywords", {})
-    if function is smooth_chamfer:
-        alpha = given.get("alpha", 16.0)
-        parts = (alpha * products).logsumexp(1) / (2 * alpha * k), (alpha * products).logsumexp(0) / (2 * alpha * l)
-    elif function is chamfer:
-        parts = products.amax(1) / (2 * k), products.amax(0) / (2 * l)
-    elif function is max_pairwise:
-        best = products == products.max()
-        best &= best.flatten().cumsum(0).view_as(best) == 1  # one pair, should several be as good
-        parts = (best * products / 2).sum(1), (best * products / 2).sum(0)
-    else:
-        return Meeting(products.numpy())
-    return Meeting(products.numpy(), *(p.numpy() for p in parts))
 
 
 def without_each_word(library: Library, text: str, at: int, settings: Settings = Settings()) -> pd.DataFrame:

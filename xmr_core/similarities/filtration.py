@@ -25,7 +25,7 @@ class Filtration(nn.Module):
     batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors'
     loop, short captions before long ones where there are many.
     Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 10–11; the last l2 is in their code
-    only (X-28).
+    only (docs/differences.md#x-28).
     """
 
     def __init__(self, m: int):
@@ -33,13 +33,14 @@ class Filtration(nn.Module):
         self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
-        weights = self.weights(nodes, mask)
-        if torch.is_grad_enabled():
-            return unit((weights[..., None] * nodes).sum(-2))
-        return unit((weights[..., None, :] @ nodes).squeeze(-2))  # one pass over the nodes, but a slow gradient
+        return unit((self.weights(nodes, mask)[..., None] * nodes).sum(-2))
+
+    def score(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        """The same in one pass over the nodes, whose gradient would be slow."""
+        return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
-        """β: what each word (node 0: the whole) contributes to a pair, for pictures; 0 on padding."""
+        """β: what each word (node 0: the global vectors) counts in a pair, for visualisation; 0 on padding."""
         trust = torch.where(mask, self._normalised(self.weigh(nodes).squeeze(-1), mask).sigmoid(), 0.0)
         return trust / (trust.sum(-1, keepdim=True) + EPS)
 

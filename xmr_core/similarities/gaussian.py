@@ -1,9 +1,9 @@
 """What else can compare two normal distributions with diagonal covariances, in closed form, after training.
 
-All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂ are per
-dimension, 1 the image, 2 the caption, all sums over dimensions. A divergence that is not symmetric asks which side is the
-query: `kl` is right for images as queries, `reverse_kl` for captions.
-Source: Chun et al., CVPR 2021 (PCME), App. B; METHODS §4 sets paper and code side by side (X-16 … X-19).
+All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂
+are per dimension, 1 the image, 2 the caption, all sums over dimensions. For a divergence that is not symmetric it
+matters which of the two is the query: `kl` is right for images as queries, `reverse_kl` for captions.
+Source: Chun et al., CVPR 2021 (PCME), App. B; docs/differences.md#x-16 and the next three compare paper and code.
 """
 
 import math
@@ -13,7 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.errors import unknown
+from xmr_core.base.plain_tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
+from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.match_logit import sample_distances
 from xmr_core.similarities.pairs import same_width
 
@@ -36,7 +39,8 @@ def farthest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -
 
 
 def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant. With one σ per item, matrix products."""
+    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant. With one σ per item, matrix
+    products."""
     if (v := _one_variance(images, captions)) is not None:
         return -(_squares(images.mean, captions.mean) / v + images.mean.shape[1] * v.log()) / 2
 
@@ -60,7 +64,8 @@ def reverse_kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[
 
 
 def kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other sign (X-16)."""
+    """−Σ [Δ²/σ₂² + 2(log σ₁ − log σ₂) + σ₁²/σ₂²]: what the authors' evaluator computes; its logarithm has the other
+    sign (docs/differences.md#x-16)."""
 
     logarithms = images.log_std.sum(1)[:, None] - captions.log_std.sum(1)[None]
     return -_scaled_squares(images, captions) - 2 * logarithms
@@ -72,7 +77,7 @@ def reverse_kl_official(images: GaussianEmbedding, captions: GaussianEmbedding) 
 
 
 def jeffreys(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−½ [KL(p₁‖p₂) + KL(p₂‖p₁)], called JS in the paper; the logarithms cancel (X-17)."""
+    """−½ [KL(p₁‖p₂) + KL(p₂‖p₁)], called JS in the paper; the logarithms cancel (docs/differences.md#x-17)."""
     return (kl(images, captions) + reverse_kl(images, captions)) / 2
 
 
@@ -82,7 +87,8 @@ def jeffreys_official(images: GaussianEmbedding, captions: GaussianEmbedding) ->
 
 
 def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions. With one σ per item, matrix products."""
+    """−¼ Σ [Δ²/(σ₁² + σ₂²) + 2 log(σ₁/σ₂ + σ₂/σ₁) − 2 log 2]: 0 for equal distributions. With one σ per item, matrix
+    products."""
     if (v := _one_variance(images, captions)) is not None:
         s1, s2 = images.log_std[:, :1], captions.log_std[None, :, 0]
         quotient = torch.logaddexp(s1 - s2, s2 - s1) - math.log(2)
@@ -96,19 +102,21 @@ def bhattacharyya(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
 
 
 def wasserstein(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−W₂² = −Σ [Δ² + (σ₁ − σ₂)²] (X-18)."""
+    """−W₂² = −Σ [Δ² + (σ₁ − σ₂)²] (docs/differences.md#x-18)."""
     return -_squares(images.mean, captions.mean) - _squares(images.log_std.exp(), captions.log_std.exp())
 
 
 def average_l2(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−mean over the J² pairs of samples of ‖z − z′‖ (a row of the paper's Table 1; absent from the code, X-19)."""
+    """−mean over the J² pairs of samples of ‖z − z′‖ (a row of the paper's Table 1; absent from the code,
+    docs/differences.md#x-19)."""
     return -sample_distances(images, captions, eps=0.0).mean((1, 3))
 
 
 def sample_products(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """Σ over the J² pairs of samples of z · z′: the authors' `matmul`, used while training; one matrix product."""
-    same_width(images.samples, captions.samples)
-    return images.samples.sum(1) @ captions.samples.sum(1).T
+    x, y = samples_of(images, "image"), samples_of(captions, "caption")
+    same_width(x, y)
+    return x.sum(1) @ y.sum(1).T
 
 
 DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] = {
@@ -127,6 +135,37 @@ DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] =
     "average L2": average_l2,
     "matmul": sample_products,
 }
+
+
+_ONE_WAY = ("KL", "KL (official)", "reverse KL", "reverse KL (official)")
+
+
+class GaussianDistance(Similarity):
+    """One of DISTANCES by name, as a similarity.
+
+    Raises: BadInput for another name; when called, for anything but distributions, and where samples are needed that
+        they do not have ('average L2', 'matmul').
+
+    >>> import torch
+    >>> from xmr_core.base.types import GaussianEmbedding
+    >>> items = GaussianEmbedding(mean=torch.eye(2), log_std=torch.zeros(2, 2))
+    >>> GaussianDistance("2-Wasserstein")(items, items)
+    tensor([[-0., -2.],
+            [-2., -0.]])
+    """
+
+    def __init__(self, name: str):
+        if name not in DISTANCES:
+            raise unknown("distance", name, DISTANCES)
+        super().__init__()
+        self.distance, self.symmetric = name, name not in _ONE_WAY
+        self.compares = "samples" if name in ("average L2", "matmul") else "distributions"
+
+    def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        return DISTANCES[self.distance](as_gaussians(images, "image"), as_gaussians(captions, "caption"))
+
+    def extra_repr(self) -> str:
+        return repr(self.distance)
 
 
 def _squares(x: Float[Tensor, "i d"], y: Float[Tensor, "t d"]) -> Float[Tensor, "i t"]:
@@ -158,5 +197,5 @@ def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianE
     same_width(images.mean, captions.mean)
     mean, log_std = captions.mean[None], captions.log_std[None]
     step = max(1, _BLOCK // max(1, captions.mean.numel()))
-    blocks = (slice(at, at + step) for at in range(0, len(images), step))
+    blocks = (slice(start, start + step) for start in range(0, len(images), step))
     return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])

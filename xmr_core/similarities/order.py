@@ -3,15 +3,32 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.types import Embedding
+from xmr_core.base.plain_tensors import Comparable, as_vectors
+from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import same_width
 
 
-def order(images: Embedding, captions: Embedding) -> Float[Tensor, "i t"]:
+def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     """s(i, t) = −‖max(0, y_t − x_i)‖₂, in (−∞, 0]; 0 when the image dominates the caption.
 
     The gradient at exactly 0 is taken as 0. Shapes: "i d", "t d" → "i t". Raises: BadInput for two widths.
-    Source: Vendrov et al. 2016, as an option of VSE++ (Faghri et al. 2018; METHODS §2).
+    Source: Vendrov et al. 2016, as an option of VSE++ (Faghri et al. 2018).
+
+    >>> import torch
+    >>> order(torch.tensor([[1.0, 1.0]]), torch.tensor([[0.5, 1.0], [4.0, 5.0]]))
+    tensor([[-0., -5.]])
     """
-    same_width(images.x, captions.x)
-    return -(captions.x[None, :, :] - images.x[:, None, :]).relu().norm(dim=-1)
+    x, y = as_vectors(images, "image").x, as_vectors(captions, "caption").x
+    same_width(x, y)
+    return -(y[None, :, :] - x[:, None, :]).relu().norm(dim=-1)
+
+
+class Order(Similarity):
+    """`order` as a similarity. Images and captions play different roles.
+
+    >>> Order().symmetric
+    False
+    """
+
+    function = staticmethod(order)
+    compares = "vectors"

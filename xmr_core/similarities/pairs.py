@@ -1,4 +1,4 @@
-"""What every set similarity starts from: the dot products of all elements of all images with all elements of all captions."""
+"""What every set similarity starts from: the dot products of all elements of images with all elements of captions."""
 
 from collections.abc import Callable
 
@@ -10,21 +10,23 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet
 
+PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients
 _TOGETHER = 32  # captions of similar length that are compared at a time
 
 
 def same_width(x: Tensor, y: Tensor) -> None:
-    """Raise BadInput unless the two sides have one width (last axis)."""
+    """Raise BadInput unless both modalities have one width (last axis)."""
     if x.shape[-1] != y.shape[-1]:
         raise BadInput(
-            f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; both sides must come from one method."
+            f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; take one method."
         )
 
 
 def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     """x with zeros in place of padding, in float32 at least.
 
-    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient. Sets without padding cost no copy.
+    Whatever stands in a padded row (1e30, NaN) can then reach neither a score nor a gradient. Sets without padding cost
+    no copy.
     Raises: BadInput for a set without a real element.
     """
     require_element(s.mask, "set")
@@ -32,10 +34,15 @@ def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Float[Tensor, "i k t l"]:
-    """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product; the axes stay in the order it leaves them.
+def longest_row(x: Float[Tensor, "n k d"]) -> float:
+    """The largest norm of a row: |x·y| ≤ ‖x‖‖y‖."""
+    return float(x.detach().norm(dim=-1).max()) if x.numel() else 0.0
 
-    Also inside autocast not in half precision, which tells cosines near 1 apart only by 0.004 (times α, times 1/τ).
+
+def element_products(x: Float[Tensor, "i k d"], y: Float[Tensor, "t l d"]) -> Float[Tensor, "i k t l"]:
+    """x_ik · y_tl: cosines when the rows are unit vectors. One matrix product.
+
+    Never in half precision, not even inside autocast: it tells cosines near 1 apart only by 0.004 (times α, or 1/τ).
     Raises: BadInput for two widths.
     """
     same_width(x, y)
@@ -64,24 +71,30 @@ def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: Embedd
 
 
 def by_length(
-    score: Callable[[EmbeddingSet, EmbeddingSet], Tensor], images: EmbeddingSet, captions: EmbeddingSet
+    score: Callable[[EmbeddingSet, EmbeddingSet], Tensor],
+    images: EmbeddingSet,
+    captions: EmbeddingSet,
+    split_equal: bool = True,
 ) -> Float[Tensor, "... i t"]:
     """score(images, captions), taken in groups of captions of similar length, each cut to its longest.
 
-    A caption of 10 words beside one of 30 is mostly padding, and similarities that work on every word of every pair would compute
-    it: on Flickr8k the longest of 64 captions has twice the words of a mean one. The result is the same, in the order given.
-    score: pairs to "… i t", blind to padding and to the company of captions.
+    A caption of 10 words beside one of 30 is mostly padding, and similarities that work on every word of every pair
+    would compute it: on Flickr8k the longest of 64 captions has twice the words of a mean one. The result is the same,
+    in the order of the captions.
+
+    Args: score: pairs to "… i t", blind to padding and to the company of captions. split_equal: False takes captions
+        that all have one length together, however many there are, as the blocks of an evaluation are.
     """
-    place = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
-    longest = (captions.mask * place).amax(1)  # the last real element counts, should there be gaps before it
-    alike = not torch.is_grad_enabled() and len(captions) and bool((longest == longest[0]).all())  # as retrieval gives them
-    if len(captions) <= _TOGETHER or alike:
+    position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
+    longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it
+    equal = not split_equal and len(captions) and bool((longest == longest[0]).all())
+    if len(captions) <= _TOGETHER or equal:
         parts, order = [slice(None)], None
     else:
         order = longest.argsort(stable=True)
         parts = order.split(_TOGETHER)
-    found = []
+    scores = []
     for rows in parts:
         group, l = captions[rows], int(longest[rows].max())
-        found.append(score(images, EmbeddingSet(group.x[:, :l], group.mask[:, :l])))
-    return found[0] if order is None else torch.cat(found, -1)[..., order.argsort()]
+        scores.append(score(images, EmbeddingSet(group.x[:, :l], group.mask[:, :l])))
+    return scores[0] if order is None else torch.cat(scores, -1)[..., order.argsort()]

@@ -3,7 +3,8 @@ papers' scale.
 """
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.data.prepare import DATASETS, DataConfig
+from xmr_core.data.config import DataConfig
+from xmr_core.data.corpora import reader_of
 from xmr_core.methods.registry import method_spec
 from xmr_core.training import TrainConfig
 from xmr_core.training.runs.config import RunConfig, resolve_device
@@ -66,9 +67,10 @@ def base_config(
     >>> base_config("scan", preset="study", device="cpu", seed=3).train.seed
     3
     """
-    for kind, value, known in (("dataset", dataset, DATASETS), ("preset", preset, PRESETS)):
-        if value not in known:
-            raise unknown(kind, value, known)
+    if dataset != "scenes":
+        reader_of(dataset)
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
     if (epochs is not None and epochs < 1) or seed < 0:
         raise BadInput(f"epochs must be at least 1 and seed 0 or more, got epochs={epochs}, seed={seed}.")
     spec = method_spec(method)

@@ -15,8 +15,7 @@ from xmr_core.training.runs.ensemble import ensemble_of
 
 def run_table(runs: Sequence[Evaluated], labels: Sequence) -> pd.DataFrame:
     """One row per run, in percent: label, seed, RSUM per relevance set with its interval over images, recalls,
-    R-Precision,
-    log circular variance, training seconds, parameters."""
+    R-Precision, log circular variance, training seconds, parameters."""
     rows = []
     for run, label in zip(runs, labels, strict=True):
         row = {"label": label, "seed": run.setting.seed}
@@ -34,7 +33,7 @@ def run_table(runs: Sequence[Evaluated], labels: Sequence) -> pd.DataFrame:
 
 
 def seed_means(table: pd.DataFrame, columns: Sequence[str], level: float = 0.95) -> pd.DataFrame:
-    """Mean over seeds of each label, in order of appearance, with the 95 % interval as 'c low', 'c high' for each
+    """Mean over seeds of each label, in order of appearance, with its 95 % interval as 'c low' and 'c high' for each
     column c.
 
     With one seed the interval of an RSUM is the one over images of run_table; other columns then have none (NaN).

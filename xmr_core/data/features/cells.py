@@ -1,4 +1,4 @@
-"""The frozen cell descriptor: colour and gradient histograms of overlapping windows, from pixels, without any weights."""
+"""The frozen cell descriptor: histograms of colour and gradient direction in overlapping windows; no weights."""
 
 import numpy as np
 import torch
@@ -7,6 +7,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
+from xmr_core.data.features.pixels import channels_first
 
 _HUES = 12  # soft bins on the colour circle, filled by colourful pixels …
 _GREYS = 3  # … and dark, middle, light, filled by the others
@@ -14,51 +15,55 @@ _ORIENTATIONS = 8  # unsigned directions of the gradient
 
 
 class CellDescriptor:
-    """Image → one vector per cell of 8 × 8 pixels, each looking at the 16 × 16 window around its cell.
+    """Image → one vector for each cell of 8 × 8 pixels, computed from the window of 16 × 16 pixels around the cell.
 
-    A vector holds, for the window's 2 × 2 quarters, a soft colour histogram (12 hues weighted by saturation, 3 grey levels
-    weighted by what is left) and a histogram of gradient orientation over 8 unsigned directions weighted by magnitude
-    (HOG without its normalisation): 4 × 23 = 92 numbers of about unit scale. It is computed from the pixels, so erasing or
-    mixing pixels acts on features as it would for a learned encoder.
+    For each quarter (2 × 2) of the window a vector holds a soft colour histogram (12 hues weighted by saturation,
+    3 grey levels weighted by the rest) and a histogram of the gradient's direction (8 unsigned directions weighted by
+    magnitude; HOG without its normalisation): 4 × 23 = 92 numbers of about unit scale. It reads the pixels, so that
+    erasing or mixing pixels changes the features, as it would change those of a learned encoder.
 
-    Args: side: height and width of the pictures in pixels, a multiple of 8, at least 16.
+    Args: resolution: height and width of the images in pixels, a multiple of 8, at least 16.
+    Raises: BadInput for another resolution.
     Source: histograms of oriented gradients after Dalal & Triggs, CVPR 2005; colour bins and sizes are ours.
+
+    >>> CellDescriptor(16)(np.zeros((1, 16, 16, 3), np.uint8)).shape
+    (1, 4, 92)
     """
 
     version = 1  # raise it when the numbers change
     dtype = np.float16
     batch = 250
 
-    def __init__(self, side: int = 64):
-        if side % 8 or side < 16:
-            raise BadInput(f"the cell descriptor needs pictures whose side is a multiple of 8 and at least 16, got {side}.")
-        self.side = side
-        self.grid = (side // 8, side // 8)
-        self.shape = (self.grid[0] * self.grid[1], 4 * (_HUES + _GREYS + _ORIENTATIONS))
-        self.identity = f"cells-2-{side}"
+    def __init__(self, resolution: int = 64):
+        if resolution % 8 or resolution < 16:
+            raise BadInput(
+                f"the cell descriptor needs a resolution that is a multiple of 8 and at least 16, got {resolution}."
+            )
+        self.resolution = resolution
+        self.shape = ((resolution // 8) ** 2, 4 * (_HUES + _GREYS + _ORIENTATIONS))
+        self.identity = f"cells-2-{resolution}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe pictures. Raises BadInput when their side is not the one this descriptor was made for."""
-        if pixels.shape[1:] != (self.side, self.side, 3):
-            raise BadInput(f"expected pictures of {self.side}×{self.side}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
+        """Describe images. Raises: BadInput unless they have this descriptor's resolution."""
         with torch.inference_mode():
-            x = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float() / 255  # n 3 h w
+            x = channels_first(pixels, self.resolution).float() / 255  # n 3 h w
             small = F.avg_pool2d(x, 2)  # colours need no finer grid, and half of it halves the noise
             colour = F.avg_pool2d(_colour_bins(small), 2)  # n 15 h/4 w/4
             edges = F.avg_pool2d(_orientation_bins(x), 4)  # n 8 h/4 w/4
-            blocks = torch.cat([2 * colour, 8 * edges], 1)
-            eighths = F.avg_pool2d(F.pad(blocks, (1, 1, 1, 1), mode="replicate"), 2)  # quarters of 8 × 8 pixels around cell corners
-            out = F.unfold(2 * eighths, 2).transpose(1, 2)  # n l 92: the four quarters around each cell
+            blocks = F.pad(torch.cat([2 * colour, 8 * edges], 1), (1, 1, 1, 1), mode="replicate")
+            quarters = F.avg_pool2d(blocks, 2)  # of 8 × 8 pixels around the corners of cells
+            out = F.unfold(2 * quarters, 2).transpose(1, 2)  # n l 92: the four quarters around each cell
         return out.numpy().astype(self.dtype)
 
 
 def _colour_bins(x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 15 h w"]:
     """Each pixel's unit mass, shared between hue bins (as much as it is colourful) and grey levels (the rest)."""
-    high, low = x.amax(1), x.amin(1)
-    chroma = high - low
+    high = x.amax(1)
+    chroma = high - x.amin(1)
     r, g, b = x.unbind(1)
     safe = chroma.clamp(min=1e-4)
-    sector = torch.where(high == r, ((g - b) / safe) % 6, torch.where(high == g, (b - r) / safe + 2, (r - g) / safe + 4))
+    from_green = torch.where(high == g, (b - r) / safe + 2, (r - g) / safe + 4)
+    sector = torch.where(high == r, ((g - b) / safe) % 6, from_green)
     colourful = (chroma / high.clamp(min=0.15)).clamp(max=1)
     hues = _soft_bins(sector / 6 * _HUES, _HUES, circular=True) * colourful[:, None]
     greys = _soft_bins(high * (_GREYS - 1), _GREYS, circular=False) * (1 - colourful)[:, None]
@@ -78,7 +83,7 @@ def _orientation_bins(x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 8 h w"]:
 
 def _soft_bins(position: Float[Tensor, "n h w"], bins: int, circular: bool) -> Float[Tensor, "n b h w"]:
     """Linear shares of the two bins nearest to each position."""
-    away = (position[:, None] - torch.arange(bins).view(1, -1, 1, 1)).abs()
+    distance = (position[:, None] - torch.arange(bins).view(1, -1, 1, 1)).abs()
     if circular:
-        away = torch.minimum(away, bins - away)
-    return (1 - away).clamp(min=0)
+        distance = torch.minimum(distance, bins - distance)
+    return (1 - distance).clamp(min=0)

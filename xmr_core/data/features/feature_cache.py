@@ -20,11 +20,11 @@ class Extractor(Protocol):
     """Images → local features, without learning.
 
     identity: names the weights and settings. shape: (l, e) of one image. dtype: of the features. batch: images at a
-    time. side: resolution of the images it reads in pixels, 0 for the corpus's own. A class may say `version = 1` in
+    time. resolution: pixels of a side of the images it reads, 0 for the corpus's own. A class may say `version = 1` in
     its own body, and raise it when its numbers change. Without that, its code counts.
 
     >>> class Brightness:
-    ...     identity, shape, dtype, batch, side = "brightness", (1, 1), np.float32, 64, 0
+    ...     identity, shape, dtype, batch, resolution = "brightness", (1, 1), np.float32, 64, 0
     ...     def __call__(self, pixels):
     ...         return pixels.mean((1, 2, 3))[:, None, None]
     >>> identity_of(Brightness()).startswith("brightness-code-")
@@ -35,7 +35,7 @@ class Extractor(Protocol):
     shape: tuple[int, int]
     dtype: type
     batch: int
-    side: int
+    resolution: int
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]: ...
 
@@ -77,7 +77,7 @@ def cached_features(
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no images; there is nothing to extract features from.")
     selected = np.arange(len(corpus.images)) if rows is None else rows
-    size = {"side": extractor.side} if extractor.side else {}
+    size = {"resolution": extractor.resolution} if extractor.resolution else {}
 
     def pixels_of(batch: np.ndarray) -> np.ndarray:
         images = selected[batch]

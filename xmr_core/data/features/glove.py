@@ -13,41 +13,46 @@ from xmr_core.base.errors import BadInput
 def load_word_vectors(
     path: Path | str, words: Sequence[str], seed: int = 0, tolerant: bool = True
 ) -> tuple[Float[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
-    """Vectors for a vocabulary, and which words were found.
+    """Vectors for a vocabulary, and which words have one in the file.
 
-    A word that is not in the file gets numbers drawn from N(0, s²), s the standard deviation of the vectors found, from
-    `seed`. tolerant: also try a word without '-', '.' and apostrophes, or its part before '/' (METHODS §1.4).
-    Raises: BadInput when the file is absent, a line has another width (its number is named) or no word is found.
+    Other words get numbers drawn from N(0, s²), with s the standard deviation of the vectors from the file. tolerant:
+    such a word is first tried without '-', '.' and apostrophes, and as its part before '/'.
+    Raises: BadInput for a file that does not exist or holds none of the words, or naming a line with another number of
+        numbers, or with something that is no number.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w+") as file:
+    ...     _ = file.write("dog 1 2\\ncat 3 4\\n"), file.flush()
+    ...     load_word_vectors(file.name, ["cat", "d-og"])[0].tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
     """
     path = paths.existing(path, "word vectors")
-    wanted: dict[str, list[int]] = {}
-    for n, word in enumerate(words):
-        wanted.setdefault(word, []).append(n)
-    spare: dict[str, list[int]] = {}
-    if tolerant:
-        for n, word in enumerate(words):
-            for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""}:
-                spare.setdefault(plain, []).append(n)
-    out, found, width = None, np.zeros(len(words), bool), 0
-    exact = np.zeros(len(words), bool)
+    targets: dict[str, list[tuple[int, bool]]] = {}  # spelling in the file → (row, is it the word's own spelling?)
+    for row, word in enumerate(words):
+        targets.setdefault(word, []).append((row, True))
+        for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""} if tolerant else ():
+            targets.setdefault(plain, []).append((row, False))
+    vectors, covered, exact, width = None, np.zeros(len(words), bool), np.zeros(len(words), bool), 0
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
             word, *numbers = line.rstrip("\n").split(" ")
             width = width or len(numbers)
             if len(numbers) != width:
-                raise BadInput(f"{path} line {number} has {len(numbers)} numbers, the lines before it {width}. The file is damaged.")
-            if out is None:
-                out = np.zeros((len(words), width), np.float32)
-            targets = [(n, True) for n in wanted.get(word, ())] + [(n, False) for n in spare.get(word, ())]
-            for n, is_exact in targets:
-                if is_exact or not exact[n]:
+                count = f"{len(numbers)} numbers, the lines before it {width}"
+                raise BadInput(f"{path} line {number} has {count}. The file is damaged.")
+            if vectors is None:
+                vectors = np.zeros((len(words), width), np.float32)
+            for row, own_spelling in targets.get(word, ()):
+                if own_spelling or not exact[row]:
                     try:
-                        out[n] = np.array(numbers, np.float32)
+                        vectors[row] = np.array(numbers, np.float32)
                     except ValueError:
-                        raise BadInput(f"{path} line {number} holds something that is no number. The file is damaged.") from None
-                    found[n], exact[n] = True, exact[n] or is_exact
-    if not found.any():
-        raise BadInput(f"{path} knows none of the {len(words)} words of the vocabulary. Is it a GloVe text file of this language?")
-    missing = np.flatnonzero(~found)
-    out[missing] = np.random.default_rng(seed).normal(0, out[found].std(), (len(missing), width))
-    return out, found
+                        raise BadInput(
+                            f"{path} line {number} holds something that is no number. The file is damaged."
+                        ) from None
+                    covered[row], exact[row] = True, exact[row] or own_spelling
+    if not covered.any():
+        raise BadInput(f"{path} knows none of the {len(words)} words. Is it a GloVe text file of this language?")
+    random = np.random.default_rng(seed).normal(0, vectors[covered].std(), (int((~covered).sum()), width))
+    vectors[~covered] = random
+    return vectors, covered

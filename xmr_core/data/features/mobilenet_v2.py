@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.features.pixels import channels_first
 
 # (expansion, channels, repeats, stride) of each group of inverted residuals: Sandler et al., CVPR 2018, Table 2
 _GROUPS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-_SIDE = 224
 
 
 class _Convolution(nn.Conv2d):
-    """Convolution with TensorFlow's SAME padding: where stride 2 needs an odd total, bottom and right get the larger half."""
+    """Convolution with TensorFlow's SAME padding: of an odd total, bottom and right get the larger half."""
 
     def forward(self, x: Tensor) -> Tensor:
         (kernel, _), (stride, _) = self.kernel_size, self.stride
@@ -40,7 +40,9 @@ class _InvertedResidual(nn.Module):
         super().__init__()
         inner = c_in * expansion
         layers = [_activated(c_in, inner, 1)] if expansion > 1 else []
-        self.conv = nn.Sequential(*layers, _activated(inner, inner, 3, stride, groups=inner), _Convolution(inner, c_out, 1))
+        self.conv = nn.Sequential(
+            *layers, _activated(inner, inner, 3, stride, groups=inner), _Convolution(inner, c_out, 1)
+        )
         self.adds = stride == 1 and c_in == c_out
 
     def forward(self, x: Tensor) -> Tensor:
@@ -48,10 +50,14 @@ class _InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """The network with batch normalisation folded into its convolutions. pixels in [−1, 1] "n 3 h w" → logits "n 1001".
+    """The network with batch normalisation folded into its convolutions. Pixels in [−1, 1] "n 3 h w" → logits "n 1001".
 
-    Class 0 is background, 1–1000 are ImageNet's in their usual order. features(x) is the last map, "n 1280 h/32 w/32".
+    Class 0 is the background; 1–1000 are those of ImageNet in their usual order. features(x) is the last map,
+    "n 1280 h/32 w/32". Weights are random until load_mobilenet_v2 reads them.
     Source: Sandler et al., CVPR 2018, Table 2.
+
+    >>> MobileNetV2()(torch.zeros(1, 3, 64, 64)).shape
+    torch.Size([1, 1001])
     """
 
     def __init__(self):
@@ -71,8 +77,8 @@ class MobileNetV2(nn.Module):
 def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
     """The network with weights from a safetensors file (float16 or float32).
 
-    Raises: BadInput when the file is absent, or naming a tensor that is missing, surplus or of another shape;
-        DamagedFile when it is no whole safetensors file.
+    Raises: BadInput for a file that does not exist, or naming a tensor that is missing, unknown or of another shape;
+        DamagedFile for a file that is not a whole safetensors file.
     """
     path = paths.existing(path, "MobileNetV2 weights")
     try:
@@ -80,27 +86,32 @@ def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
     net = MobileNetV2()
-    wanted = net.state_dict()
-    for kind, names in (("lacks", wanted.keys() - tensors.keys()), ("has the unknown", tensors.keys() - wanted.keys())):
+    shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
+    for kind, names in (("lacks", shapes.keys() - tensors.keys()), ("has the unknown", tensors.keys() - shapes.keys())):
         if names:
-            raise BadInput(f"{path} is not a MobileNetV2 1.0: it {kind} tensor {min(names)!r} (and {len(names) - 1} more).")
-    for name, tensor in tensors.items():
-        if tensor.shape != wanted[name].shape:
-            raise BadInput(f"{path}: tensor {name!r} has shape {tuple(tensor.shape)}, MobileNetV2 1.0 needs {tuple(wanted[name].shape)}.")
+            raise BadInput(
+                f"{path} is not a MobileNetV2 1.0: it {kind} tensor {min(names)!r} (and {len(names) - 1} more)."
+            )
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape:
+            raise BadInput(f"{path}: tensor {name!r} has shape {tuple(tensors[name].shape)}, not {tuple(shape)}.")
     net.load_state_dict(tensors)
     return net.eval().requires_grad_(False)
 
 
 class MobileNetV2Grid:
-    """Frozen extractor: the last 7 × 7 map of 1,280 channels as 49 cells, row by row.
+    """Frozen extractor (feature_cache.Extractor): the last 7 × 7 map of 1,280 channels as 49 cells, row by row.
 
     Args: path: the safetensors file; its bytes are part of the identity, its name is not. device: where it computes.
-    Pixels are scaled as the weights ask: (x − 127) · 0.00784314, RGB, 224 × 224.
+    Images are RGB of 224 × 224 pixels, scaled as the weights need it: (x − 127) · 0.00784314.
+    Raises: BadInput and DamagedFile as load_mobilenet_v2.
+
+    Example: `MobileNetV2Grid("mobilenet_v2.safetensors")(pixels)` of pixels "n 224 224 3" is "n 49 1280".
     """
 
     version = 1  # raise it when the numbers change
     shape = (49, 1280)
-    side = _SIDE
+    resolution = 224
     dtype = np.float16
     batch = 32
 
@@ -110,17 +121,15 @@ class MobileNetV2Grid:
         self.identity = f"mobilenet_v2-grid-1-{paths.file_hash(path)}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe pictures. Raises BadInput unless they are 224 × 224."""
+        """Describe images. Raises: BadInput unless they are 224 × 224."""
         with torch.inference_mode():
             return self.net.features(self._scaled(pixels)).flatten(2).transpose(1, 2).cpu().numpy().astype(self.dtype)
 
     def classify(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n 1001"]:
-        """Logits, to see that weights and scaling belong together."""
+        """Logits of ImageNet's classes; they show whether weights and scaling fit together."""
         with torch.inference_mode():
             return self.net(self._scaled(pixels)).cpu().numpy()
 
     def _scaled(self, pixels: np.ndarray) -> Tensor:
-        if pixels.shape[1:] != (_SIDE, _SIDE, 3):
-            raise BadInput(f"expected pictures of {_SIDE}×{_SIDE}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
-        x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)  # already channels-last in memory
+        x = channels_first(pixels, self.resolution, self.device)  # still channels-last in memory
         return (x.float() - 127) * 0.007843137718737125

@@ -12,82 +12,86 @@ from types import ModuleType
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there
-_HUB_FILES = ("*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
+_HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
+_OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".pt", ".pth", ".ckpt", ".onnx")
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where a model lies. given: what the user wrote. identity: 'resnet-' and 16 hex digits of the bytes of config.json and
-    the weights, whatever the folder is called; for a hub name 'name@commit'."""
+class ModelFolder:
+    """Where a model lies. name: what the user wrote. identity: of a folder the architecture and 16 hex digits of the
+    bytes of config.json and the weights ('resnet-…'), whatever the folder is called; of a hub name 'name@commit'."""
 
-    folder: Path
+    path: Path
     identity: str
-    given: str
+    name: str
 
 
-def find_pretrained(source: Path | str) -> Found:
-    """A folder that transformers can load from: the one given, or the cached copy of a hub name ('name', 'owner/name', with '@revision').
+def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
+    """The folder of a model of transformers: a local one, or the cached copy of a hub name.
 
-    A cached copy is used as it is, without asking whether there is a newer one; only what is not cached is fetched.
-    Raises: BadInput for a path that does not exist, a folder without config.json or weights, or a name that is not cached
-        while the hub cannot be reached.
+    Hub names are 'name' or 'owner/name', with '@revision' if needed. A cached copy is used as it is, without asking for
+    a newer one; only what is not cached is downloaded.
+    Raises: BadInput for a path that does not exist, a folder without config.json or weights, or a name that is not
+        cached while the hub cannot be reached.
     """
-    given, folder = str(source), Path(source).expanduser()
+    if isinstance(source, ModelFolder):
+        return source
+    name, folder = str(source), Path(source).expanduser()
     if folder.is_dir():
-        _need_config(folder, given)
-        files = weight_files(folder, given)
-        content = paths.content_hash([paths.file_hash(file) for file in (folder / "config.json", *files)])
-        return Found(folder, f"{read_settings(folder / 'config.json').get('model_type')}-{content}", given)
-    name, _, revision = given.partition("@")
-    if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", name):
-        what = "is a file" if folder.exists() else "does not exist"
-        raise BadInput(f"{given} {what}. Give the folder that holds config.json and model.safetensors, or a hub name.")
-    folder = _hub_folder(name, revision or None)
-    _need_config(folder, given)
-    weight_files(folder, given)
-    return Found(folder, f"{name}@{folder.name}", given)
+        files = [_config_file(folder, name), *weight_files(folder, name)]
+        content = paths.content_hash([paths.file_hash(file) for file in files])
+        return ModelFolder(folder, f"{read_settings(files[0]).get('model_type')}-{content}", name)
+    repository, _, revision = name.partition("@")
+    if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", repository):
+        fault = "is a file" if folder.exists() else "does not exist"
+        raise BadInput(f"{name} {fault}. Give the folder that holds config.json and model.safetensors, or a hub name.")
+    folder = _hub_folder(repository, revision or None)
+    _config_file(folder, name), weight_files(folder, name)
+    return ModelFolder(folder, f"{repository}@{folder.name}", name)
 
 
-def weight_files(folder: Path, given: str) -> list[Path]:
-    """The files that hold the weights, all there; one, or the shards that an index lists.
+def weight_files(folder: Path, name: str) -> list[Path]:
+    """The files that hold the weights: one, or the shards that an index lists. name: of the model, for messages.
 
-    Raises: BadInput when there are none, or naming a shard that is missing; DamagedFile for an index that is not JSON.
+    Raises: BadInput for a folder without weights, or naming a shard that is missing; DamagedFile for an index that is
+        not JSON.
     """
-    for name in _WEIGHTS:
-        index = folder / f"{name}.index.json"
-        if (folder / name).exists():
-            return [folder / name]
-        if index.exists():
+    for file in (folder / weights for weights in _WEIGHTS):
+        if file.exists():
+            return [file]
+        if (index := folder / f"{file.name}.index.json").exists():
             shards = _shards(index)
-            if lost := [shard for shard in shards if not (folder / shard).exists()]:
-                raise BadInput(f"{given}: weight file {lost[0]} is missing ({len(lost)} of {len(shards)} are). Copy it into the folder.")
-            return [folder / shard for shard in shards]
-    others = sorted(f.name for f in folder.iterdir() if f.suffix in (".bin", ".h5", ".msgpack", ".pt", ".pth", ".ckpt", ".onnx"))
-    seen = f"; {others[0]} is of another kind" if others else ""
-    raise BadInput(f"{given} holds no weights: model.safetensors is needed{seen}. Copy or convert it into the folder.")
+            if missing := [shard.name for shard in shards if not shard.exists()]:
+                count = f"{len(missing)} of {len(shards)}"
+                raise BadInput(f"{name}: weight file {missing[0]} is missing ({count} are). Copy it into the folder.")
+            return shards
+    others = sorted(f.name for f in folder.iterdir() if f.suffix in _OTHER_WEIGHTS)
+    hint = f"; {others[0]} is of another kind" if others else ""
+    raise BadInput(f"{name} holds no weights: model.safetensors is needed{hint}. Copy or convert it into the folder.")
 
 
 def read_settings(file: Path) -> dict:
-    """A JSON file that came with a model. Raises DamagedFile when it is none."""
+    """A JSON file that came with a model. Raises: DamagedFile for a file that holds no JSON object."""
     try:
-        told = paths.read_json(file)
+        settings = paths.read_json(file)
     except DamagedFile:
-        told = None
-    if not isinstance(told, dict):
+        settings = None
+    if not isinstance(settings, dict):
         raise DamagedFile(f"{file} is not the JSON that belongs there. Copy it again.")
-    return told
+    return settings
 
 
 @cache
 def library() -> ModuleType:
-    """The package transformers, which is slow to import, told that there is no torchvision.
+    """The package transformers, imported when it is first needed, and without torchvision.
 
-    It imports one wherever one is installed, and then fails with it where it does not fit torch; nothing here needs it.
+    transformers imports any torchvision that is installed, and fails where that does not fit torch. Nothing in this
+    package needs it, so it is hidden during the import.
     """
     hidden = "torchvision" not in sys.modules
     if hidden:
-        sys.modules["torchvision"] = None  # 'not installed', which transformers asks once, on import, and remembers
+        sys.modules["torchvision"] = None  # means 'not installed'; transformers looks for it once, on import
     try:
         import transformers
     finally:
@@ -98,7 +102,7 @@ def library() -> ModuleType:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars, reports and advice; errors still come."""
+    """Without the progress bars, reports and advice of transformers. Errors are still raised."""
     logging = library().utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error(), logging.disable_progress_bar()
@@ -110,36 +114,38 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _shards(index: Path) -> list[str]:
+def _shards(index: Path) -> list[Path]:
     try:
-        return sorted({str(name) for name in read_settings(index)["weight_map"].values()})
+        return sorted({index.parent / str(name) for name in read_settings(index)["weight_map"].values()})
     except (KeyError, AttributeError):
         raise DamagedFile(f"{index} lists no weight files. Copy it again.") from None
 
 
-def _need_config(folder: Path, given: str) -> None:
-    if not (folder / "config.json").exists():
-        raise BadInput(f"{given} holds no config.json. Give the folder that save_pretrained wrote, or a hub name.")
+def _config_file(folder: Path, name: str) -> Path:
+    if not (file := folder / "config.json").exists():
+        raise BadInput(f"{name} holds no config.json. Give the folder that save_pretrained wrote, or a hub name.")
+    return file
 
 
 def _hub_folder(name: str, revision: str | None) -> Path:
-    """The cached copy of a model on the hub, fetched if it is not cached whole."""
+    """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
         if (folder / "config.json").exists() and weight_files(folder, name):
             return folder
-    except Exception:  # not there, or not whole
+    except Exception:  # not cached, or not completely
         pass
     try:
         with quiet():
-            folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(_HUB_FILES), ignore_patterns="*/*"))
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
             if not any(folder.glob("model*.safetensors")):
                 snapshot_download(name, revision=folder.name, allow_patterns=["pytorch_model*.bin"])
         return folder
     except Exception as e:
         raise BadInput(
-            f"model {name!r} is no folder here and not in the local cache, and the hub did not give it ({type(e).__name__}). "
-            "Give a local folder with config.json, model.safetensors and the tokenizer or preprocessor files."
+            f"model {name!r} is no folder here and not in the local cache, and the hub did not give it "
+            f"({type(e).__name__}). Give a local folder with config.json, model.safetensors and the tokenizer or "
+            "preprocessor files."
         ) from None

@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict, dataclass
 from math import isqrt
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,47 +12,56 @@ from torch import Tensor, nn
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.data.features.model_folder import find_pretrained
-from xmr_core.data.features.pretrained import architecture, load_pretrained, tower_config
+from xmr_core.data.features.pixels import channels_first
+from xmr_core.data.features.pretrained import Source, architecture, load_pretrained, tower_config
 from xmr_core.data.features.scaling import read_scaling
 
-WHAT = ("cells", "whole", "both")
+OUTPUTS = ("cells", "global", "both")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cells of a picture stand in a model's last states: a map "n c h w" (`before` None), or tokens "n l c" of which
-    the first `before` are not cells (class token, distillation token, registers). The cells form a square, row by row."""
+    """Where the cells of an image stand in the last states of a model: in a map "n c h w" (`before` is None), or among
+    tokens "n l c", of which the first `before` are not cells (class token, distillation token, registers). The cells
+    form a square, row by row.
+
+    >>> Layout(cells=4, width=3, before=1).cells_of(torch.zeros(2, 5, 3)).shape
+    torch.Size([2, 4, 3])
+    """
 
     cells: int
     width: int
     before: int | None
 
-    def of(self, states: Tensor) -> Float[Tensor, "n l c"]:
-        """The cells alone."""
+    def cells_of(self, states: Tensor) -> Float[Tensor, "n l c"]:
+        """The cells without the other tokens."""
         return states.flatten(2).transpose(1, 2) if self.before is None else states[:, self.before :]
 
 
-def find_layout(model: nn.Module, side: int, given: str) -> Layout:
-    """Try one picture and compare the number of tokens with the grid of patches.
+def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
+    """The layout of a model's last states, from the states of one image.
 
-    A plain transformer has (side / patch)² tokens and at most class, distillation and register tokens before them; one with
-    stages has a grid halved once or several times, and none before; without a patch size in the config there may be one
-    token more than a square.
-    Raises: BadInput when the model refuses pictures of this side, or its tokens are no such grid (masked autoencoders in
-        pretraining, detection tokens).
+    A plain transformer has (resolution / patch)² cells and at most class, distillation and register tokens before them.
+    A model with stages has a grid that was halved once or several times, and no tokens before it. If the config names
+    no patch size, there may be one token before a square.
+    Raises: BadInput for a model that cannot read this resolution, or whose tokens are not such a grid (masked
+        autoencoders in pretraining, detection tokens). name: of the model, for these messages.
     """
-    parameter = next(model.parameters())
+    device = next(model.parameters()).device
     try:
         with torch.no_grad():
-            states = model(pixel_values=torch.zeros(1, 3, side, side, device=parameter.device)).last_hidden_state
-    except Exception as e:  # whatever a foreign model raises
-        raise BadInput(f"{given} cannot read pictures of {side}×{side} ({' '.join(str(e).split())[:120]}). Give another side.") from e
+            states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=device)).last_hidden_state
+    except Exception as e:  # whatever a model of another library raises
+        reason = " ".join(str(e).split())[:120]
+        raise BadInput(
+            f"{name} cannot read images of {resolution}×{resolution} ({reason}). Give another resolution."
+        ) from e
     if states.ndim == 4:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
     patch, registers = getattr(model.config, "patch_size", None), getattr(model.config, "num_register_tokens", 0) or 0
     if isinstance(patch, int):
-        edge = max(1, side // patch)
+        edge = max(1, resolution // patch)
         if 0 <= (before := tokens - edge**2) <= 2 + registers:
             return Layout(edge**2, width, before)
         while edge**2 > tokens:
@@ -62,71 +70,80 @@ def find_layout(model: nn.Module, side: int, given: str) -> Layout:
     else:
         before, most = tokens - isqrt(tokens) ** 2, 1
     if before > most:
-        raise BadInput(f"{given}: its {tokens} tokens are no square grid of cells of a picture of {side}×{side}. Choose another model.")
+        size = f"{resolution}×{resolution}"
+        raise BadInput(
+            f"{name}: its {tokens} tokens are no square grid of cells of an image of {size}. Choose another model."
+        )
     return Layout(tokens - before, width, before)
 
 
 class PretrainedGrid:
-    """Frozen extractor (feature_cache.Extractor): what a pretrained vision model sees in each cell of a picture.
+    """Frozen extractor (feature_cache.Extractor): the last states of a pretrained vision model for each cell of an
+    image.
 
-    Works for any vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet, ConvNeXt,
-    ViT, DeiT, DINOv2, Swin, the vision towers of CLIP and SigLIP, …; row by row, class and register tokens left out.
+    It reads every vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet,
+    ConvNeXt, ViT, DeiT, DINOv2, Swin, the vision towers of CLIP and SigLIP, …. Cells stand row by row.
 
-    what: 'cells' "n l e"; 'whole' "n 1 e", one vector for the whole picture; 'both' "n 1+l e", the whole first.
-    The whole is the model's pooler_output: mean over cells (ResNet, RegNet, Swin), with LayerNorm (ConvNeXt), class token after
-    LayerNorm (CLIP, DINOv2), attention pooling (SigLIP), tanh layer on the class token (ViT and DeiT, where the file has one).
-    Models without it, or whose file lacks it: class token, else mean over cells.
+    output: 'cells' "n l e"; 'global' "n 1 e", one vector for the image; 'both' "n 1+l e", the global vector first.
+    The global vector is the model's pooler_output: the mean of the cells (ResNet, RegNet, Swin), with LayerNorm
+    (ConvNeXt), the class token after LayerNorm (CLIP, DINOv2), attention pooling (SigLIP), a tanh layer on the class
+    token (ViT and DeiT, if the file has it). Without a pooler it is the class token, or else the mean of the cells.
 
-    Args: source: folder or hub name. side: of the pictures in pixels, 0 for what the model was made for. device: where it
-        computes. batch: pictures at a time.
+    Args: source: folder or hub name. resolution: of the images in pixels, None for that of the model. device: where it
+        computes. batch: images at a time.
     Raises: BadInput as load_pretrained, read_scaling and find_layout do.
+
+    Example: `PretrainedGrid("facebook/dinov2-small")(pixels)` of pixels "n 224 224 3" is "n 256 384".
     """
 
     version = 1  # raise it when the numbers change
     dtype = np.float16
-    ordered = True
 
-    def __init__(self, source: Path | str, what: str = "cells", side: int = 0, device: torch.device | str | None = None, batch: int = 32):
-        if what not in WHAT:
-            raise BadInput(f"what must be one of {', '.join(WHAT)}, got {what!r}.")
+    def __init__(
+        self,
+        source: Source,
+        output: str = "cells",
+        resolution: int | None = None,
+        device: torch.device | str | None = None,
+        batch: int = 32,
+    ):
+        if output not in OUTPUTS:
+            raise BadInput(f"output must be one of {', '.join(OUTPUTS)}, got {output!r}.")
         loaded = load_pretrained(source, "image")
-        self.scaling = read_scaling(loaded.found, loaded.config, side)
+        self.scaling = read_scaling(loaded.folder, loaded.config, resolution)
+        self.resolution, self.output, self.batch = self.scaling.resolution, output, batch
         self.net = loaded.model.to(device).requires_grad_(False)
         self._mean, self._std = (v.to(device) for v in self.scaling.tensors())
-        self.layout = find_layout(self.net, self.scaling.side, loaded.found.given)
-        self.what, self.batch = what, batch
-        cells = {"cells": self.layout.cells, "whole": 1, "both": 1 + self.layout.cells}[what]
-        probe = self(np.zeros((1, self.side, self.side, 3), np.uint8)) if what != "cells" else None
-        self.shape = (cells, self.layout.width if probe is None else probe.shape[2])
-        self.identity = f"pretrained-1-{what}-{paths.content_hash(asdict(self.scaling))}-{loaded.found.identity}"
-
-    @property
-    def side(self) -> int:
-        """Height and width of the pictures it wants, in pixels."""
-        return self.scaling.side
+        self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
+        self.shape = (self.layout.cells, self.layout.width)
+        if output != "cells":
+            self.shape = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)).shape[1:]
+        self.identity = f"pretrained-1-{output}-{paths.content_hash(asdict(self.scaling))}-{loaded.folder.identity}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe pictures. Raises BadInput unless they are side × side."""
-        if pixels.shape[1:] != (self.side, self.side, 3):
-            raise BadInput(f"expected pictures of {self.side}×{self.side}×3, got {'×'.join(map(str, pixels.shape[1:]))}.")
+        """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
-            x = torch.from_numpy(np.ascontiguousarray(pixels)).to(self._mean.device).permute(0, 3, 1, 2).float() / 255
+            x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
             out = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std))
-            parts = {"cells": self.layout.of(out.last_hidden_state)}
-            if self.what != "cells":
-                parts["whole"] = self._whole(out, parts["cells"])[:, None]
-            parts["both"] = torch.cat([parts["whole"], parts["cells"]], 1) if self.what == "both" else None
-            return parts[self.what].cpu().numpy().astype(self.dtype)
+            features = cells = self.layout.cells_of(out.last_hidden_state)
+            if self.output != "cells":
+                features = self._pooled(out, cells)[:, None]
+            if self.output == "both":
+                features = torch.cat([features, cells], 1)
+            return features.cpu().numpy().astype(self.dtype)
 
-    def _whole(self, out, cells: Tensor) -> Float[Tensor, "n e"]:
+    def _pooled(self, out, cells: Tensor) -> Float[Tensor, "n e"]:
         pooled = getattr(out, "pooler_output", None)
         if pooled is not None:
             return pooled.flatten(1)
         return out.last_hidden_state[:, 0] if self.layout.before else cells.mean(1)
 
 
-def describe_vision(source: Path | str, side: int = 0) -> str:
-    """JSON of everything that VisionBackbone needs to build a network, but its weights. side: of the pictures, 0 for the model's own."""
-    found = find_pretrained(source)
-    scaling = read_scaling(found, tower_config(found, "image"), side)
-    return json.dumps({"architecture": architecture(found, "image"), "scaling": asdict(scaling)}, sort_keys=True)
+def describe_vision(source: Source, resolution: int | None = None) -> str:
+    """JSON of all that encoders.VisionBackbone needs to build a network, except its weights.
+
+    resolution: of the images in pixels, None for that of the model.
+    """
+    folder = find_pretrained(source)
+    scaling = read_scaling(folder, tower_config(folder, "image"), resolution)
+    return json.dumps({"architecture": architecture(folder, "image"), "scaling": asdict(scaling)}, sort_keys=True)

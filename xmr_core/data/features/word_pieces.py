@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,19 +11,21 @@ import torch
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Tokens
-from xmr_core.data.features.model_folder import Found, find_pretrained, library, quiet
-from xmr_core.data.features.pretrained import tower_config
+from xmr_core.data.features.model_folder import ModelFolder, find_pretrained, library, quiet
+from xmr_core.data.features.pretrained import Source, tower_config
 
-_LIMITLESS = 10**6  # what transformers writes for 'no limit' is larger
+_LIMITLESS = 10**6  # transformers writes a larger number for 'no limit'
+_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
 
 
 @dataclass(frozen=True)
 class WordPieces:
-    """A pretrained tokenizer and how long a caption may be; whole in one JSON text, so that a saved method needs no folder.
+    """A pretrained tokenizer and the length of a caption. It is saved as one JSON text, so a saved method needs no
+    folder.
 
-    backend: JSON of the tokenizers library. pad: id on padding. mask: id that stands for a hidden word (or an unknown one), −1
-    without either. special: ids that stand for no word (start, end, padding, …). max_length: word pieces of a caption at most,
-    special ones included; the rest is cut off. rows: how many ids the model knows.
+    backend: JSON of the tokenizers library. pad: id on padding. mask: id that stands for a hidden word (that of an
+    unknown word if there is no mask), −1 without either. special: ids that stand for no word (start, end, padding, …).
+    max_length: word pieces of a caption at most, special ones included; the rest is cut off. rows: ids of the model.
     """
 
     backend: str
@@ -44,10 +45,10 @@ class WordPieces:
 
     @classmethod
     def from_json(cls, text: str) -> "WordPieces":
-        """Raises DamagedFile for a text that to_json did not write."""
+        """Raises: DamagedFile for a text that to_json did not write."""
         try:
             values = json.loads(text)
-            return cls(**{f.name: tuple(values[f.name]) if f.name == "special" else values[f.name] for f in fields(cls)})
+            return cls(**{f.name: values[f.name] for f in fields(cls)} | {"special": tuple(values["special"])})
         except (ValueError, KeyError, TypeError) as e:
             raise DamagedFile(f"this is not a file of word pieces ({e}). Make it again.") from None
 
@@ -60,65 +61,72 @@ class WordPieces:
         return tokenizer
 
     def __call__(self, texts: Sequence[str]) -> tuple[Tokens, int]:
-        """(ids with special ones, padded on the right to the longest; how many captions were cut).
+        """(ids with special ones, padded on the right to the longest caption; how many captions were cut).
 
-        Raises: BadInput for a caption that is no text, has no piece at all, or has one that the model does not know.
+        Raises: BadInput for a caption that is no text, has no piece, or has a piece that the model does not know.
         """
         texts = list(texts)
-        if wrong := [n for n, text in enumerate(texts) if not isinstance(text, str)]:
-            raise BadInput(f"caption {wrong[0]} is no text but {texts[wrong[0]]!r}. Give strings.")
+        for n, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise BadInput(f"caption {n} is no text but {text!r}. Give strings.")
         encoded = self._tokenizer.encode_batch(texts)
         lengths = np.array([len(e.ids) for e in encoded], np.int64)
         if (lengths == 0).any():
             empty = int(lengths.argmin())
             raise BadInput(f"caption {empty} is empty: {texts[empty]!r}. Remove it, or give it words.")
         ids = np.full((len(texts), lengths.max(initial=1)), self.pad, np.int64)
-        for row, e in enumerate(encoded):
-            ids[row, : len(e.ids)] = e.ids
-        if ids.size and ids.max() >= self.rows:
-            raise BadInput(f"word piece {ids.max()} is beyond the model's {self.rows}: tokenizer and weights are of two models.")
         mask = np.arange(ids.shape[1]) < lengths[:, None]
+        ids[mask] = [i for e in encoded for i in e.ids]
+        if ids.size and ids.max() >= self.rows:
+            fault = "tokenizer and weights are of two models."
+            raise BadInput(f"word piece {ids.max()} is beyond the model's {self.rows}: {fault}")
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
 
 
-def word_pieces(source: Path | str | Found, max_length: int = 64) -> WordPieces:
-    """The tokenizer in a model's folder, or of a hub name. max_length: 0 for as long as the model can read.
+def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
+    """The tokenizer in a model's folder, or of a hub name. max_length: None for as long as the model can read.
 
-    Raises: BadInput for a folder without tokenizer files, a tokenizer without an id for padding, or one that needs the package
-        sentencepiece where that is absent and there is no tokenizer.json.
+    Raises: BadInput for a folder without tokenizer files, a tokenizer without an id for padding, or one that needs the
+        package sentencepiece where neither that nor a tokenizer.json is there.
+
+    Example: `word_pieces("bert-base-uncased")(["a dog runs"])[0].ids` is "1 5".
     """
-    found = source if isinstance(source, Found) else find_pretrained(source)
-    config, tokenizer = tower_config(found, "text"), _load(found)
+    folder = find_pretrained(source)
+    config, tokenizer = tower_config(folder, "text"), _load(folder)
     if tokenizer.pad_token_id is None:
-        raise BadInput(f"{found.given}: its tokenizer has no padding token, so captions cannot stand in one batch. Choose another model.")
+        fault = "its tokenizer has no padding token, so captions cannot stand in one batch. Choose another model."
+        raise BadInput(f"{folder.name}: {fault}")
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    backend["truncation"] = backend["padding"] = None  # both are set here
-    most = [n for n in (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)) if n and n < _LIMITLESS]
-    longest = min([*most, *([max_length] if max_length else [])], default=_LIMITLESS)
-    if longest <= tokenizer.num_special_tokens_to_add():
-        raise BadInput(f"max_length {longest} leaves no room for a word beside {tokenizer.num_special_tokens_to_add()} special pieces.")
-    hidden = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
-    special = tuple(sorted({*tokenizer.all_special_ids} - {hidden}))
-    return WordPieces(json.dumps(backend), tokenizer.pad_token_id, hidden, special, longest, config.vocab_size)
+    backend["truncation"] = backend["padding"] = None  # both are done here
+    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None), max_length)
+    longest = min((n for n in limits if n and n < _LIMITLESS), default=_LIMITLESS)
+    if longest <= (special_pieces := tokenizer.num_special_tokens_to_add()):
+        raise BadInput(f"max_length {longest} leaves no room for a word beside {special_pieces} special pieces.")
+    mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
+    special = tuple(sorted({*tokenizer.all_special_ids} - {mask}))
+    return WordPieces(json.dumps(backend), tokenizer.pad_token_id, mask, special, longest, config.vocab_size)
 
 
-def _load(found: Found):
+def _load(folder: ModelFolder):
     """The tokenizer, with the library's own backend (word pieces, byte pairs, unigrams)."""
-    folder, given = found.folder, found.given
-    whole = (folder / "tokenizer.json").exists()
-    if not whole and not any((folder / name).exists() for name in ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")):
-        raise BadInput(f"{given} holds no tokenizer (tokenizer.json, or vocab.txt). Copy its files into the folder.")
+    files = [name for name in _FILES if (folder.path / name).exists()]
+    if not files:
+        raise BadInput(
+            f"{folder.name} holds no tokenizer (tokenizer.json, or vocab.txt). Copy its files into the folder."
+        )
     options = {"trust_remote_code": False, "local_files_only": True}
     try:
         with quiet():
             try:
-                tokenizer = library().AutoTokenizer.from_pretrained(folder, **options)
-            except ImportError:  # one class wants the sentencepiece package even where tokenizer.json has all of it
+                tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **options)
+            except ImportError:  # a class may want the package sentencepiece though tokenizer.json has all of it
                 tokenizer = None
-            if whole and not hasattr(tokenizer, "backend_tokenizer"):
-                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder, **options)
-    except Exception as e:  # whatever a foreign library raises
-        raise BadInput(f"{given}: its tokenizer cannot be read ({' '.join(str(e).split())[:120]}). Copy its files again.") from e
+            if "tokenizer.json" in files and not hasattr(tokenizer, "backend_tokenizer"):
+                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **options)
+    except Exception as e:  # whatever transformers raises
+        reason = " ".join(str(e).split())[:120]
+        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). Copy its files again.") from e
     if not hasattr(tokenizer, "backend_tokenizer"):
-        raise BadInput(f"{given}: its tokenizer needs the package sentencepiece, or a tokenizer.json. Add that file to the folder.")
+        fault = "its tokenizer needs the package sentencepiece, or a tokenizer.json. Add that file to the folder."
+        raise BadInput(f"{folder.name}: {fault}")
     return tokenizer

@@ -67,11 +67,12 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def image_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
-    """A Corpus's `read_pixels` for image files: (rows, side in pixels, one Crop for each row) → stacked images."""
+def image_reader(files: Sequence[Path | str], resolution: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
+    """A Corpus's `read_pixels` for image files: (rows, resolution, one Crop for each row) → stacked images."""
 
-    def read(rows: np.ndarray, side: int = side, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        jobs = list(zip([files[row] for row in rows], [side] * len(rows), crops or [Crop()] * len(rows), strict=True))
+    def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        parts = crops or [Crop()] * len(rows)
+        jobs = [(files[row], resolution, crop) for row, crop in zip(rows, parts, strict=True)]
         if len(jobs) < 2 * _THREADS:
             return np.stack([read_image(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -83,16 +84,16 @@ def image_reader(files: Sequence[Path | str], side: int = SIDE) -> Callable[...,
 def array_reader(pixels: UInt8[np.ndarray, "n h w 3"]) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
     """A Corpus's `read_pixels` for images in memory, with the arguments of `image_reader`.
 
-    >>> array_reader(np.zeros((5, 8, 8, 3), np.uint8))([4, 0], side=3).shape
+    >>> array_reader(np.zeros((5, 8, 8, 3), np.uint8))([4, 0], resolution=3).shape
     (2, 3, 3, 3)
     """
 
-    def read(rows: np.ndarray, side: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
-        side = side or pixels.shape[1]
-        if side == pixels.shape[1] and crops is None:
+    def read(rows: np.ndarray, resolution: int = 0, crops: Sequence[Crop] | None = None) -> np.ndarray:
+        resolution = resolution or pixels.shape[1]
+        if resolution == pixels.shape[1] and crops is None:
             return pixels[rows]
         pairs = zip(rows, crops or [Crop()] * len(rows), strict=True)
-        return np.stack([_resized(Image.fromarray(pixels[row]), side, crop) for row, crop in pairs])
+        return np.stack([_resized(Image.fromarray(pixels[row]), resolution, crop) for row, crop in pairs])
 
     return read
 

@@ -83,5 +83,5 @@ def photograph_corpus(
         judges=annotated_relevance(images, captions, more_pairs),
         grades=grades,
         faults=dict(faults.counts),
-        about={"side": SIDE, **(about or {})},
+        about={"resolution": SIDE, **(about or {})},
     )

@@ -88,7 +88,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
             "cells": features.shape[1],
             "width": features.shape[2],
             "ordered_cells": False,  # detected regions have no fixed place
-            "side": 0,  # there are no pixels
+            "resolution": 0,  # there are no pixels
             "repeated": {s.stem: s.repeated for s in splits},
             "protocol": _protocol(base, splits),
         },

@@ -93,7 +93,7 @@ def load_scenes(
         fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(world["texts"])}),
         read_pixels=array_reader(world["pixels"]),
         judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "side": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
+        about={**spec, "resolution": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 

@@ -1,0 +1,23 @@
+"""What a trained method does beyond its recall: ambiguity, uncertainty, attention, and single elements of its sets."""
+
+from xmr_core.base.lazy import catalogue
+
+__getattr__, __dir__, __all__ = catalogue(
+    __name__,
+    {
+        "judgment_agreement": "agreement",
+        **dict.fromkeys(("agreement_of_proxies", "per_query_values", "punished"), "ambiguity"),
+        **dict.fromkeys(("node_weights", "slot_attention", "word_attention"), "attention"),
+        **dict.fromkeys(("circular_variance", "log_circular_variance"), "circular_variance"),
+        **dict.fromkeys(("blank_words", "corrupted_uncertainty", "erase_pixels"), "corruption"),
+        **dict.fromkeys(
+            ("distance_table", "numbers_stored", "samples_table", "sampling_gain", "with_samples"), "distances"
+        ),
+        **dict.fromkeys(("element_map", "nearest_partner", "neighbourhood"), "element_map"),
+        **dict.fromkeys(("element_ablation", "keep_elements"), "element_subsets"),
+        **dict.fromkeys(("encode_split", "set_spread"), "representations"),
+        **dict.fromkeys(
+            ("in_bins", "query_uncertainty", "rank_correlation", "uncertainty", "uncertainty_rows"), "uncertainty"
+        ),
+    },
+)

@@ -9,17 +9,26 @@ from xmr_core.base.types import EmbeddingSet
 
 
 def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
-    """1 − ‖mean over valid elements of x_k‖₂ per set, in [0, 1]; 0 when all elements coincide.
+    """1 − ‖mean over valid elements of x_k‖₂ for each set, in [0, 1]; 0 when all elements are equal.
 
-    Source: DivE (Kim et al., CVPR 2023), §4.4; METHODS §9(c).
+    Source: DivE (Kim et al., CVPR 2023), §4.4.
+
+    >>> circular_variance(EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2,
+    dtype=torch.bool))).numpy().round(3).tolist() [0.293]
     """
     return 1 - masked_mean(sets.x, sets.mask[..., None], dim=1).norm(dim=-1)
 
 
 def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> Float[Tensor, ""]:
-    """Natural log of the mean circular variance over sets ('mean-then-log'), or mean of the logs; the paper does not say which.
+    """Natural logarithm of the circular variance over sets; the paper does not say in which order mean and log are
+    taken.
 
-    A variance below 1e-12 counts as 1e-12, so that collapsed sets give a number. Raises: BadInput for another order.
+    order: 'mean-then-log' or 'log-then-mean'. A variance below 1e-12 counts as 1e-12, so that collapsed sets give a
+    number.
+    Raises: BadInput for another order.
+
+    >>> log_circular_variance(EmbeddingSet(torch.ones(3, 2, 1), torch.ones(3, 2, dtype=torch.bool))).item() < -27
+    True
     """
     variance = circular_variance(sets).double().clamp(min=1e-12)
     if order == "mean-then-log":

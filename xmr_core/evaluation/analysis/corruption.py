@@ -1,4 +1,4 @@
-"""Making inputs less informative on purpose: pixels erased, words replaced."""
+"""Inputs made less informative on purpose: pixels erased, words replaced."""
 
 from collections.abc import Sequence
 
@@ -18,69 +18,81 @@ from xmr_core.methods.method import Method
 GREY = 128
 
 
-def erase_pixels(pictures: UInt8[np.ndarray, "n h w 3"], share: float, seed: int = 0) -> UInt8[np.ndarray, "n h w 3"]:
-    """A copy in which a square of `share` of each picture, at a random place, is grey.
+def erase_pixels(images: UInt8[np.ndarray, "n h w 3"], share: float, seed: int = 0) -> UInt8[np.ndarray, "n h w 3"]:
+    """A copy in which one rectangle of `share` of each image's area, at a random place, is grey.
 
-    Places come from the seed alone, and a larger share erases around the same relative place. Raises: BadInput for a share outside
-    [0, 1]. Source: PCME, Figure 7 (one erased region of growing size); the shape and grey are ours.
+    Places depend on the seed alone, so a larger share erases around the same relative place.
+    Raises: BadInput for a share outside [0, 1].
+    Source: PCME, Figure 7, erases one region of growing size; its shape and the grey are our choice.
+
+    >>> erased = erase_pixels(np.zeros((1, 8, 8, 3), np.uint8), 0.25)
+    >>> int((erased == GREY).all(-1).sum())
+    16
     """
     _check(share)
-    out = pictures.copy()
-    height, width = pictures.shape[1:3]
+    out = images.copy()
+    height, width = images.shape[1:3]
     h, w = round(height * share**0.5), round(width * share**0.5)
-    for picture, (down, across) in zip(out, np.random.default_rng(seed).random((len(out), 2)), strict=True):
+    for image, (down, across) in zip(out, np.random.default_rng(seed).random((len(out), 2)), strict=True):
         top, left = round(down * (height - h)), round(across * (width - w))
-        picture[top : top + h, left : left + w] = GREY
+        image[top : top + h, left : left + w] = GREY
     return out
 
 
-def blank_words(captions: Tokens, share: float, seed: int = 0, special: tuple[int, ...] = SPECIAL, unknown_id: int = UNKNOWN_ID) -> Tokens:
-    """A copy in which ⌊share · n + ½⌋ of the n words of each caption, drawn at random, are <unk>.
+def blank_words(
+    captions: Tokens, share: float, seed: int = 0, special: tuple[int, ...] = SPECIAL, unknown_id: int = UNKNOWN_ID
+) -> Tokens:
+    """A copy in which ⌊share · n + ½⌋ of the n words of each caption, drawn at random, are the unknown word.
 
-    One order of words per caption comes from the seed, so a larger share blanks the same words and more. special: numbers that are no
-    words. Raises: BadInput for a share outside [0, 1]. Source: PCME, Figure 7.
+    The seed gives one order of words per caption, so a larger share blanks the same words and more. special: numbers
+    that are not words. Raises: BadInput for a share outside [0, 1]. Source: PCME, Figure 7.
+
+    >>> blank_words(Tokens(torch.tensor([[1, 10, 11, 2]]), torch.ones(1, 4, dtype=torch.bool)), 1.0).ids.tolist()
+    [[1, 3, 3, 2]]
     """
     _check(share)
     ids = captions.ids.numpy()
     word = captions.mask.numpy() & ~np.isin(ids, special)
-    lot = np.where(word, np.random.default_rng(seed).random(ids.shape), 2.0)
-    blank = word & (lot.argsort(1).argsort(1) < np.floor(share * word.sum(1, keepdims=True) + 0.5))
+    order = np.where(word, np.random.default_rng(seed).random(ids.shape), 2.0)
+    blank = word & (order.argsort(1).argsort(1) < np.floor(share * word.sum(1, keepdims=True) + 0.5))
     return Tokens(torch.from_numpy(np.where(blank, unknown_id, ids)), captions.mask)
 
 
-def _check(share: float) -> None:
-    if not 0 <= share <= 1:
-        raise BadInput(f"the share to be corrupted must lie in [0, 1], got {share}.")
+def corrupted_uncertainty(
+    method: Method, prepared: Prepared, shares: Sequence[float], pictures: int = 200, seed: int = 0
+) -> pd.DataFrame:
+    """Mean uncertainty of the first test images with a share of their pixels erased, and of their captions with a share
+    of their words blanked.
 
-
-def corrupted_uncertainty(method: Method, prepared: Prepared, shares: Sequence[float], pictures: int = 200, seed: int = 0) -> pd.DataFrame:
-    """Mean uncertainty of the first test pictures with a share of their pixels erased, and of their captions with a share of their words blanked.
-
-    Columns side ('images', 'captions'), share, value, low, high (95 % over resampled pictures). The method should be in eval mode.
-    Raises: BadInput for captions that are no word numbers or a tokenizer without an unknown word, for pictures that cannot be described anew (region
-        features), and as uncertainty does. Source: PCME, Figures 7 and F.1.
+    Args: pictures: how many images. The method should be in evaluation mode.
+    Returns: columns side ('images', 'captions'), share, value, low, high (95 % over resampled images).
+    Raises: BadInput for captions that are not word numbers or a tokeniser without an unknown word, for images that
+        cannot be encoded anew (region features), and as `uncertainty` does. Source: PCME, Figures 7 and F.1.
     """
-    side, device = prepared.sides["test"].first(pictures), method.device
-    texts, pieces = side.captions_at(np.arange(len(side.caption_rows))), prepared.pieces
+    split, device = prepared.splits["test"].first(pictures), method.device
+    texts, pieces = split.captions_at(np.arange(len(split.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
         raise BadInput(
-            "words can be blanked only where captions are word numbers with an unknown word: leave text_model empty, or fine-tune it."
+            "words can be blanked only where captions are word numbers with an unknown word: "
+            "leave text_model empty, or fine-tune it."
         )
     words = {"special": pieces.special, "unknown_id": pieces.mask} if pieces else {}
-    pixels = (
-        prepared.corpus.read_pixels(side.image_rows, side=prepared.inputs.side)
-        if prepared.corpus.read_pixels
-        else np.zeros((0, 0, 0, 3), np.uint8)
-    )
+    read, pixels = prepared.corpus.read_pixels, np.zeros((0, 0, 0, 3), np.uint8)
+    if read is not None:
+        pixels = read(split.image_rows, prepared.inputs.resolution)
+    owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
     rows = []
     for share in shares:
         erased = prepared.new_images(erase_pixels(pixels, share, seed))
         with torch.inference_mode():
             images = method.encode_images(erased.to(device)).to("cpu")
             captions = method.encode_captions(blank_words(texts, share, seed, **words).to(device)).to("cpu")
-        owners = {"images": np.arange(len(side.image_rows)), "captions": side.relevance.indices}
         for name, items in (("images", images), ("captions", captions)):
             rows.append((name, share, *bootstrap_interval([(uncertainty(items), owners[name])], resamples=1000)))
-    return pd.DataFrame(rows, columns=["side", "share", "value", "low", "high"]).sort_values(
-        ["side", "share"], ascending=[False, True], ignore_index=True
-    )
+    table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high"])
+    return table.sort_values(["side", "share"], ascending=[False, True], ignore_index=True)
+
+
+def _check(share: float) -> None:
+    if not 0 <= share <= 1:
+        raise BadInput(f"the share to be corrupted must lie in [0, 1], got {share}.")

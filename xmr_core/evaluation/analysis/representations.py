@@ -1,4 +1,4 @@
-"""Encoding a whole split, and how spread out the elements of its sets are."""
+"""Encoding all items of a split, and how spread out the elements of their sets are."""
 
 import numpy as np
 import pandas as pd
@@ -6,59 +6,63 @@ import torch
 import torch.nn.functional as F
 
 from xmr_core.base.types import EmbeddingSet, Representation
-from xmr_core.data.batches import Side
+from xmr_core.data.batches import Split
 from xmr_core.evaluation.analysis.circular_variance import log_circular_variance
 from xmr_core.methods.method import Method
 
 _CHUNK = 256
 
 
-def encode_split(method: Method, side: Side) -> tuple[Representation, Representation]:
-    """(images, captions) of a split in split order, on the CPU. The method should be in eval mode."""
+def encode_split(method: Method, split: Split) -> tuple[Representation, Representation]:
+    """(images, captions) of a split in split order, on the CPU. The method should be in evaluation mode."""
     device = method.device
     with torch.inference_mode():
-        images = [method.encode_images(side.images_at(rows).to(device)).to("cpu") for rows in _chunks(len(side.image_rows))]
-        # captions of similar length together: less padding, same numbers
-        by_length = np.argsort(side.lengths, kind="stable")
-        captions = [method.encode_captions(side.captions_at(by_length[rows]).to(device)).to("cpu") for rows in _chunks(len(by_length))]
-    back = torch.from_numpy(np.argsort(by_length, kind="stable"))
-    return _join(images), _join(captions)[back]
+        images = [method.encode_images(split.images_at(r).to(device)).to("cpu") for r in _chunks(len(split.image_rows))]
+        # Captions of similar length are encoded together: there is less padding, and the numbers are the same.
+        order = np.argsort(split.lengths, kind="stable")
+        captions = [
+            method.encode_captions(split.captions_at(order[r]).to(device)).to("cpu") for r in _chunks(len(order))
+        ]
+    return _join(images), _join(captions)[torch.from_numpy(np.argsort(order, kind="stable"))]
 
 
 def set_spread(images: Representation, captions: Representation) -> pd.DataFrame:
-    """Rows for the metrics table: log circular variance of the sets of each side (natural log of the mean over items).
+    """Rows for the metrics table: log circular variance of the sets of each modality (natural log of the mean over
+    items).
 
-    Empty for methods with one vector per item, whose variance is 0.
+    There are no rows for one vector per item, whose variance is 0.
+
+    >>> sets = EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool))
+    >>> set_spread(sets, sets)["direction"].tolist()
+    ['images', 'captions']
     """
     rows = [
-        {
-            "relevance": "",
-            "direction": side,
-            "metric": "log_circular_variance",
-            "k": 0,
-            "value": float(log_circular_variance(sets)),
-            "n_queries": len(sets),
-        }
-        for side, sets in (("images", images), ("captions", captions))
+        ("", modality, "log_circular_variance", 0, float(log_circular_variance(sets)), len(sets))
+        for modality, sets in (("images", images), ("captions", captions))
         if isinstance(sets, EmbeddingSet) and sets.x.shape[1] > 1
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+
+
+def widened(sets: EmbeddingSet, k: int) -> EmbeddingSet:
+    """Sets padded to k elements; sets that have as many or more are returned unchanged.
+
+    >>> widened(EmbeddingSet(torch.ones(1, 2, 3), torch.ones(1, 2, dtype=torch.bool)), 4).mask.tolist()
+    [[True, True, False, False]]
+    """
+    missing = k - sets.x.shape[1]
+    if missing <= 0:
+        return sets
+    return EmbeddingSet(F.pad(sets.x, (0, 0, 0, missing)), F.pad(sets.mask, (0, missing)))
 
 
 def _chunks(n: int) -> list[np.ndarray]:
-    return [np.arange(at, min(at + _CHUNK, n)) for at in range(0, n, _CHUNK)]
+    return np.split(np.arange(n), range(_CHUNK, n, _CHUNK))
 
 
 def _join(parts: list[Representation]) -> Representation:
-    """One representation of all chunks. Attention and residuals are dropped: their width differs between chunks of captions."""
+    """One representation of all chunks. Attention and residual are dropped: their width differs between chunks."""
     names = [n for n in ("x", "mask", "mean", "log_std", "samples") if hasattr(parts[0], n)]
     if isinstance(parts[0], EmbeddingSet):
-        widest = max(p.x.shape[1] for p in parts)
-        parts = [p if p.x.shape[1] == widest else _widened(p, widest) for p in parts]
+        parts = [widened(p, max(q.x.shape[1] for q in parts)) for p in parts]
     return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})
-
-
-def _widened(s: EmbeddingSet, k: int) -> EmbeddingSet:
-    """Padded to k elements: chunks of captions differ in length where the elements are words."""
-    more = k - s.x.shape[1]
-    return EmbeddingSet(F.pad(s.x, (0, 0, 0, more)), F.pad(s.mask, (0, more)))

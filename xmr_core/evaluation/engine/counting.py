@@ -21,6 +21,7 @@ def at_least(values: Float[Tensor, "q g"], thresholds: Float[Tensor, "q p"]) -> 
 
 
 def _sorted(values: Float[Tensor, "q g"]) -> Float[Tensor, "q g"]:
-    """Every row ascending. numpy's sort uses vector instructions, which on a CPU make it many times faster than torch's."""
+    """Every row ascending. numpy's sort uses vector instructions, which on a CPU make it many times faster than
+    torch's."""
     values = values.contiguous()
     return torch.from_numpy(np.sort(values.numpy(), axis=1)) if values.device.type == "cpu" else values.sort(1).values

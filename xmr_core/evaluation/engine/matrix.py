@@ -1,6 +1,6 @@
 """All scores at once, for those who want to look at them; metrics need no matrix."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Float
@@ -8,11 +8,16 @@ from torch import Tensor
 
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items
-from xmr_core.evaluation.engine.scores import Scores, Scoring, Similarity
+from xmr_core.evaluation.engine.scores import Scores
+from xmr_core.evaluation.engine.scoring import Scoring
+from xmr_core.similarities.base import Similarity
 
 
 def score_blocks(
-    similarity: Similarity, images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS
+    similarity: Similarity | Callable,
+    images: Representation,
+    captions: Representation,
+    max_elements: int = MAX_ELEMENTS,
 ) -> Iterator[tuple[Items, Items, Float[Tensor, "i t"]]]:
     """Blocks of the score matrix: (images, captions, their scores), every pair once. Items are a slice, or an array of
     positions where sets of one size were taken together (plan.blocks)."""
@@ -22,7 +27,10 @@ def score_blocks(
 
 
 def score_matrix(
-    similarity: Similarity, images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS
+    similarity: Similarity | Callable,
+    images: Representation,
+    captions: Representation,
+    max_elements: int = MAX_ELEMENTS,
 ) -> Float[np.ndarray, "i t"]:
     """All scores in one float32 array (4 bytes a pair: 0.5 GB for 5,000 × 25,000), computed in blocks.
 

@@ -13,11 +13,14 @@ _FEW = 32  # items of one size that are worth a block of their own
 Items = slice | np.ndarray  # positions of items; an array where items were ordered by size
 
 
-def blocks(images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS) -> Iterator[tuple[Items, Items]]:
+def blocks(
+    images: Representation, captions: Representation, max_elements: int = MAX_ELEMENTS
+) -> Iterator[tuple[Items, Items]]:
     """(images, captions) of each block, captions outermost; every pair of items stands in exactly one.
 
-    The block size follows from i·t·k·l ≤ max_elements, so that sets of 36 regions get smaller blocks than sets of 4 slots. Items of sets
-    of different sizes are taken in groups of one size, so that hardly any padding is computed; groups of few items are joined.
+    The block size follows from i·t·k·l ≤ max_elements, so that sets of 36 regions get smaller blocks than sets of 4
+    slots. Items of sets of different sizes are taken in groups of one size, so that hardly any padding is computed;
+    groups of few items are joined.
     """
     images_groups = _groups(images)
     for captions_group, l in _groups(captions):
@@ -46,9 +49,9 @@ def take(r: Representation, items: Items) -> Representation:
 
 
 def set_size(r: Representation) -> int:
-    """Vectors per item that are multiplied with those of the other side."""
+    """Vectors per item that are multiplied with those of an item of the other modality."""
     if isinstance(r, GaussianEmbedding):
-        return r.samples.shape[1]
+        return 1 if r.samples is None else r.samples.shape[1]
     return max(1, r.x.shape[1]) if isinstance(r, EmbeddingSet) else 1
 
 
@@ -71,16 +74,18 @@ def _groups(r: Representation) -> list[tuple[np.ndarray, int]]:
 
 
 def _sizes(r: EmbeddingSet) -> torch.Tensor:
-    """Place of the last real element, from 1; gaps before it count."""
+    """Position of the last real element, from 1; gaps before it count."""
     return (r.mask * torch.arange(1, r.mask.shape[1] + 1, device=r.mask.device)).amax(1).cpu()
 
 
 def _even(step: int) -> int:
-    """Rounded down to a multiple of 32 where that is little: rows of products then start where the hardware likes them to."""
+    """Rounded down to a multiple of 32 where that changes little, so that rows of products start aligned."""
     return step // 32 * 32 if step >= 128 else max(1, step)
 
 
 def _parts(group: np.ndarray, step: int) -> list[Items]:
     """The group in parts of `step` and a rest; a slice where positions follow each other."""
-    parts = [group[at : at + step] for at in range(0, len(group), step)]
-    return [slice(int(p[0]), int(p[-1]) + 1) if p[-1] - p[0] + 1 == len(p) and (np.diff(p) == 1).all() else p for p in parts]
+    parts = [group[start : start + step] for start in range(0, len(group), step)]
+    return [
+        slice(int(p[0]), int(p[-1]) + 1) if p[-1] - p[0] + 1 == len(p) and (np.diff(p) == 1).all() else p for p in parts
+    ]

@@ -12,8 +12,9 @@ PRECISIONS = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
 
 @contextmanager
 def matrix_precision(name: str) -> Iterator[None]:
-    """Inside, float32 products are computed with 24 ('float32'), 11 ('tf32', or three bfloat16 products) or 8 bits ('bfloat16') of mantissa,
-    where the hardware has such products; elsewhere nothing changes. Sums and everything else stay float32.
+    """Inside, float32 products are computed with 24 ('float32'), 11 ('tf32', or three bfloat16 products) or 8 bits
+    ('bfloat16') of mantissa, where the hardware has such products; elsewhere nothing changes. Sums and everything else
+    stay float32.
 
     Raises: BadInput for another name.
     """

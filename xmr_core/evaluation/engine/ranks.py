@@ -16,9 +16,13 @@ from xmr_core.evaluation.engine.stream import Stream
 
 @dataclass
 class Ranked:
-    """ranks: one for each question asked. error: how far fast scores were taken to be from exact ones. settled: comparisons that were too close
-    for the fast scores and were decided by exact ones. exact_blocks: blocks scored exactly as a whole, of `blocks`. changed: for each
-    question, the share of its queries of which a rank would have been another one by the fast scores alone (of blocks scored fast)."""
+    """What `ranks` returns.
+
+    ranks: one for each question. error: how far fast scores were taken to be from exact ones. settled: comparisons that
+    were too close for the fast scores and were decided by exact ones. exact_blocks: blocks with all pairs scored
+    exactly, of `blocks`. changed: for each question, the share of its queries of which the fast scores alone would have
+    given another rank (in blocks scored fast).
+    """
 
     ranks: list[RelevantRanks]
     error: float = 0.0
@@ -30,8 +34,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Question:
-    """Who asks, and what is relevant: queries × gallery. by: 'images' or 'captions', the side that asks. queries, gallery: where they stand
-    among the images and captions that are scored; None for all, in order. Every query needs a relevant item."""
+    """What is ranked for what.
+
+    relevance: queries × gallery; every query needs a relevant item. by: the modality of the queries, 'images' or
+    'captions'. queries, gallery: their positions among the images and captions that are scored; None for all, in order.
+    """
 
     relevance: Relevance
     by: str
@@ -39,21 +46,24 @@ class Question:
     gallery: np.ndarray | None = None
 
 
-def ranks(scores: Scores, questions: Sequence[Question], progress: Callable[[int], object] = lambda pairs: None) -> Ranked:
+def ranks(
+    scores: Scores, questions: Sequence[Question], progress: Callable[[int], object] = lambda pairs: None
+) -> Ranked:
     """Ranks of every query's relevant items for all questions, in one pass over the blocks of the scores.
 
     rank of the nth best relevant item = n + #{irrelevant items scoring at least as high}: ties never help.
 
-    The scores of relevant pairs are known exactly (float64) beforehand. A block's fast scores decide every comparison that their error
-    cannot turn round; the few that are closer are decided by exact scores of these pairs. Ranks therefore depend neither on the
-    block size nor on the device or precision of the blocks. The error is measured on a sample and again on every relevant pair; where
-    that was larger than thought, the pass is made again. progress: told the pairs of each block when it is done.
+    The scores of relevant pairs are known exactly (float64) beforehand. A block's fast scores decide every comparison
+    that their error cannot turn round; the few that are closer are decided by exact scores of these pairs. Ranks
+    therefore depend neither on the block size nor on the device or precision of the blocks. The error is measured on a
+    sample and again on every relevant pair; where that was larger than expected, the pass is made again.
+    progress: called with the number of pairs of each block when it is done.
     Raises: BadInput for a query without a relevant item, shapes that do not fit, or a score that is not a number.
     """
     for q in questions:
         _check(scores, q)
     streams = [Stream(scores, q.relevance, q.by, q.queries, q.gallery) for q in questions]
-    _tell_exact(scores, streams)
+    _score_relevant(scores, streams)
     while True:
         out = Ranked([], scores.error)
         for s in streams:
@@ -73,14 +83,14 @@ def ranks(scores: Scores, questions: Sequence[Question], progress: Callable[[int
             break
         scores.widen(4 * seen)  # which the next pass cannot exceed
     for s in streams:
-        found, settled, changed = s.finish()
-        out.ranks.append(found)
+        own, settled, changed = s.finish()
+        out.ranks.append(own)
         out.changed.append(changed)
         out.settled += settled
     return out
 
 
-def _tell_exact(scores: Scores, streams: list[Stream]) -> None:
+def _score_relevant(scores: Scores, streams: list[Stream]) -> None:
     """Exact scores of all relevant pairs; most are relevant in several questions, and are scored once."""
     wanted = [s.wanted() for s in streams]
     keys = [images * scores.shape[1] + captions for images, captions in wanted]
@@ -97,28 +107,38 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
     everything and rank as 0), or a query without a relevant item.
     """
     if scores.shape != (len(relevance.query_ids), len(relevance.gallery_ids)):
-        raise BadInput(f"scores {scores.shape} do not fit {len(relevance.query_ids)} queries × {len(relevance.gallery_ids)} items.")
+        raise BadInput(
+            f"scores {scores.shape} do not fit {len(relevance.query_ids)} queries × {len(relevance.gallery_ids)} items."
+        )
     return ranks(MatrixScores(scores), [Question(relevance, "images")]).ranks[0]
 
 
 def _check(scores: Scores, q: Question) -> None:
     n_queries, n_gallery = scores.shape if q.by == "images" else scores.shape[::-1]
-    for what, ids, at, n in (
+    for what, ids, positions, n in (
         ("queries", q.relevance.query_ids, q.queries, n_queries),
         ("items", q.relevance.gallery_ids, q.gallery, n_gallery),
     ):
-        if len(ids) != (n if at is None else len(at)):
-            raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {n if at is None else len(at)}.")
+        if len(ids) != (n := n if positions is None else len(positions)):
+            raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {n}.")
     if (empty := np.flatnonzero(q.relevance.counts == 0)).size:
-        raise BadInput(f"query {q.relevance.query_ids[empty[0]]} (and {empty.size - 1} more) has no relevant item; drop such queries.")
-    if isinstance(scores, MatrixScores) and (at := _first_nan(scores.matrix)) is not None:
-        at = at if q.by == "images" else at[::-1]
-        query, item = q.relevance.query_ids[at[0]], q.relevance.gallery_ids[at[1]]
-        raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made the scores.")
+        first = q.relevance.query_ids[empty[0]]
+        raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
+    if isinstance(scores, MatrixScores) and (pair := _first_nan(scores.matrix)) is not None:
+        row, column = pair if q.by == "images" else pair[::-1]
+        query, item = _id(q.relevance.query_ids, q.queries, row), _id(q.relevance.gallery_ids, q.gallery, column)
+        raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made it.")
+
+
+def _id(ids: np.ndarray, positions: np.ndarray | None, position: int) -> object:
+    """The id of a row or column of the scores; its position where the relevance does not hold it."""
+    match = [position] if positions is None else np.flatnonzero(np.asarray(positions) == position)
+    return ids[match[0]] if len(match) else position
 
 
 def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:
-    """Row and column of the first score that is not a number. A row's sum finds it without a mask as large as the matrix."""
+    """Row and column of the first score that is not a number. A row's sum finds it without a mask as large as the
+    matrix."""
     with np.errstate(invalid="ignore"):
         suspect = np.isnan(scores.sum(1, dtype=np.float64))
     for row in np.flatnonzero(suspect):  # ∞ − ∞ sums to NaN too: look at the row itself

@@ -1,4 +1,4 @@
-"""One question's share of a pass over blocks: counting for each relevant item how many irrelevant ones are before it."""
+"""The part of one question in a pass over blocks: how many irrelevant items stand before each relevant one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,16 @@ _FEW = 2048  # pairs that are settled one by one whatever their share
 class Stream:
     """Relevant items are held best first (k counts them over all queries: indptr[q] + n is the nth best of query q).
 
-    Args: relevance: queries × gallery, every query with a relevant item. by: the side that asks, 'images' or 'captions'. queries,
-        gallery: their places among what is scored, None for all.
+    Args: relevance: queries × gallery, every query with a relevant item. by: the modality of the queries, 'images'
+        or 'captions'. queries, gallery: their positions among what is scored, None for all.
     """
 
-    def __init__(self, scores: Scores, relevance: Relevance, by: str, queries: np.ndarray | None, gallery: np.ndarray | None):
+    def __init__(
+        self, scores: Scores, relevance: Relevance, by: str, queries: np.ndarray | None, gallery: np.ndarray | None
+    ):
         self.scores, self.relevance, self.by = scores, relevance, by
         n_queries, n_gallery = scores.shape if by == "images" else scores.shape[::-1]
-        self.query_at, self.gallery_at = _places(queries, n_queries), _places(gallery, n_gallery)
+        self.query_numbers, self.gallery_numbers = _numbers(queries, n_queries), _numbers(gallery, n_gallery)
         self.queries = np.arange(n_queries) if queries is None else queries
         self.gallery = np.arange(n_gallery) if gallery is None else gallery
         self.indptr, self.items, self.owner = relevance.indptr, relevance.indices, relevance.queries
@@ -48,12 +50,12 @@ class Stream:
         self.near: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.fast = np.full(len(self.exact), np.nan)
         self.seen_error = 0.0
-        # twice: the fast score of the relevant item itself is as far off as that of the other, which `changed` compares it with
+        # twice, because `changed` compares two fast scores, each of which is off by up to the error
         self.margin = 2 * error
 
     def see(self, images: Items, captions: Items, block: Float[Tensor, "i t"]) -> bool:
         """Count a block of fast scores; False if too much of it is undecided, and nothing was counted."""
-        values, q, g = self._mine(images, captions, block)
+        values, q, g = self._own_part(images, captions, block)
         if not values.numel():
             return True
         k, row, column = self._relevant(q, g)
@@ -65,7 +67,8 @@ class Stream:
         if not self.margin:
             self._count(values, q, row, column, self._thresholds(q, self.exact, values))
             return True
-        low, high = (self._thresholds(q, self.exact + side, values, side) for side in (-self.margin - self.scores.tie, self.margin))
+        low = self._thresholds(q, self.exact + (-self.margin - self.scores.tie), values, -1)
+        high = self._thresholds(q, self.exact + self.margin, values, 1)
         with _hidden(values, row, column) as times:
             possible, sure = (at_least(values, limits) - times for limits in (low, high))
             undecided = possible - sure
@@ -74,17 +77,17 @@ class Stream:
                 return False
             self._add(q, sure)
             if total:
-                self._keep(values, q, g, undecided, low, high)
+                self._note(values, q, g, undecided, low, high)
         return True
 
     def see_exact(self, images: Items, captions: Items, block: Float[Tensor, "i t"]) -> None:
         """Count a block of exact scores."""
-        values, q, g = self._mine(images, captions, block)
+        values, q, g = self._own_part(images, captions, block)
         _, row, column = self._relevant(q, g)
         self._count(values, q, row, column, self._thresholds(q, self.exact - self.scores.tie, values))
 
     def finish(self) -> tuple[RelevantRanks, int, float]:
-        """(ranks, comparisons settled by exact scores, share of queries that fast scores alone would have ranked otherwise)."""
+        """(ranks, comparisons settled by exact scores, share of queries that fast scores would rank otherwise)."""
         changed, k = 0.0, np.empty(0, np.int64)
         if self.near:
             k, item, fast = (np.concatenate(parts) for parts in zip(*self.near, strict=True))
@@ -103,14 +106,16 @@ class Stream:
         pair = self.queries[query], self.gallery[item]
         return pair if self.by == "images" else pair[::-1]
 
-    def _mine(self, images: Items, captions: Items, block: Tensor) -> tuple[Float[Tensor, "q g"], np.ndarray, np.ndarray]:
+    def _own_part(
+        self, images: Items, captions: Items, block: Tensor
+    ) -> tuple[Float[Tensor, "q g"], np.ndarray, np.ndarray]:
         """The question's part of a block with queries as rows, and which they are."""
         values = block if self.by == "images" else block.T
-        asking, answering = (images, captions) if self.by == "images" else (captions, images)
-        q, g = self.query_at[asking], self.gallery_at[answering]
-        for axis, at in enumerate((q, g)):
-            if (at < 0).any():
-                values = values.index_select(axis, torch.from_numpy(np.flatnonzero(at >= 0)).to(values.device))
+        rows, columns = (images, captions) if self.by == "images" else (captions, images)
+        q, g = self.query_numbers[rows], self.gallery_numbers[columns]
+        for axis, numbers in enumerate((q, g)):
+            if (numbers < 0).any():
+                values = values.index_select(axis, torch.from_numpy(np.flatnonzero(numbers >= 0)).to(values.device))
         return values, q[q >= 0], g[g >= 0]
 
     def _relevant(self, q: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -118,23 +123,23 @@ class Stream:
         counts = self.indptr[q + 1] - self.indptr[q]
         row = np.repeat(np.arange(len(q)), counts)
         k = np.arange(counts.sum()) + np.repeat(self.indptr[q] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        place = np.full(len(self.gallery), -1)
-        place[g] = np.arange(len(g))
-        column = place[self.items[k]]
-        here = column >= 0
-        return k[here], row[here], column[here]
+        position = np.full(len(self.gallery), -1)
+        position[g] = np.arange(len(g))
+        column = position[self.items[k]]
+        valid = column >= 0
+        return k[valid], row[valid], column[valid]
 
-    def _thresholds(self, q: np.ndarray, values: np.ndarray, like: Tensor, side: float = 0.0) -> Float[Tensor, "q p"]:
-        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. like: what they are compared with. side:
-        where that is less precise, below 0 they are rounded down, above 0 up."""
-        k, there = self._columns(q, int((self.indptr[q + 1] - self.indptr[q]).max(initial=0)))
-        out = torch.from_numpy(np.where(there, values[k], np.inf))
+    def _thresholds(self, q: np.ndarray, values: np.ndarray, like: Tensor, rounding: int = 0) -> Float[Tensor, "q p"]:
+        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. like: what they
+        are compared with. rounding: where that is less precise, −1 rounds them down, +1 up."""
+        k, valid = self._columns(q, int((self.indptr[q + 1] - self.indptr[q]).max(initial=0)))
+        out = torch.from_numpy(np.where(valid, values[k], np.inf))
         if like.dtype == torch.float64:
             return out.to(like.device)
         rounded = out.to(like.dtype)
-        if side:
-            towards = torch.full_like(rounded, np.inf if side > 0 else -np.inf)
-            inward = rounded.double() < out if side > 0 else rounded.double() > out
+        if rounding:
+            towards = torch.full_like(rounded, np.inf if rounding > 0 else -np.inf)
+            inward = rounded.double() < out if rounding > 0 else rounded.double() > out
             rounded = torch.where(inward, rounded.nextafter(towards), rounded)
         return rounded.to(like.device)
 
@@ -143,8 +148,8 @@ class Stream:
             self._add(q, at_least(values, limits) - times)
 
     def _add(self, q: np.ndarray, counts: Tensor) -> None:
-        k, there = self._columns(q, counts.shape[1])
-        np.add.at(self.ahead, k[there], counts.cpu().numpy()[there])
+        k, valid = self._columns(q, counts.shape[1])
+        np.add.at(self.ahead, k[valid], counts.cpu().numpy()[valid])
 
     def _columns(self, q: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """(k of each of the queries' thresholds, worst first; whether there is one), both "q p"."""
@@ -152,20 +157,20 @@ class Stream:
         nth = counts[:, None] - 1 - np.arange(most)[None]
         return self.indptr[q][:, None] + np.maximum(nth, 0), nth >= 0
 
-    def _keep(self, values: Tensor, q: np.ndarray, g: np.ndarray, undecided: Tensor, low: Tensor, high: Tensor) -> None:
+    def _note(self, values: Tensor, q: np.ndarray, g: np.ndarray, undecided: Tensor, low: Tensor, high: Tensor) -> None:
         """Note the undecided comparisons: (k, gallery item, fast score)."""
-        k, there = self._columns(q, undecided.shape[1])
-        rows, nths = np.nonzero((undecided.cpu().numpy() > 0) & there)
+        k, valid = self._columns(q, undecided.shape[1])
+        rows, nths = np.nonzero((undecided.cpu().numpy() > 0) & valid)
         for some in np.array_split(np.arange(len(rows)), -(-len(rows) * values.shape[1] // (1 << 22))):
             r, n = torch.from_numpy(rows[some]).to(values.device), torch.from_numpy(nths[some]).to(values.device)
-            mine = values[r]
-            which, column = ((mine >= low[r, n, None]) & ~(mine >= high[r, n, None])).nonzero(as_tuple=True)
-            fast = mine[which, column].double().cpu().numpy()
+            scores = values[r]
+            which, column = ((scores >= low[r, n, None]) & ~(scores >= high[r, n, None])).nonzero(as_tuple=True)
+            fast = scores[which, column].double().cpu().numpy()
             which, column = which.cpu().numpy(), column.cpu().numpy()
             self.near.append((k[rows[some], nths[some]][which], g[column], fast))
 
 
-def _places(chosen: np.ndarray | None, n: int) -> np.ndarray:
+def _numbers(chosen: np.ndarray | None, n: int) -> np.ndarray:
     """Of each item that is scored, its number among the chosen ones, −1 for none."""
     if chosen is None:
         return np.arange(n)
@@ -176,9 +181,9 @@ def _places(chosen: np.ndarray | None, n: int) -> np.ndarray:
 
 @contextmanager
 def _hidden(values: Float[Tensor, "q g"], row: np.ndarray, column: np.ndarray) -> Iterator[Tensor]:
-    """Inside, +∞ stands at relevant pairs, where it reaches every threshold; gives how often it does in each row, to be subtracted."""
-    at = torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)
-    kept = values[at]
-    values[at] = torch.inf
+    """Inside, +∞ stands at relevant pairs and reaches every threshold. Gives their number in each row, to subtract."""
+    pairs = torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)
+    own = values[pairs]
+    values[pairs] = torch.inf
     yield torch.from_numpy(np.bincount(row, minlength=len(values)))[:, None].to(values.device)
-    values[at] = kept
+    values[pairs] = own

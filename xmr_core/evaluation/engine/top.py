@@ -10,21 +10,27 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine.plan import Items
-from xmr_core.evaluation.engine.scores import Scores, Scoring, Similarity
+from xmr_core.evaluation.engine.scores import Scores
+from xmr_core.evaluation.engine.scoring import Scoring
+from xmr_core.similarities.base import Similarity
 
-_SPARE = 8  # candidates kept beyond k, among which the exact order may differ from the fast one
-SIDES = ("captions", "images")
+_SPARE = 8  # candidates beyond k, among which the exact order may differ from the fast one
+MODALITIES = ("captions", "images")
 
 
 def top_k(
-    similarity: Similarity, queries: Representation, gallery: Representation, k: int, asking: str = "captions"
+    similarity: Similarity | Callable,
+    queries: Representation,
+    gallery: Representation,
+    k: int,
+    asking: str = "captions",
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
     """(scores, positions) of the k best gallery items for every query, best first; fewer where the gallery has fewer.
 
-    asking: 'captions' (captions ask, pictures answer) or 'images'. See `best`.
+    asking: 'captions' (captions are queries, images are ranked) or 'images'. See `best`.
     """
-    if asking not in SIDES:
-        raise unknown("side that asks", asking, SIDES)
+    if asking not in MODALITIES:
+        raise unknown("modality of the queries", asking, MODALITIES)
     images, captions = (gallery, queries) if asking == "captions" else (queries, gallery)
     return best(Scoring(similarity, images, captions), k, asking)
 
@@ -32,10 +38,11 @@ def top_k(
 def best(
     scores: Scores, k: int, by: str = "captions", progress: Callable[[int], object] = lambda pairs: None
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
-    """(scores, positions) of the k best items for every query of the side `by`, best first, in the exact order.
+    """(scores, positions) of the k best items for every query of the modality `by`, best first, in the exact order.
 
-    Of each block only k + 8 candidates a query are kept. Where fast scores are too close to tell an order, exact ones (float64) decide;
-    items whose exact scores are equal stand in file order. progress: told the pairs of each block when it is done.
+    Of each block only k + 8 candidates a query are held. Where fast scores are too close to tell an order, exact ones
+    (float64) decide; items whose exact scores are equal stand in file order. progress: called with the number
+    of pairs of each block when it is done.
     Raises: BadInput for k < 1, or a score that is not a number.
     """
     if k < 1:
@@ -47,40 +54,41 @@ def best(
         for images, captions in scores.plan():
             block = scores.block(images, captions)
             rows = block if by == "images" else block.T
-            asking, answering = (images, captions) if by == "images" else (captions, images)
-            _merge(values, items, rows, _numbers(asking, n_queries), _numbers(answering, n_gallery))
+            queries, gallery = (images, captions) if by == "images" else (captions, images)
+            _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
             progress(block.numel())
     margin = 2 * scores.error + scores.tie
     out = values[:, :k].float().numpy(), items[:, :k].numpy()
     gaps = (values[:, :-1] - values[:, 1:])[:, :k].nan_to_num(nan=0.0)
     for q in torch.nonzero((gaps <= margin).any(1)).flatten().tolist():
-        found = items[q].numpy()
+        candidates = items[q].numpy()
         tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1]) - margin
-        if tied or (found < 0).any():
-            found = np.arange(n_gallery)  # more items tie than are kept, or score −∞, as a free place does
-        out[0][q], out[1][q] = _settled(scores, by, q, found, k)
+        if tied or (candidates < 0).any():
+            candidates = np.arange(n_gallery)  # more items tie than are held, or score −∞ as an empty position does
+        out[0][q], out[1][q] = _settled(scores, by, q, candidates, k)
     return out
 
 
 def _merge(values: Tensor, items: Tensor, rows: Float[Tensor, "q g"], q: Tensor, g: Tensor) -> None:
-    """Let a block's best take their place."""
-    there, mine = rows.topk(min(values.shape[1], rows.shape[1]), dim=1)
-    every = torch.cat([values[q], there.double().cpu()], 1)
-    named = torch.cat([items[q], g[mine.cpu()]], 1)
+    """Let the best of a block take their positions."""
+    top, columns = rows.topk(min(values.shape[1], rows.shape[1]), dim=1)
+    every = torch.cat([values[q], top.double().cpu()], 1)
+    named = torch.cat([items[q], g[columns.cpu()]], 1)
     values[q], order = every.topk(values.shape[1], dim=1)
     items[q] = named.gather(1, order)
 
 
-def _settled(scores: Scores, by: str, q: int, found: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _settled(scores: Scores, by: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best of some items for one query by exact scores; equal ones in file order."""
-    query = np.full(len(found), q)
-    exact = scores.pairs(query, found) if by == "images" else scores.pairs(found, query)
-    order = np.lexsort((found, -exact))
-    exact, found = exact[order], found[order]
+    query = np.full(len(items), q)
+    exact = scores.pairs(query, items) if by == "images" else scores.pairs(items, query)
+    order = np.lexsort((items, -exact))
+    exact, items = exact[order], items[order]
     with np.errstate(invalid="ignore"):  # −∞ − −∞
-        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.tie]))  # groups that float64 cannot tell apart
-    order = np.lexsort((found, tied))[:k]
-    return exact[order], found[order]
+        # groups that float64 cannot tell apart
+        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.tie]))
+    order = np.lexsort((items, tied))[:k]
+    return exact[order], items[order]
 
 
 def _numbers(items: Items, n: int) -> Tensor:

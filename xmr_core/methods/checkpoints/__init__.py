@@ -1,8 +1,12 @@
-"""Trained methods as files: the authors' releases, read without running them, renamed and checked; and our own, in safetensors."""
+"""Trained methods as files. The authors' releases are read without executing them; our own files are safetensors."""
 
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.methods.checkpoints.load import load_official
-from xmr_core.methods.checkpoints.ours import load_method, save_method
-from xmr_core.methods.checkpoints.read import Official, read_official
+from xmr_core.base.lazy import catalogue
 
-__all__ = ["Official", "load_method", "load_official", "read_official", "read_vocabulary", "save_method"]
+__getattr__, __dir__, __all__ = catalogue(
+    __name__,
+    {
+        "load_official": "load",
+        **dict.fromkeys(("load_method", "save_method"), "ours"),
+        **dict.fromkeys(("Official", "read_official"), "read"),
+    },
+)

@@ -16,27 +16,27 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
 
 _BERT = "caption_encoder.model."
-_BERT_SIZES = [f"{_BERT}{k}" for k in (
-    "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight",
-    "encoder.layer.0.intermediate.dense.bias",
-)]  # fmt: skip
+_BERT_SIZES = [
+    *(f"{_BERT}embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")),
+    f"{_BERT}encoder.layer.0.intermediate.dense.bias",
+]
 _REPEATED = re.compile(r"(.*\.agg_block\.layers\.)([1-9]\d*)(\..*)")
 
 
 def load_official(path: str | Path, method: str, **options) -> Method:
-    """The published form of a method with the weights of an official file, in eval mode, on the CPU.
+    """The published form of a method with the weights of an official file, in evaluation mode, on the CPU.
 
-    Widths, vocabulary size, K, graph steps and head are read from the file, and whether captions went through BERT or images
-    through a CNN, whose weights are left out (its cells are our input). options: anything else of the recipe (alpha, say).
-    Raises: BadInput for an unknown method, or, all at once, for tensors that are missing, that no rule knows, or whose shape
-    does not fit; and as read_official.
+    The file gives widths, vocabulary size, K, graph steps and head, and whether captions went through BERT or images
+    through a CNN. The weights of a CNN are left out, because its cells are our input. options: any other option of the
+    method, for example alpha.
+    Raises: BadInput for an unknown method, or, in one message, for tensors that are missing, that no rule fits, or
+        whose shape does not fit; and as read_official.
     """
     if method not in RULES:
         raise unknown("method", method, RULES)
     official = read_official(path)
     name, tensors = Path(path).name, _without_repeats(official.tensors, Path(path).name)
-    ours = {}
-    surplus = []
+    ours, surplus = {}, []
     for key, value in tensors.items():
         if key.startswith(UNUSED) or key.endswith("position_ids"):
             continue
@@ -46,13 +46,9 @@ def load_official(path: str | Path, method: str, **options) -> Method:
             ours[new] = value
     ours = _without_scalar_norm(ours)
     bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
-    _need(
-        ours,
-        ("image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])),
-        name,
-        method,
-        surplus,
-    )
+    needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
+    if absent := [k for k in needed if k not in ours]:
+        _complain(name, method, absent, surplus, [])
     made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options})
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
@@ -65,11 +61,8 @@ def load_official(path: str | Path, method: str, **options) -> Method:
     ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
     surplus += [k for k in ours if k not in expected]
-    shapes = [
-        f"{k}: {tuple(v.shape)} for {tuple(expected[k].shape)}"
-        for k, v in ours.items()
-        if k in expected and v.shape != expected[k].shape
-    ]
+    different = [k for k, v in ours.items() if k in expected and v.shape != expected[k].shape]
+    shapes = [f"{k}: {tuple(ours[k].shape)} for {tuple(expected[k].shape)}" for k in different]
     _complain(name, method, missing, surplus, shapes)
     made.load_state_dict({**expected, **ours})
     return made
@@ -89,7 +82,7 @@ def _inputs(ours: dict[str, Tensor]) -> Inputs:
 
 
 def _options(ours: dict[str, Tensor], method: str) -> dict:
-    """What the shapes say about the recipe's options."""
+    """The options of the method that follow from the shapes."""
     out = {"d": ours["image_encoder.fc.weight"].shape[0]}
     if method == "dive":
         out["head"] = "slots" if "image_head.latents" in ours else "pie-net"
@@ -104,8 +97,11 @@ def _options(ours: dict[str, Tensor], method: str) -> dict:
 
 
 def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """DivE stores its one shared block once per iteration: all copies must be equal, and one is kept."""
-    kept = {}
+    """DivE stores its one shared block once per iteration. All copies must be equal, and one is returned.
+
+    Raises: BadInput for copies that differ.
+    """
+    single = {}
     for key, value in tensors.items():
         if repeat := _REPEATED.fullmatch(key):
             first = repeat[1] + "0" + repeat[3]
@@ -114,34 +110,25 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
                     f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations."
                 )
         else:
-            kept[key] = value
-    return kept
+            single[key] = value
+    return single
 
 
 def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """SCAN's weight-normalised linear layer as the plain one that it computes: W = g V / ‖V‖."""
+    """SCAN's weight-normalised linear layer as the plain layer that it computes: W = g V / ‖V‖."""
     g, v = (ours.get(f"image_encoder.fc.weight_{k}") for k in "gv")
     if g is None or v is None:
         return ours
-    return {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")} | {
-        "image_encoder.fc.weight": g * v / v.norm()
-    }
-
-
-def _need(ours: dict, keys: tuple[str, ...], name: str, method: str, surplus: list[str]) -> None:
-    if absent := [k for k in keys if k not in ours]:
-        _complain(name, method, absent, surplus, [])
+    others = {k: t for k, t in ours.items() if not k.startswith("image_encoder.fc.weight_")}
+    return others | {"image_encoder.fc.weight": g * v / v.norm()}
 
 
 def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
-    found = [
-        f"{what}: {_some(items)}"
-        for what, items in (("missing", missing), ("surplus", surplus), ("of another shape", shapes))
-        if items
-    ]
-    if found:
-        raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(found) + ".")
+    lists = (("missing", missing), ("surplus", surplus), ("of another shape", shapes))
+    faults = [f"{what}: {_first_names(items)}" for what, items in lists if items]
+    if faults:
+        raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(faults) + ".")
 
 
-def _some(items: list[str]) -> str:
+def _first_names(items: list[str]) -> str:
     return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")

@@ -1,4 +1,4 @@
-"""The authors' names for what we call otherwise: prefixes, tried from the top, the first that fits counts."""
+"""The authors' names of tensors and ours: pairs of prefixes. The first pair that fits a name is used."""
 
 _TEXT = (
     ("txt_enc.embed.", "caption_encoder.embed."),
@@ -17,15 +17,12 @@ _GRID = (
     ("img_enc.img_proj.", "image_encoder.fc."),
 )
 _FC = ("img_enc.fc.", "image_encoder.fc.")
-_SIDES = (("img_enc", "image_head"), ("txt_enc", "caption_head"))
+_MODALITIES = (("img_enc", "image_head"), ("txt_enc", "caption_head"))
 
 
 def _pie(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
-    return (
-        (f"{theirs}.attention.", f"{ours}."),
-        (f"{theirs}.fc.", f"{ours}.fc."),
-        (f"{theirs}.layer_norm.", f"{ours}.layer_norm."),
-    )
+    names = {"attention": "", "fc": "fc.", "layer_norm": "layer_norm."}
+    return tuple((f"{theirs}.{old}.", f"{ours}.{new}") for old, new in names.items())
 
 
 def _slots(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
@@ -44,52 +41,56 @@ def _slots(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _whole(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
+def _global(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
     names = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",
              "embedding_global.1": "norm_whole", "embedding_common.0": "common"}  # fmt: skip
     return tuple((f"sim_enc.{theirs}.{old}.", f"{ours}.{new}.") for old, new in names.items())
 
 
-def _both(make) -> tuple[tuple[str, str], ...]:
-    return tuple(pair for theirs, ours in _SIDES for pair in make(theirs, ours))
+def _each(make) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for theirs, ours in _MODALITIES for pair in make(theirs, ours))
 
 
 _MLP = (("img_enc.mlp.layers.", "image_encoder.mlp."), ("img_enc.mlp.bns.0.", "image_encoder.norm."))
 
 RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "vse++": (_FC, *_TEXT),
-    "pvse": (_FC, *_TEXT, *_both(lambda t, o: _pie(f"{t}.pie_net", o))),
+    "pvse": (_FC, *_TEXT, *_each(lambda t, o: _pie(f"{t}.pie_net", o))),
     "pcme": (
         _FC, *_TEXT,
-        *_both(lambda t, o: _pie(f"{t}.pie_net", f"{o}.mean")),
-        *_both(lambda t, o: ((f"{t}.uncertain_net.attention.", f"{o}."), (f"{t}.uncertain_net.", f"{o}."))),
+        *_each(lambda t, o: _pie(f"{t}.pie_net", f"{o}.mean")),
+        *_each(lambda t, o: ((f"{t}.uncertain_net.attention.", f"{o}."), (f"{t}.uncertain_net.", f"{o}."))),
         ("criterion.negative_scale", "similarity.a"), ("criterion.shift", "similarity.b"),
     ),
     "scan": (_FC, *_TEXT),
     "sgraf": (
-        _FC, *_TEXT, *_whole("v_global_w", "image_head"), *_whole("t_global_w", "caption_head"),
+        _FC, *_TEXT, *_global("v_global_w", "image_head"), *_global("t_global_w", "caption_head"),
         ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."), ("sim_enc.sim_tranglo_w.", "similarity.nodes.whole."),
         ("sim_enc.sim_eval_w.", "similarity.score."), ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
         ("sim_enc.SAF_module.bn.", "similarity.reasoner.norm."), ("sim_enc.SGR_module.", "similarity.reasoner.steps."),
     ),
-    "vse-infty": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_both(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),
-    "vse+2ad": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_both(lambda t, o: ((f"{t}.pool.", f"{o}."),))),
+    "vse-infty": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_each(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),
+    "vse+2ad": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_each(lambda t, o: ((f"{t}.pool.", f"{o}."),))),
     "dive": (
         _FC, *_TEXT,
         ("img_enc.mlp.fc", "image_encoder.fc"), ("img_enc.mlp.bn.bn.", "image_encoder.norm."),
-        *_both(lambda t, o: _slots(f"{t}.spm", o)), *_both(lambda t, o: _pie(f"{t}.spm", o)),
+        *_each(lambda t, o: _slots(f"{t}.spm", o)), *_each(lambda t, o: _pie(f"{t}.spm", o)),
     ),
 }  # fmt: skip
 
-# inside a name that a rule above has turned
+# inside a name that one of the rules has changed
 INNER = {".graph_query_w.": ".query.", ".graph_key_w.": ".key.", ".sim_graph_w.": ".graph."}
 
-# left out: a BatchNorm that the authors' forward pass never reads, and the CNN, whose features are our input
+# left out: a BatchNorm that the authors' forward pass never uses, and the CNN, whose features are our input
 UNUSED = ("img_enc.mlp.bns.1.", "img_enc.cnn.", "img_enc.backbone.")
 
 
 def renamed(method: str, name: str) -> str | None:
-    """Our name of an official tensor, or None when no rule knows it."""
+    """Our name of an official tensor, or None when no rule fits it.
+
+    >>> renamed("scan", "img_enc.fc.weight")
+    'image_encoder.fc.weight'
+    """
     for old, new in RULES[method]:
         if name.startswith(old):
             name = new + name[len(old) :]

@@ -1,4 +1,4 @@
-"""A trained method as one safetensors file that needs no corpus: weights, recipe, input sizes and words."""
+"""A trained method as one safetensors file that needs no corpus: weights, options, input sizes and words."""
 
 import json
 from dataclasses import asdict, replace
@@ -11,6 +11,7 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.methods.checkpoints.read import first_line
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
@@ -27,46 +28,51 @@ def save_method(
     options: dict | None = None,
     about: dict | None = None,
 ) -> Path:
-    """Write a method so that load_method restores it, and any program can read the tensors (safetensors, nothing pickled).
+    """Write a method so that load_method restores it, and any program can read the tensors (safetensors, nothing
+    pickled).
 
-    Args: words: what numbers its captions. inputs, form, options: what recipes.build made it from. about: JSON-able, kept as it is
-        (run, data, results).
-    Raises: CannotWrite when the folder refuses; the file appears whole or not at all.
+    The file is written completely or not at all.
+    Args: inputs, form, options: what registry.build made the method from. words: the vocabulary or word pieces that
+        number its captions. about: metadata (run, data, results) that JSON can hold.
+    Raises: CannotWrite when the folder refuses.
     """
-    sizes = asdict(replace(inputs, word_vectors=None))
-    told = {
-        "method": method.name, "form": form, "options": options or {}, "inputs": sizes, "words": json.loads(words.to_json()), "about": about or {},
-    }  # fmt: skip
+    description = {
+        "method": method.name,
+        "form": form,
+        "options": options or {},
+        "inputs": asdict(replace(inputs, word_vectors=None)),
+        "words": json.loads(words.to_json()),
+        "about": about or {},
+    }
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
-    return paths.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(told)}))
+    return paths.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(description)}))
 
 
 def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict]:
-    """(method in eval mode on the CPU, its words, what was said about it) from a file of save_method.
+    """(method in evaluation mode on the CPU, its words, its metadata) from a file of save_method.
 
-    The words are a Vocabulary, or the WordPieces of a text model. A method on frozen features of pictures or of a text model needs
-    these features; `about` names the models they came from.
-
-    Raises: BadInput for a missing file or one that this package did not write; DamagedFile for one that is cut or whose
-    tensors are not those of its recipe.
+    The words are a Vocabulary, or the WordPieces of a text model. A method on frozen features of images or of a text
+    model needs these features; the metadata names the models that made them.
+    Raises: BadInput for a missing file or one that save_method did not write; DamagedFile for one that is cut or whose
+        tensors do not fit its options.
     """
     path = paths.existing(path, "checkpoint")
     try:
         with safe_open(path, "pt") as f:
-            told = (f.metadata() or {}).get(_KEY)
-            if told is None:
+            description = (f.metadata() or {}).get(_KEY)
+            if description is None:
                 raise BadInput(
-                    f"{path.name} does not say which method it holds; it was not written by save_method. For the authors' files: load_official."
+                    f"{path.name} does not say which method it holds; it was not written by save_method. "
+                    "For the authors' files use load_official."
                 )
             tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
-        told = json.loads(told)
-        inputs = Inputs(**told["inputs"])
-        method, about = told["method"], told["about"]
-        words = (Vocabulary if "word2idx" in told["words"] else WordPieces).from_json(json.dumps(told["words"]))
-        made = build(method, inputs, told["form"], **told["options"])
-        made.load_state_dict(tensors)
+        description = json.loads(description)
+        kind = Vocabulary if "word2idx" in description["words"] else WordPieces
+        words = kind.from_json(json.dumps(description["words"]))
+        inputs = Inputs(**description["inputs"])
+        method = build(description["method"], inputs, description["form"], **description["options"])
+        method.load_state_dict(tensors)
+        about = description["about"]
     except (SafetensorError, DamagedFile, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:
-        raise DamagedFile(
-            f"{path.name} cannot be read as a method ({(str(e).strip().splitlines() or [type(e).__name__])[0][:200]}). Save it again."
-        ) from None
-    return made.eval(), words, about
+        raise DamagedFile(f"{path.name} cannot be read as a method ({first_line(e)}). Save it again.") from None
+    return method.eval(), words, about

@@ -1,4 +1,4 @@
-"""Files of eight repositories, in three outer layouts, read without executing what is pickled in them."""
+"""Checkpoints of eight repositories, in three layouts, read without executing what is pickled in them."""
 
 import argparse
 import pickle
@@ -18,8 +18,8 @@ PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in it
 
 @dataclass(frozen=True)
 class Official:
-    """A file's contents. tensors: by the authors' names, 'img_enc.…', 'txt_enc.…', 'sim_enc.…', 'criterion.…'. options: the
-    training options that came with it. word2idx: its vocabulary, where it has one (PCME)."""
+    """The contents of an authors' file. tensors: by the authors' names, 'img_enc.…', 'txt_enc.…', 'sim_enc.…',
+    'criterion.…'. options: the training options in the file. word2idx: its vocabulary, if there is one (PCME)."""
 
     tensors: dict[str, Tensor]
     options: dict
@@ -29,31 +29,36 @@ class Official:
 def read_official(path: str | Path) -> Official:
     """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD or DivE.
 
-    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞), one state dict under 'model' (DivE, VSE+2AD, PVSE
-    in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the older streams.
-    A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace are unpickled.
-    Raises: BadInput for a missing file, one that asks for anything else, or one without a state dict; DamagedFile for one
-    that cannot be read to its end.
-    Source: METHODS §1.8 and (e) of each method.
+    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞), one state dict under 'model' (DivE,
+    VSE+2AD, PVSE in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the
+    older streams. A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace
+    are unpickled.
+    Raises: BadInput for a missing file, one that needs any other object, or one without a state dict; DamagedFile for
+        one that cannot be read to its end.
     """
     path = paths.existing(path, "checkpoint")
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
-            # torch warns that the encoding is not used, and uses it: files of Python 2 need it
+            # Files of Python 2 need the encoding. torch warns that it is not used, although it is.
             warnings.filterwarnings("ignore", "pickle_load_args only works")
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
     except pickle.UnpicklingError as e:
         if "Unsupported" in str(e) or "GLOBAL" in str(e):
             raise BadInput(
-                f"{path.name} asks to run code while it is read, so it is refused. It says: {_first_line(e)}"
+                f"{path.name} asks to run code while it is read, so it is refused. The reason: {first_line(e)}"
             ) from None
-        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
     except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
-        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({_first_line(e)}). Fetch it again.") from None
-    return _sorted_out(content, path.name)
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
+    return _contents(content, path.name)
 
 
-def _sorted_out(content, name: str) -> Official:
+def first_line(e: Exception) -> str:
+    """The first line of an error's message, at most 200 letters, or its class where there is no message."""
+    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
+
+
+def _contents(content, name: str) -> Official:
     model = content.get("model", content) if isinstance(content, dict) else content
     if isinstance(model, (list, tuple)):
         tensors = {prefix + k: v for prefix, part in zip(PARTS, model, strict=False) for k, v in _plain(part).items()}
@@ -74,7 +79,3 @@ def _plain(part) -> dict[str, Tensor]:
     """The tensors of a state dict, without DataParallel's prefix."""
     items = part.items() if isinstance(part, dict) else ()
     return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items if isinstance(v, Tensor)}
-
-
-def _first_line(e: Exception) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]

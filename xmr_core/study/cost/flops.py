@@ -1,8 +1,9 @@
-"""Multiply–adds that one (picture, caption) pair costs when a gallery is scored, as a formula per similarity.
+"""Multiply–adds that one (image, caption) pair costs when a gallery is scored, as one formula for each similarity.
 
-Counted: sums of products over a vector's width (d, m) or over the elements of a set; one multiply–add counts as one operation, as in
-DivE (§4.4, where K²D = 16,384 is printed as "16.4K FLOPs"). Not counted: encoders, which run once per item; whatever else is made once
-per item (norms, a picture's Gram matrix, sums of samples); and element-wise work, such as exponentials, maxima and the normalising of attention.
+Counted are sums of products over the width of vectors (d, m) or over the elements of a set. One multiply–add counts as
+one operation, as in DivE (§4.4), where K²D = 16,384 is printed as "16.4K FLOPs". Not counted are encoders and all else
+that is computed once per item (norms, the Gram matrix of an image, sums of samples), and element-wise work such as
+exponentials, maxima and the normalisation of attention.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,15 @@ from xmr_core.base.errors import BadInput, unknown
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes that the cost of a pair depends on; defaults are the published ones.
+    """Sizes on which the cost of a pair depends; the defaults are the published ones.
 
-    d: width of vectors. k, l: elements of the picture's and the caption's set. regions, words: tokens of SCAN and SGRAF, start and end marks
-    among the words. m, steps: width of SGRAF's nodes, and its rounds of reasoning. samples: J of PCME.
+    d: width of vectors. k, l: elements of the image's and the caption's set. regions, words: tokens of SCAN and SGRAF,
+    with start and end marks among the words. m, steps: width of SGRAF's nodes, and its rounds of reasoning. samples: J
+    of PCME.
     Raises: BadInput for a size below 1.
+
+    >>> Shape(words=12).words
+    12
     """
 
     d: int = 1024
@@ -39,13 +44,15 @@ class Shape:
 
 
 def vectors(s: Shape, products: int = 1) -> int:
-    """products · D: one vector against one vector. A normal distribution with a diagonal covariance has 1 (only means are compared) to 4
-    products per dimension; its logarithms are not counted."""
+    """products · D: one vector against one vector.
+    A normal distribution with a diagonal covariance has 1 product per dimension (only means are compared) to 4; its
+    logarithms are not counted.
+    """
     return products * s.d
 
 
 def sets(s: Shape) -> int:
-    """K·L·D: every element of one set against every one of the other, whatever then reads the K·L products."""
+    """K·L·D: every element of one set against every one of the other, whatever is computed from the K·L products."""
     return s.k * s.l * s.d
 
 
@@ -60,11 +67,12 @@ def tokens(s: Shape) -> int:
 
 
 def scan(s: Shape, direction: str = "t2i", authors: bool = False) -> int:
-    """Stacked cross attention. Q queries (words for t2i, regions for i2t) look at C contexts (the others).
+    """Stacked cross attention: Q queries (words for t2i, regions for i2t) attend to C contexts (the others).
 
-    As the authors compute it, 2·Q·C·D + 3·Q·D: affinity, attended vectors, and cosines whose three sums (product and two norms) are taken for
-    every pair. As computed here, Q·C·D + Q·C² + 2·Q·C: affinity; ‖attended‖² by the contexts' Gram matrix; and attended · query
-    from the affinities. Source: Lee et al., ECCV 2018, eq. 1–9; kuanghuei/SCAN, model.py (cosine_similarity, xattn_score_*).
+    As the authors compute it, 2·Q·C·D + 3·Q·D: affinity, attended vectors, and cosines whose three sums (the product
+    and two norms) are taken for every pair. As computed here, Q·C·D + Q·C² + 2·Q·C: affinity; ‖attended‖² by the Gram
+    matrix of the contexts; and attended · query from the affinities.
+    Source: Lee et al., ECCV 2018, eq. 1–9; kuanghuei/SCAN, model.py (cosine_similarity, xattn_score_*).
     Raises: BadInput for an unknown direction.
     """
     q, c = _roles(s, direction)
@@ -74,19 +82,20 @@ def scan(s: Shape, direction: str = "t2i", authors: bool = False) -> int:
 
 
 def sgraf(s: Shape, reasoner: str = "sgr", direction: str = "t2i", authors: bool = False) -> int:
-    """A graph of n = Q + 1 similarity vectors per pair, and what reads it.
+    """A graph of n = Q + 1 similarity vectors per pair, and the module that turns it into a score.
 
     Nodes: affinity Q·C·D, attended vectors Q·C·D and their norms Q·D, W (a − y)² n·m·D, norms of nodes n·m.
-    'saf': trust n·m, weighted sum n·m and its norm m. 'mean': the score of each node, n·m. 'joint': 'sgr' and 'saf'.
-    'sgr', as defined: per step three linear maps 3·n·m² and two products of nodes 2·n²·m. As computed here the maps of queries and keys
-    are folded into one, 2·n·m² + 2·n²·m, and the last step computes node 0 alone, 2·m² + 2·n·m. Each but 'mean' ends in a score, m.
+    'saf': weights n·m, weighted sum n·m and its norm m. 'mean': the score of each node, n·m. 'joint': 'sgr' and 'saf'.
+    'sgr', as defined: in each step three linear maps 3·n·m² and two products of nodes 2·n²·m. As computed here, the
+    maps of queries and keys are one matrix, 2·n·m² + 2·n²·m, and the last step computes node 0 alone, 2·m² + 2·n·m.
+    Each except 'mean' ends in a score, m.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–11. Raises: BadInput for an unknown reasoner or direction.
     """
     q, c = _roles(s, direction)
     n, m = q + 1, s.m
-    whole_step = (3 if authors else 2) * n * m**2 + 2 * n**2 * m
-    last_step = whole_step if authors else 2 * m**2 + 2 * n * m
-    reading = {"saf": 2 * n * m + 2 * m, "sgr": (s.steps - 1) * whole_step + last_step + m, "mean": n * m}
+    full_step = (3 if authors else 2) * n * m**2 + 2 * n**2 * m
+    last_step = full_step if authors else 2 * m**2 + 2 * n * m
+    reading = {"saf": 2 * n * m + 2 * m, "sgr": (s.steps - 1) * full_step + last_step + m, "mean": n * m}
     reading["joint"] = reading["saf"] + reading["sgr"]
     if reasoner not in reading:
         raise unknown("reasoner", reasoner, reading)
@@ -102,7 +111,8 @@ def _roles(s: Shape, direction: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Formula:
-    """How a similarity is counted: by whom it is used, the terms in words, as computed here, and as its authors do where that differs."""
+    """How a similarity is counted. used_by: methods. terms: the formula in symbols. ours: as computed here. authors: as
+    the authors compute or define it, where that differs."""
 
     used_by: str
     terms: str
@@ -122,8 +132,8 @@ def _scan(direction: str, terms: str) -> Formula:
     return Formula("SCAN", terms, lambda s: scan(s, direction), lambda s: scan(s, direction, authors=True))
 
 
-def _sgraf(used_by: str, terms: str, reasoner: str, authors: bool) -> Formula:
-    return Formula(used_by, terms, lambda s: sgraf(s, reasoner), (lambda s: sgraf(s, reasoner, authors=True)) if authors else None)
+def _sgraf(used_by: str, terms: str, reasoner: str) -> Formula:
+    return Formula(used_by, terms, lambda s: sgraf(s, reasoner), lambda s: sgraf(s, reasoner, authors=True))
 
 
 _NODES = "(2·N + 1)·L·D + n·m·D + n·m"
@@ -138,37 +148,52 @@ FORMULAS: dict[str, Formula] = {
     "Euclidean smooth-Chamfer": Formula("DivE (option)", "K·L·D", sets),
     "match probability": Formula("PCME", "J²·D", samples),
     "average L2": Formula("PCME at test time", "J²·D", samples),
-    "matmul": _gaussian(1), "mean only": _gaussian(1), "min": _gaussian(1), "max": _gaussian(1),
-    "2-Wasserstein": _gaussian(2), "ELK": _gaussian(2), "Bhattacharyya": _gaussian(2), "KL": _gaussian(2), "KL (official)": _gaussian(2),
-    "reverse KL": _gaussian(2), "reverse KL (official)": _gaussian(2), "JS": _gaussian(4), "JS (official)": _gaussian(4),
+    **dict.fromkeys(("matmul", "mean only", "min", "max"), _gaussian(1)),
+    **dict.fromkeys(("2-Wasserstein", "ELK", "Bhattacharyya", "KL", "KL (official)"), _gaussian(2)),
+    **dict.fromkeys(("reverse KL", "reverse KL (official)"), _gaussian(2)),
+    **dict.fromkeys(("JS", "JS (official)"), _gaussian(4)),
     "sum-max": Formula("SCAN (ablation)", "N·L·D", tokens),
     "SCAN t2i": _scan("t2i", "N·L·D + L·N² + 2·N·L"),
     "SCAN i2t": _scan("i2t", "N·L·D + N·L² + 2·N·L"),
-    "AA": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean", False),
-    "SAF": _sgraf("SGRAF", f"{_NODES} + 2·n·m + 2·m", "saf", False),
-    "SGR": _sgraf("SGRAF", f"{_NODES} + {_STEPS} + m", "sgr", True),
-    "joint": _sgraf("SGRAF (joint)", "nodes once, read by SAF and by SGR", "joint", True),
+    "AA": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean"),
+    "SAF": _sgraf("SGRAF", f"{_NODES} + 2·n·m + 2·m", "saf"),
+    "SGR": _sgraf("SGRAF", f"{_NODES} + {_STEPS} + m", "sgr"),
+    "joint": _sgraf("SGRAF (joint)", "nodes once, read by SAF and by SGR", "joint"),
 }  # fmt: skip
 
 
 def count(method: str, shape: Shape) -> int:
-    """Multiply–adds of a pair as computed here. Raises: BadInput for a method without a formula."""
+    """Multiply–adds of a pair as computed here. Raises: BadInput for a method without a formula.
+
+    >>> count("smooth-Chamfer", Shape(d=1024, k=4, l=4))
+    16384
+    """
     if method not in FORMULAS:
         raise unknown("method with a formula", method, FORMULAS)
     return FORMULAS[method].ours(shape)
 
 
 def table(shape: Shape | None = None) -> pd.DataFrame:
-    """All formulas at one shape: columns similarity, used by, terms, multiply-adds (as computed here), authors (as they compute or
-    define it), and × cosine, the latter over D."""
+    """All formulas at one shape. Columns: similarity, used by, terms, multiply-adds (as computed here), authors (as
+    they compute or define it), × cosine (the latter divided by D).
+
+    >>> table().set_index("similarity")["× cosine"].to_dict()["smooth-Chamfer"]
+    16.0
+    """
     s = shape or Shape()
     rows = [(name, f.used_by, f.terms, f.ours(s), f.published(s), f.published(s) / s.d) for name, f in FORMULAS.items()]
     return pd.DataFrame(rows, columns=["similarity", "used by", "terms", "multiply-adds", "authors", "× cosine"])
 
 
 def implied_words(multiply_adds: float, shape: Shape | None = None) -> float:
-    """How many words a caption has if SCAN t2i, as its authors compute it, costs so many multiply–adds: the inverse of `scan`, which is
-    proportional to the words. DivE prints a cost and no length. Raises: BadInput unless it is positive."""
+    """How many words a caption has if SCAN t2i, as its authors compute it, costs so many multiply–adds.
+
+    This is the inverse of `scan`, which is proportional to the number of words. DivE prints a cost, but no length.
+    Raises: BadInput for a cost that is not positive.
+
+    >>> round(implied_words(scan(Shape(words=16), authors=True)), 6)
+    16.0
+    """
     if not multiply_adds > 0:
         raise BadInput(f"the multiply–adds of a pair must be positive, got {multiply_adds}.")
     s = shape or Shape()

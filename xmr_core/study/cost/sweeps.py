@@ -1,4 +1,4 @@
-"""What is measured, as a list of cases, and the rows that measurements leave."""
+"""What is measured, as a list of cases, and the table of its results."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,19 +15,20 @@ from xmr_core.base.provenance import commit, environment, processor
 from xmr_core.study.cost.flops import Shape, count
 from xmr_core.study.cost.timing import TIMED, measure, peak_memory, scene
 
-COLUMNS = (
-    "what", "method", "varied", "value", "pictures", "captions", "seconds", "bare_seconds", "ratio", "extra_gib", "multiply_adds",
-    "machine", "threads", "torch", "commit", "date_utc",
-)  # fmt: skip
-KEY = ("what", "method", "varied", "value", "pictures", "captions", "multiply_adds", "machine", "threads", "torch")
-SWEPT = ("captions", "set size", "width", "words")  # 'set size' is J for PCME's samples
+_CASE, _SIZES = ("what", "method", "varied", "value"), ("pictures", "captions")
+_MEASURED = ("seconds", "bare_seconds", "ratio", "extra_gib")
+_PLACE = ("machine", "threads", "torch")
+COLUMNS = (*_CASE, *_SIZES, *_MEASURED, "multiply_adds", *_PLACE, "commit", "date_utc")
+KEY = (*_CASE, *_SIZES, "multiply_adds", *_PLACE)
 _SETS, _TOKENS = ("sets", "samples"), ("tokens", "graphs")
-_DEAR = {"tokens": 16, "graphs": 4}  # pictures: a pair of tokens costs a thousand times a pair of vectors
+_FEWER = {"tokens": 16, "graphs": 4}  # images: a pair of tokens costs a thousand times as much as a pair of vectors
+_AGAIN = "Make it again: python benchmarks/cost.py."
 
 
 @dataclass(frozen=True)
 class Case:
-    """One method at one size. varied: which size this is a point of a sweep over (value), or 'paper', the comparison of DivE, App. B.1."""
+    """One method at one size. varied: the size that a sweep varies, here `value` ('set size' is J for PCME), or 'paper'
+    for the comparison of DivE, App. B.1. pictures, captions: how many are scored. whats: of timing.WHATS."""
 
     method: str
     varied: str
@@ -38,18 +39,23 @@ class Case:
     whats: tuple[str, ...] = ("one query", "all pairs")
 
     def row(self, what: str, device: str = "cpu") -> dict:
-        """The row of this case before it is measured: what tells it from every other."""
+        """The row of this case before it is measured: all that distinguishes it from other cases."""
         pairs = {"what": what, "method": self.method, "varied": self.varied, "value": self.value}
         sizes = {"pictures": self.pictures, "captions": self.captions, "multiply_adds": count(self.method, self.shape)}
-        return pairs | sizes | here(device)
+        return pairs | sizes | conditions(device)
 
 
 def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case]:
-    """All cases: gallery size, set size, width and words for each method that has them, and the paper's comparison of three.
+    """All cases: gallery size, set size, width and words for each method that has them, and the paper's comparison of
+    three.
 
-    Sizes of the paper's comparison: 1,000 pictures × 5,000 captions, the part of Flickr30K's validation split that the authors' code
-    uses; captions of 16 words, which DivE's cost of SCAN implies. tiny: small sizes of everything, a second or two in all.
-    Raises: BadInput for a method that is not TIMED.
+    The paper's comparison has 1,000 images × 5,000 captions, the part of Flickr30K's validation split that the authors'
+    code uses, and captions of 16 words, which DivE's cost of SCAN implies. tiny: small sizes of everything; all cases
+    together then take a second or two.
+    Raises: BadInput for a method that is not in TIMED.
+
+    >>> {case.varied for case in plan(["cosine"], tiny=True)} == {"captions", "width", "paper"}
+    True
     """
     methods = list(methods)
     for method in methods:
@@ -62,7 +68,7 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
     out = []
     for method in methods:
         kind = TIMED[method]
-        n = min(pictures, _DEAR.get(kind, pictures))
+        n = min(pictures, _FEWER.get(kind, pictures))
         out += [Case(method, "captions", size, base, n, size) for size in galleries]
         if kind in _SETS:
             out += [Case(method, "set size", k, replace(base, k=k, l=k, samples=k), n, captions) for k in set_sizes]
@@ -74,76 +80,77 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
     return out + [Case(m, "paper", sizes[1], base, *sizes, whats=("top 10",)) for m in compared]
 
 
-def here(device: str = "cpu") -> dict:
-    """What a time depends on besides the case: columns machine, threads, torch. device: 'cpu' or 'cuda'."""
+def conditions(device: str = "cpu") -> dict:
+    """What a time depends on besides the case: columns machine, threads, torch. device: 'cpu' or an accelerator."""
     about = environment(device)
     machine = f"{processor()}, {os.cpu_count()} cores" if device == "cpu" else about.device
     return {"machine": machine, "threads": torch.get_num_threads(), "torch": about.torch}
 
 
 def run_case(case: Case, device: str = "cpu", budget: float = 1.0) -> list[dict]:
-    """The rows of one case, measured in this process; memory is only right in a process of its own. The smaller scoring comes first, so that
-    each has raised the peak itself."""
+    """The rows of one case, measured in this process. budget: seconds for repetitions of each scoring.
+
+    The memory is right only in a process of its own. The smaller scoring comes first, so that each raises the peak
+    itself.
+    """
     made = scene(case.method, case.shape, case.pictures, case.captions, device)
-    revision, changed = commit()
-    rows, stood = [], peak_memory(device)
+    rows, before = [], peak_memory(device)
     for what in case.whats:
-        t = measure(made, what, budget, stood)
-        told = {"seconds": t.seconds, "bare_seconds": t.bare, "ratio": t.seconds / t.bare, "extra_gib": t.extra_gib}
-        rows.append(
-            case.row(what, device)
-            | told
-            | {"commit": revision + " (changed)" * changed, "date_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-        )
+        t = measure(made, what, budget, before)
+        values = {"seconds": t.seconds, "bare_seconds": t.bare, "ratio": t.seconds / t.bare, "extra_gib": t.extra_gib}
+        stamp = {"commit": _revision(), "date_utc": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+        rows.append(case.row(what, device) | values | stamp)
     return rows
 
 
 def table_of(rows: Sequence[Mapping]) -> pd.DataFrame:
-    """Rows as a table of COLUMNS."""
+    """Rows as a table of COLUMNS.
+
+    >>> table_of([{"what": "all pairs", "method": "cosine"}]).shape
+    (1, 16)
+    """
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """The table of a file of `write`. Raises: BadInput where there is none; DamagedFile when it is not such a table."""
+    """The table in a file that `write` made. Raises: BadInput where there is none; DamagedFile when it is not such a
+    table."""
     path = paths.existing(path, "the table of measured costs")
+    texts = dict.fromkeys(("what", "method", "varied", "machine", "torch", "commit", "date_utc"), str)
     try:
-        rows = pd.read_csv(
-            path, dtype={c: str for c in ("what", "method", "varied", "machine", "torch", "commit", "date_utc")}, keep_default_na=False
-        )
+        rows = pd.read_csv(path, dtype=texts, keep_default_na=False)
     except (ValueError, UnicodeDecodeError) as e:
-        raise DamagedFile(f"{path} is not a table of costs ({type(e).__name__}). Make it again: python benchmarks/cost.py.") from None
+        raise DamagedFile(f"{path} is not a table of costs ({type(e).__name__}). {_AGAIN}") from None
     if missing := [c for c in COLUMNS if c not in rows]:
-        raise DamagedFile(f"{path} is not a table of costs: it lacks {', '.join(missing)}. Make it again: python benchmarks/cost.py.")
+        raise DamagedFile(f"{path} is not a table of costs: it lacks {', '.join(missing)}. {_AGAIN}")
     for column in ("seconds", "bare_seconds", "multiply_adds"):
         if not pd.api.types.is_numeric_dtype(rows[column]) or not (rows[column] > 0).all():
-            raise DamagedFile(
-                f"{path}: column {column} holds something that is not a positive number. Make it again: python benchmarks/cost.py."
-            )
+            raise DamagedFile(f"{path}: column {column} holds something that is not a positive number. {_AGAIN}")
     return rows[list(COLUMNS)]
 
 
 def study_rows() -> pd.DataFrame:
-    """The committed measurements, reports/cost.csv beside the package. Raises: BadInput where it was installed without them."""
+    """The committed measurements, reports/cost.csv beside the package. Raises: BadInput where there is no such file."""
     return read(Path(__file__).resolve().parents[3] / "reports" / "cost.csv")
 
 
 def write(table: pd.DataFrame, path: Path | str) -> None:
-    """A file of these rows, whole or not at all; times to four digits. Raises: CannotWrite."""
-    shown = table.assign(**{c: table[c].map(lambda v: f"{v:.4g}") for c in ("seconds", "bare_seconds", "ratio", "extra_gib")})
+    """Write the rows to a file, completely or not at all; times have four digits. Raises: CannotWrite."""
+    shown = table.assign(**{c: table[c].map(lambda v: f"{v:.4g}") for c in _MEASURED})
     paths.write_atomic(path, shown[list(COLUMNS)].to_csv(index=False))
 
 
 def joined(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Old and new rows, where a new one takes the place of the old one of the same case, machine and torch."""
-    both = pd.concat([part for part in (old, new) if len(part)] or [new], ignore_index=True)
-    return both.loc[~_keys(both).duplicated(keep="last")].reset_index(drop=True)
+    """Old and new rows; a new row replaces the old one of the same case, machine and torch."""
+    rows = pd.concat([part for part in (old, new) if len(part)] or [new], ignore_index=True)
+    return rows.loc[~_keys(rows).duplicated(keep="last")].reset_index(drop=True)
 
 
 def is_measured(rows: pd.DataFrame, case: Case, device: str = "cpu") -> bool:
-    """Whether all rows of a case were measured on this machine with this very code: same commit, nothing changed since."""
-    revision, changed = commit()
-    mine = set(_keys(rows[rows["commit"] == revision + " (changed)" * changed]))
-    return all(key in mine for key in _keys(pd.DataFrame([case.row(what, device) for what in case.whats])))
+    """Whether all rows of a case were measured on this machine with the present code: the same commit, nothing
+    changed."""
+    measured = set(_keys(rows[rows["commit"] == _revision()]))
+    return measured.issuperset(_keys(pd.DataFrame([case.row(what, device) for what in case.whats])))
 
 
 def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +158,13 @@ def of_one_machine(rows: pd.DataFrame) -> pd.DataFrame:
     if not len(rows):
         raise BadInput("there are no measured costs. Make some: python benchmarks/cost.py.")
     newest = rows.iloc[rows["date_utc"].argmax()]
-    return rows[(rows[["machine", "threads", "torch"]] == newest[["machine", "threads", "torch"]]).all(axis=1)].reset_index(drop=True)
+    place = list(_PLACE)
+    return rows[(rows[place] == newest[place]).all(axis=1)].reset_index(drop=True)
+
+
+def _revision() -> str:
+    revision, changed = commit()
+    return revision + " (changed)" * changed
 
 
 def _keys(rows: pd.DataFrame) -> pd.Series:

@@ -1,15 +1,65 @@
-"""What measured rows say: how time grows with size, how near each method comes to the bare product, and beside a paper's print."""
+"""What measured rows say: how time grows with size, how near each method comes to the bare matrix product, and how the
+measurements compare with a paper's. rows: of sweeps.read, of one machine."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from xmr_core.base.errors import BadInput
-from xmr_core.study.cost.exponent import LEAST_SIZES, fit_exponent
 from xmr_core.study.cost.flops import Shape, implied_words, table
+
+LEAST_SIZES = 3
+
+
+class Exponent(NamedTuple):
+    """seconds ≈ e^shift · size^value; low and high bound value in 95 % of cases if the scatter about the line is
+    normal."""
+
+    value: float
+    low: float
+    high: float
+    shift: float
+
+
+def fit_exponent(sizes: Sequence[float], seconds: Sequence[float], level: float = 0.95) -> Exponent:
+    """The slope of a straight line through log size and log seconds, with its Student interval.
+
+    sizes, seconds: one of each per measurement; sizes may repeat. The exponent of time can be below that of the
+    multiply–adds, because there is a fixed cost (starting a kernel) that matters for small sizes only.
+    Raises: BadInput for two lengths, fewer than 3 different sizes, a value that is not positive and finite, or a level
+        outside (0, 1).
+
+    >>> round(fit_exponent([1, 2, 4], [3.0, 12.0, 48.0]).value, 6)
+    2.0
+    """
+    x, y = np.asarray(sizes, float), np.asarray(seconds, float)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise BadInput(f"an exponent needs as many seconds as sizes, got {x.size} sizes and {y.size} seconds.")
+    for name, values in (("size", x), ("seconds", y)):
+        if (bad := ~(np.isfinite(values) & (values > 0))).any():
+            raise BadInput(
+                f"an exponent is fitted to logarithms: {name} must be positive and finite, got {values[bad][0]}."
+            )
+    if (different := np.unique(x).size) < LEAST_SIZES:
+        raise BadInput(
+            f"an exponent needs at least {LEAST_SIZES} different sizes, got {different}. Measure more of them."
+        )
+    if not 0 < level < 1:
+        raise BadInput(f"the level of an interval must lie between 0 and 1, got {level}.")
+    line = stats.linregress(np.log(x), np.log(y))
+    half = stats.t.ppf((1 + level) / 2, x.size - 2) * line.stderr
+    return Exponent(float(line.slope), float(line.slope - half), float(line.slope + half), float(line.intercept))
 
 
 def exponents(rows: pd.DataFrame, what: str = "all pairs") -> pd.DataFrame:
-    """How the time of each method grows with each size: columns method, varied, sizes (how many), exponent, low, high (95 %), and counted, the
-    exponent of the multiply–adds over the same sizes (of a gallery: 1). Methods with fewer than 3 sizes are left out."""
+    """How the time of each method grows with each size that was varied.
+
+    Columns: method, varied, sizes (how many), exponent, low, high (95 %), counted (the exponent of the multiply–adds
+    over the same sizes; 1 for the gallery). Methods with fewer than 3 sizes are left out. what: which of timing.WHATS.
+    """
     out = []
     for (method, varied), part in rows[rows["what"] == what].groupby(["method", "varied"], sort=False):
         if part["value"].nunique() < LEAST_SIZES:
@@ -21,17 +71,20 @@ def exponents(rows: pd.DataFrame, what: str = "all pairs") -> pd.DataFrame:
 
 
 def speeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every method at its largest gallery: columns method, captions, multiply-adds (of a pair), ns per pair, × cosine counted, × cosine timed,
-    × product (scoring over the bare product of the same elements), ms a query, queries per second (one at a time), extra GiB (of scoring blockwise).
+    """Every method at its largest gallery.
 
+    Columns: method, captions, multiply-adds (of a pair), ns per pair, × cosine counted, × cosine timed, × product
+    (scoring divided by the bare product of the same elements), ms a query, queries per second (one at a time), extra
+    GiB (of scoring block by block).
     Raises: BadInput when no gallery size was measured for the cosine.
     """
-    mine = rows[rows["varied"] == "captions"]
-    mine = mine.loc[mine.groupby(["what", "method"], sort=False)["value"].idxmax()]
-    every, one = (mine[mine["what"] == what].set_index("method") for what in ("all pairs", "one query"))
+    largest = rows[rows["varied"] == "captions"]
+    largest = largest.loc[largest.groupby(["what", "method"], sort=False)["value"].idxmax()]
+    every, one = (largest[largest["what"] == what].set_index("method") for what in ("all pairs", "one query"))
     if "cosine" not in every.index:
         raise BadInput(
-            "there is no row of the cosine over gallery sizes to compare with. Make one: python benchmarks/cost.py --method cosine."
+            "there is no row of the cosine over gallery sizes to compare with. "
+            "Make one: python benchmarks/cost.py --method cosine."
         )
     pair = every["seconds"] / every["pictures"] / every["captions"]
     out = pd.DataFrame(
@@ -51,33 +104,38 @@ def speeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_print(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """The paper's comparison: columns similarity, method, printed ms, printed ratio, our ms, our ratio, × product, pairs.
+    """A paper's comparison beside ours: columns similarity, method, printed ms, printed ratio, our ms, our ratio,
+    × product, pairs.
 
-    printed: columns similarity, method, milliseconds, its first row the unit of both ratios. Methods that were not measured are left out.
+    printed: columns similarity, method, milliseconds; its first row is the unit of both ratios. Methods that were not
+    measured are left out.
     """
-    mine = rows[rows["varied"] == "paper"].set_index("method")
-    both = printed[printed["similarity"].isin(mine.index)].reset_index(drop=True)
-    seconds = mine["seconds"].reindex(both["similarity"]).to_numpy()
+    ours = rows[rows["varied"] == "paper"].set_index("method")
+    shown = printed[printed["similarity"].isin(ours.index)].reset_index(drop=True)
+    ours = ours.reindex(shown["similarity"]).reset_index(drop=True)
+    seconds = ours["seconds"]
     return pd.DataFrame(
         {
-            "similarity": both["similarity"],
-            "method": both["method"],
-            "printed ms": both["milliseconds"],
-            "printed ratio": both["milliseconds"] / both["milliseconds"].iloc[:1].sum(),
+            "similarity": shown["similarity"],
+            "method": shown["method"],
+            "printed ms": shown["milliseconds"],
+            "printed ratio": shown["milliseconds"] / shown["milliseconds"].iloc[:1].sum(),
             "our ms": 1e3 * seconds,
             "our ratio": seconds / seconds[:1].sum(),
-            "× product": mine["ratio"].reindex(both["similarity"]).to_numpy(),
-            "pairs": (mine["pictures"] * mine["captions"]).reindex(both["similarity"]).to_numpy(),
+            "× product": ours["ratio"],
+            "pairs": ours["pictures"] * ours["captions"],
         }
     )
 
 
 def verdicts(printed: pd.DataFrame, shape: Shape | None = None) -> pd.DataFrame:
-    """Whether DivE's printed costs follow from the formulas, and from each other: columns figure, printed, least, most, verdict.
+    """Whether DivE's printed costs follow from the formulas and from each other: columns figure, printed, least, most,
+    verdict.
 
-    least, most: what the formulas give for it; a ratio of printed figures ranges over what these were rounded from. A figure follows if the two
-    ranges meet, its own being half a unit of its last digit but zeros. No length of a caption is printed, so the cost of SCAN alone is open: the
-    verdict says which mean length would give it. printed: published.dive_cost(). Source: DivE, §4.4 and App. B.1.
+    least, most: the range that the formulas give; a ratio of printed figures has the range from which these were
+    rounded. The range of a printed figure is half a unit of its last digit that is not zero. A figure follows if the
+    two ranges overlap. The paper prints no caption length, so the cost of SCAN alone is open, and its verdict says
+    which mean length would give it. printed: paper_tables.dive_cost(). Source: DivE, §4.4 and App. B.1.
     """
     s = shape or Shape()
     counted = table(s).set_index("similarity")["authors"]
@@ -92,8 +150,9 @@ def verdicts(printed: pd.DataFrame, shape: Shape | None = None) -> pd.DataFrame:
         ("SCAN : VSE", relative["SCAN t2i"], 5, low / vse, high / vse),
     ]
     words = f"open: captions of {implied_words(low, s):.1f} to {implied_words(high, s):.1f} words would give it"
-    told = []
-    for figure, said, half, least, most in lines:
-        follows = half is not None and least <= said + half and most >= said - half
-        told.append((figure, said, least, most, words if half is None else "follows" if follows else "does not follow"))
-    return pd.DataFrame(told, columns=["figure", "printed", "least", "most", "verdict"])
+    out = []
+    for figure, value, half, least, most in lines:
+        follows = half is not None and least <= value + half and most >= value - half
+        verdict = words if half is None else "follows" if follows else "does not follow"
+        out.append((figure, value, least, most, verdict))
+    return pd.DataFrame(out, columns=["figure", "printed", "least", "most", "verdict"])

@@ -15,26 +15,32 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.evaluation.engine import MAX_ELEMENTS, Similarity, score_blocks
-from xmr_core.similarities import (
-    DISTANCES,
-    MatchLogit,
-    MatchProbability,
-    Sgraf,
-    chamfer,
-    cosine,
-    max_pairwise,
-    scan,
-    smooth_chamfer,
-)
+from xmr_core.evaluation.engine import MAX_ELEMENTS, score_blocks
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
+from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.gaussian import GaussianDistance
+from xmr_core.similarities.match_logit import MatchLogit
+from xmr_core.similarities.match_probability import MatchProbability
+from xmr_core.similarities.mil import MaxPairwise
+from xmr_core.similarities.scan import Scan
+from xmr_core.similarities.sgraf import Sgraf
 from xmr_core.study.cost.flops import Shape
 
-TIMED = {  # method → what its items are
-    "cosine": "vectors",
-    "smooth-Chamfer": "sets", "Chamfer": "sets", "MIL": "sets", "MP": "sets",
-    "match probability": "samples", "2-Wasserstein": "distributions", "ELK": "distributions",
-    "SCAN t2i": "tokens", "SCAN i2t": "tokens", "SAF": "graphs", "SGR": "graphs",
-}  # fmt: skip
+TIMED: dict[str, Callable[[Shape], Similarity]] = {  # method → its similarity, which says what its items are
+    "cosine": lambda s: Cosine(),
+    "smooth-Chamfer": lambda s: SmoothChamfer(),
+    "Chamfer": lambda s: Chamfer(),
+    "MIL": lambda s: MaxPairwise(),
+    "MP": lambda s: MatchProbability(),
+    "match probability": lambda s: MatchLogit(),
+    "2-Wasserstein": lambda s: GaussianDistance("2-Wasserstein"),
+    "ELK": lambda s: GaussianDistance("ELK"),
+    "SCAN t2i": lambda s: Scan("t2i", 9.0, "lse", 6.0),
+    "SCAN i2t": lambda s: Scan("i2t", 4.0, "lse", 5.0),
+    "SAF": lambda s: Sgraf(s.d, "saf", s.m, s.steps),
+    "SGR": lambda s: Sgraf(s.d, "sgr", s.m, s.steps),
+}
 WHATS = ("all pairs", "one query", "top 10")
 LONG = 20.0  # seconds: what takes longer is not repeated
 LEAST, MOST = 3, 30  # repetitions of what does not
@@ -42,7 +48,8 @@ LEAST, MOST = 3, 30  # repetitions of what does not
 
 @dataclass(frozen=True)
 class Scene:
-    """A similarity and random items of the kind that it compares. elements: of each side, as rows of one matrix, for the bare product."""
+    """A similarity and random items of the kind that it compares. elements: of each modality, as rows of one matrix,
+    for the bare product."""
 
     similarity: Similarity
     images: Representation
@@ -52,8 +59,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians. seconds: of the scoring. bare: of the matrix product. extra_gib: the peak memory of this process after the first scoring, above
-    what stood before (0 in a process that had used more); on an accelerator, of its memory. times: repetitions."""
+    """Medians. seconds: of the scoring. bare: of the matrix product. extra_gib: the peak memory of this process after
+    the first scoring, above what stood before (0 in a process that had used more); on an accelerator, of its memory.
+    times: repetitions."""
 
     seconds: float
     bare: float
@@ -64,36 +72,42 @@ class Timing:
 def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str = "cpu", seed: int = 0) -> Scene:
     """Random unit vectors of the kind that a method compares, all of full length: no padding.
 
-    Trained weights or real pictures would take as long: no similarity looks for a short cut in the values, up to its overflow guards.
-    Raises: BadInput for a method that is not TIMED, or a side without items.
+    Trained weights or real images would take as long: except for its guards against overflow, no similarity takes a
+    short cut that depends on values. Raises: BadInput for a method that is not TIMED, or a modality without items.
     """
     if method not in TIMED:
         raise unknown("method to time", method, TIMED)
     if min(n_images, n_captions) < 1:
-        raise BadInput(f"there must be at least one picture and one caption, got {n_images} and {n_captions}.")
+        raise BadInput(f"there must be at least one image and one caption, got {n_images} and {n_captions}.")
     torch.manual_seed(seed)
-    kind, s = TIMED[method], shape
-    whole = int(kind == "graphs")  # row 0 of SGRAF's tokens is the whole
-    k, l = {"sets": (s.k, s.l), "samples": (s.samples,) * 2}.get(kind, (s.regions + whole, s.words + whole))
+    similarity, s = TIMED[method](shape).to(device).eval(), shape
+    kind = similarity.compares
+    first = int(kind == "graphs")  # row 0 of SGRAF's tokens is the global vector
+    k, l = {"sets": (s.k, s.l), "samples": (s.samples,) * 2}.get(kind, (s.regions + first, s.words + first))
     if kind == "vectors":
-        sides = [Embedding(_unit(n, s.d).to(device)) for n in (n_images, n_captions)]
-        elements = [side.x for side in sides]
+        items = [Embedding(_unit(n, s.d).to(device)) for n in (n_images, n_captions)]
+        elements = [r.x for r in items]
     elif kind in ("samples", "distributions"):
-        sides = [_gaussian(n, s).to(device) for n in (n_images, n_captions)]
-        elements = [r.samples.flatten(0, 1) if kind == "samples" else torch.cat([r.mean, r.log_std], 1) for r in sides]
+        items = [_gaussian(n, s).to(device) for n in (n_images, n_captions)]
+        elements = [r.samples.flatten(0, 1) if kind == "samples" else torch.cat([r.mean, r.log_std], 1) for r in items]
     else:
-        sides = [EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device) for n, e in ((n_images, k), (n_captions, l))]
-        elements = [side.x[:, whole:].flatten(0, 1) for side in sides]  # without the whole this is a copy, made before memory is read
-    return Scene(_similarity(method, s, device), *sides, tuple(elements))
+        items = [
+            EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device)
+            for n, e in ((n_images, k), (n_captions, l))
+        ]
+        # without row 0 this is a copy, made before memory is read
+        elements = [r.x[:, first:].flatten(0, 1) for r in items]
+    return Scene(similarity, *items, tuple(elements))
 
 
 def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: float | None = None) -> Timing:
     """Time a scoring and the bare product in turn, so that a busy machine slows both.
 
-    what: 'all pairs' scores every picture with every caption, block by block, and keeps nothing; 'one query' scores one picture, another each
-    time, with all captions and finds its ten best; 'top 10' scores all pairs and finds the ten best of every picture and of every caption.
-    budget: seconds to spend on repetitions of the scoring, 3 to 30 of them; the first run warms up and gives the memory. What takes longer
-    than 20 s is run once. stood: peak memory before, GiB; now if None. Raises: BadInput for another `what`, or a budget that is not positive.
+    what: 'all pairs' scores every image with every caption, block by block, and stores nothing; 'one query' scores one
+    image, another each time, with all captions and selects its ten best; 'top 10' scores all pairs and selects the ten
+    best of every image and of every caption. budget: seconds to spend on repetitions of the scoring, 3 to 30 of them;
+    the first run warms up and gives the memory. What takes longer than 20 s is run once. stood: peak memory before,
+    GiB; now if None. Raises: BadInput for another `what`, or a budget that is not positive.
     """
     if what not in WHATS:
         raise unknown("thing to time", what, WHATS)
@@ -130,24 +144,6 @@ def _gaussian(n: int, s: Shape) -> GaussianEmbedding:
     mean, log_std = _unit(n, s.d), torch.randn(n, s.d).mul_(0.1).sub_(3.0)
     samples = torch.randn(n, s.samples, s.d)  # in place from here: freed memory would hide what scoring takes
     return GaussianEmbedding(mean, log_std, samples.mul_(log_std.exp()[:, None]).add_(mean[:, None]))
-
-
-def _similarity(method: str, s: Shape, device: str) -> Similarity:
-    made = {
-        "cosine": lambda: cosine,
-        "smooth-Chamfer": lambda: smooth_chamfer,
-        "Chamfer": lambda: chamfer,
-        "MIL": lambda: max_pairwise,
-        "MP": lambda: MatchProbability().to(device),
-        "match probability": lambda: MatchLogit().to(device),
-        "2-Wasserstein": lambda: DISTANCES["2-Wasserstein"],
-        "ELK": lambda: DISTANCES["ELK"],
-        "SCAN t2i": lambda: partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
-        "SCAN i2t": lambda: partial(scan, direction="i2t", sharpness=4.0, aggregate="lse", lse_scale=5.0),
-        "SAF": lambda: Sgraf(s.d, "saf", s.m, s.steps).to(device).eval(),
-        "SGR": lambda: Sgraf(s.d, "sgr", s.m, s.steps).to(device).eval(),
-    }
-    return made[method]()
 
 
 def _all_pairs(made: Scene, _: int) -> None:

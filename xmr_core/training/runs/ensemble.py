@@ -17,7 +17,7 @@ from xmr_core.training.runs.run import TrainedRun
 def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
     """The scores of a finished run on a split, block by block."""
     method = run.method()
-    return Scoring(method.similarity, *encode_split(method, run.prepared().sides[split]))
+    return Scoring(method.similarity, *encode_split(method, run.prepared().splits[split]))
 
 
 def scores_of(run: TrainedRun, split: str = "test") -> np.ndarray:

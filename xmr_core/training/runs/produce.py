@@ -107,7 +107,7 @@ def _train(plan: Plan, folder: Path, report: Callable) -> None:
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
     prepared.load_pretrained(method)
     batches = Batches(
-        prepared.sides["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
+        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives, _augmentation(config, prepared),
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
@@ -135,7 +135,7 @@ def _train(plan: Plan, folder: Path, report: Callable) -> None:
 def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
     """Rank the test split by every kind of relevance of the corpus, and write the record, which completes the run."""
     clock = time.monotonic()
-    images, captions = encode_split(method, prepared.sides["test"])
+    images, captions = encode_split(method, prepared.splits["test"])
     pairs = len(images) * len(captions)
     with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
         scores = Scoring(method.similarity, images, captions, device=method.device)
@@ -164,7 +164,7 @@ def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict
     It gives RSUM by the annotated relevance of the validation split (of its first n_images images, 0 for all), in [0,
     6]; and, for the history alone, how spread out the sets are.
     """
-    split = prepared.sides["val"].first(n_images) if n_images else prepared.sides["val"]
+    split = prepared.splits["val"].first(n_images) if n_images else prepared.splits["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, split)

@@ -8,11 +8,10 @@ A method from outside the package, and a reader or a frozen extractor without a 
 `own_code_version`.
 """
 
-import pkgutil
 from collections.abc import Callable
 
 from xmr_core.base.code_version import code_hash, is_own_code, own_code_version
-from xmr_core.data.corpora import READERS
+from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
 from xmr_core.methods.registry import method_spec
 
@@ -70,7 +69,7 @@ def identity_scheme(run_id: str) -> int:
 def _reader(dataset: str) -> Callable | None:
     """The function that reads a data set, also one named 'package.module:function'; None for a corpus in memory."""
     if ":" in dataset:
-        return pkgutil.resolve_name(dataset)
+        return reader_of(dataset)
     return {"scenes": load_scenes, **READERS}.get(dataset)
 
 

@@ -1,26 +1,37 @@
-"""What all figures share: one palette that colour-blind readers can tell apart, markers that do without colour, one font size."""
+"""What all figures share: a palette for colour-blind readers, markers that need no colour, and one font size."""
 
 import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLOURS = sns.color_palette("colorblind")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-SIDES = {"images": COLOURS[0], "captions": COLOURS[1], "i2t": COLOURS[0], "t2i": COLOURS[1]}
+QUERY_COLOURS = {"images": COLOURS[0], "captions": COLOURS[1], "i2t": COLOURS[0], "t2i": COLOURS[1]}
 DIRECTIONS = {"i2t": "image → captions", "t2i": "caption → images"}
 
 
 def start(width: float = 7.0, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, np.ndarray]:
-    """A figure with so many panels beside each other."""
+    """(figure, its panels beside each other). width, height: in inches. options: of matplotlib's subplots."""
     sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85)
     fig, axes = plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
     return fig, np.atleast_1d(axes)
 
 
+def legend_below(fig: Figure, ax: Axes, columns: int = 1) -> None:
+    """One legend for all panels, below them, with the labels of one panel."""
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+
+
+def plain_numbers(ax: Axes) -> None:
+    """Numbers on the horizontal axis as they are written: 0.5, 16."""
+    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+
+
 def wrapped(text: str, width: int = 42, lines: int = 2) -> str:
-    """At most so many lines of so many letters; what does not fit ends in an ellipsis."""
-    found = textwrap.wrap(text, width)
-    return "\n".join(found[:lines]) + (" …" if len(found) > lines else "")
+    """At most so many lines of so many letters; a text that does not fit ends in an ellipsis."""
+    parts = textwrap.wrap(text, width)
+    return "\n".join(parts[:lines]) + (" …" if len(parts) > lines else "")

@@ -7,29 +7,42 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from xmr_core.ui.plots.style import COLOURS, DIRECTIONS, SIDES, start
+from xmr_core.ui.plots.style import COLOURS, DIRECTIONS, QUERY_COLOURS, legend_below, plain_numbers, start
 
 
-def ambiguity(counts: dict[str, np.ndarray], gallery_size: int) -> Figure:
-    """How many pictures a caption fits, as the share of captions that fit more than n. counts: label → pictures per caption."""
+def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
+    """How many images a caption fits, as the share of captions that fit more than n. counts: label → images per
+    caption.
+
+    >>> ambiguity({"test": np.array([1, 1, 3])}, 100).axes[0].get_xlabel()
+    'images a caption fits (of 100)'
+    """
     fig, (ax,) = start(5.6, 3.4)
     for (label, n), colour, style in zip(counts.items(), COLOURS, ("-", "--", ":", "-."), strict=False):
-        ordered = np.sort(n)
-        ax.step(ordered, 1 - np.arange(len(n)) / len(n), where="post", label=label, color=colour, ls=style)
-    ax.set(xscale="log", yscale="log", xlabel=f"pictures a caption fits (of {gallery_size:,})", ylabel="share of captions that fit as many")
+        ax.step(np.sort(n), 1 - np.arange(len(n)) / len(n), where="post", label=label, color=colour, ls=style)
+    ax.set(xscale="log", yscale="log", ylabel="share of captions that fit as many")
+    ax.set_xlabel(f"images a caption fits (of {gallery_size:,})")
     ax.legend(frameon=False, title="ambiguity")
     return fig
 
 
 def recall_by_bin(
-    tables: Mapping[str, pd.DataFrame], xlabel: str = "uncertainty of the query, in ten bins", ylabel: str = "R@1 (%)"
+    tables: Mapping[str, pd.DataFrame],
+    xlabel: str = "uncertainty of the query, in ten bins",
+    ylabel: str = "R@1 (%)",
 ) -> Figure:
-    """Mean and 95 % interval of each bin. tables: direction → bins of analysis.uncertainty.in_bins, values as fractions."""
+    """Mean and 95 % interval of each bin. tables: direction → bins of analysis.in_bins, with values as fractions.
+
+    >>> bins = pd.DataFrame({"bin": [1, 2], "value": [0.5, 0.2], "low": [0.4, 0.1], "high": [0.6, 0.3]})
+    >>> recall_by_bin({"t2i": bins}).axes[0].get_title()
+    'caption → images'
+    """
     fig, axes = start(4.2 * len(tables), 3.3, columns=len(tables), sharey=True)
     for ax, (direction, bins) in zip(axes, tables.items(), strict=True):
         value, low, high = (100 * bins[c] for c in ("value", "low", "high"))
-        ax.bar(bins["bin"], value, color=SIDES.get(direction, COLOURS[0]), alpha=0.75, width=0.8)
-        ax.errorbar(bins["bin"], value, yerr=[value - low, high - value], fmt="none", ecolor="0.25", capsize=3, lw=1)
+        ax.bar(bins["bin"], value, color=QUERY_COLOURS.get(direction, COLOURS[0]), alpha=0.75, width=0.8)
+        errors = {"yerr": [value - low, high - value], "fmt": "none", "ecolor": "0.25", "capsize": 3, "lw": 1}
+        ax.errorbar(bins["bin"], value, **errors)
         ax.set(title=DIRECTIONS.get(direction, direction), xlabel=xlabel, xticks=bins["bin"])
         ax.grid(axis="x", visible=False)
     axes[0].set_ylabel(ylabel)
@@ -37,7 +50,14 @@ def recall_by_bin(
 
 
 def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> Figure:
-    """Each query as a point, one panel per direction, with the median of y for groups of x. table: columns direction, x, y."""
+    """Each query as a point, one panel per direction, with the median of y in groups of x.
+
+    table: columns direction, x, y; x must be positive, because its axis is logarithmic.
+
+    >>> table = pd.DataFrame({"direction": "t2i", "n": [1, 2, 3, 4], "u": [0.1, 0.2, 0.3, 0.4]})
+    >>> len(against_truth(table, "n", "u", "right answers", "uncertainty").axes)
+    1
+    """
     directions = list(dict.fromkeys(table["direction"]))
     fig, axes = start(4.2 * len(directions), 3.3, columns=len(directions), sharey=True)
     for ax, direction in zip(axes, directions, strict=True):
@@ -45,27 +65,36 @@ def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str)
         edges = np.unique(np.quantile(part[x], np.linspace(0, 1, 9)))
         group = np.clip(np.searchsorted(edges, part[x], side="right") - 1, 0, max(0, len(edges) - 2))
         middle = part.groupby(group)[[x, y]].median()
-        ax.scatter(part[x], part[y], s=6, alpha=0.25, color=SIDES.get(direction, COLOURS[0]), lw=0, rasterized=True)
+        colour = QUERY_COLOURS.get(direction, COLOURS[0])
+        ax.scatter(part[x], part[y], s=6, alpha=0.25, color=colour, lw=0, rasterized=True)
         ax.plot(middle[x], middle[y], color="0.15", marker="o", ms=4, label="median of an eighth of the queries")
         ax.set(title=DIRECTIONS.get(direction, direction), xlabel=xlabel, xscale="log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        plain_numbers(ax)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel(ylabel)
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False)
+    legend_below(fig, axes[0])
     return fig
 
 
 def corruption(table: pd.DataFrame, ylabel: str) -> Figure:
-    """Mean and 95 % interval over the share that was corrupted. table: columns share, side ('images', 'captions'), value, low, high."""
-    sides = list(dict.fromkeys(table["side"]))
-    fig, axes = start(4.2 * len(sides), 3.3, columns=len(sides))
-    what = {"images": "share of the picture erased", "captions": "share of the words blanked"}
-    for ax, side in zip(axes, sides, strict=True):
-        part = table[table["side"] == side]
-        ax.fill_between(part["share"], part["low"], part["high"], color=SIDES[side], alpha=0.2, lw=0, label="95 % interval")
-        ax.plot(part["share"], part["value"], color=SIDES[side], marker="o", ms=4, label="mean")
-        ax.set(title=side, xlabel=f"{what[side]} (%)", xticks=part["share"])
+    """Mean and 95 % interval over the share that was corrupted, one panel per modality.
+
+    table: columns share, side (the modality: 'images' or 'captions'), value, low, high of
+    analysis.corrupted_uncertainty.
+
+    >>> table = pd.DataFrame({"side": "images", "share": [0.0, 1.0], "value": [1.0, 2.0], "low": 0.5, "high": 2.5})
+    >>> corruption(table, "mean log σ").axes[0].get_xlabel()
+    'share of the image erased (%)'
+    """
+    modalities = list(dict.fromkeys(table["side"]))
+    fig, axes = start(4.2 * len(modalities), 3.3, columns=len(modalities))
+    labels = {"images": "share of the image erased (%)", "captions": "share of the words blanked (%)"}
+    for ax, modality in zip(axes, modalities, strict=True):
+        part, colour = table[table["side"] == modality], QUERY_COLOURS[modality]
+        ax.fill_between(part["share"], part["low"], part["high"], color=colour, alpha=0.2, lw=0, label="95 % interval")
+        ax.plot(part["share"], part["value"], color=colour, marker="o", ms=4, label="mean")
+        ax.set(title=modality, xlabel=labels[modality], xticks=part["share"])
         ax.xaxis.set_major_formatter(lambda v, _: f"{100 * v:g}")
         ax.legend(frameon=False)
     axes[0].set_ylabel(ylabel)
@@ -75,39 +104,43 @@ def corruption(table: pd.DataFrame, ylabel: str) -> Figure:
 def distances(table: pd.DataFrame, by_samples: pd.DataFrame, metric: str = "R-Precision (%)") -> Figure:
     """Quality of test-time distances against what they store, and of match probability against the number of samples.
 
-    table: columns distance, numbers (per item), value. by_samples: columns samples, value; closed forms stay as lines.
+    table: columns distance, numbers (stored per item), value. by_samples: columns samples, value. Three closed forms
+    are lines beside the samples.
     """
     fig, (left, right) = start(9.6, 3.9, columns=2)
     shown = table.sort_values("value", ascending=False).reset_index(drop=True)
-    for n, row in shown.iterrows():
-        left.scatter(
-            row["value"],
-            len(shown) - n,
-            color=COLOURS[0 if row["numbers"] == shown["numbers"].min() else 1 if row["numbers"] <= 2 * shown["numbers"].min() else 2],
-            zorder=3,
-        )
-    left.set(yticks=np.arange(len(shown), 0, -1), xlabel=metric)
+    heights, least = np.arange(len(shown), 0, -1), shown["numbers"].min()
+    for y, value, numbers in zip(heights, shown["value"], shown["numbers"], strict=True):
+        left.scatter(value, y, color=COLOURS[0 if numbers == least else 1 if numbers <= 2 * least else 2], zorder=3)
+    left.set(yticks=heights, xlabel=metric)
     left.set_yticklabels([f"{r.distance}  ({r.numbers})" for r in shown.itertuples()], fontsize=8)
     left.set_title("all distances (numbers stored per item)", fontsize=10)
-    right.plot(by_samples["samples"], by_samples["value"], marker="o", color=COLOURS[2], label="match probability, J samples")
-    for style, colour, name in (("--", COLOURS[0], "mean only"), (":", COLOURS[1], "2-Wasserstein"), ("-.", COLOURS[3], "ELK")):
+    samples = by_samples["samples"]
+    right.plot(samples, by_samples["value"], marker="o", color=COLOURS[2], label="match probability, J samples")
+    closed_forms = {"mean only": ("--", COLOURS[0]), "2-Wasserstein": (":", COLOURS[1]), "ELK": ("-.", COLOURS[3])}
+    for name, (style, colour) in closed_forms.items():
         if name in set(table["distance"]):
             right.axhline(table.set_index("distance").loc[name, "value"], ls=style, color=colour, label=name)
-    right.set(xscale="log", xlabel="samples J at test time", ylabel=metric, xticks=by_samples["samples"])
-    right.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+    right.set(xscale="log", xlabel="samples J at test time", ylabel=metric, xticks=samples)
+    plain_numbers(right)
     right.minorticks_off()
     right.legend(frameon=False, fontsize=8)
     return fig
 
 
 def agreement(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Kendall's τ of proxies with the truth, one panel per table. tables: title → columns proxy, tau."""
-    order = list(dict.fromkeys(p for table in tables.values() for p in table["proxy"]))[::-1]
+    """Kendall's τ of metrics with the truth, one panel per table. tables: title → columns proxy, tau.
+
+    >>> len(agreement({"methods": pd.DataFrame({"proxy": ["a", "b"], "tau": [0.9, -0.2]})}).axes)
+    1
+    """
+    order = list(dict.fromkeys(name for table in tables.values() for name in table["proxy"]))[::-1]
+    heights = range(len(order))
     fig, axes = start(4.4 * len(tables), 0.34 * len(order) + 1.2, columns=len(tables), sharey=True)
     for ax, (title, table), colour in zip(axes, tables.items(), COLOURS, strict=False):
         tau = table.set_index("proxy")["tau"].reindex(order)
-        ax.barh(range(len(order)), tau, color=colour, alpha=0.8, height=0.6)
-        ax.set(title=title, xlabel="Kendall's τ with the truth", yticks=range(len(order)), xlim=(min(0, tau.min() - 0.05), 1))
+        ax.barh(heights, tau, color=colour, alpha=0.8, height=0.6)
+        ax.set(title=title, xlabel="Kendall's τ with the truth", yticks=heights, xlim=(min(0, tau.min() - 0.05), 1))
         ax.set_yticklabels(order)
         ax.axvline(0, color="0.3", lw=0.8)
         ax.grid(axis="y", visible=False)

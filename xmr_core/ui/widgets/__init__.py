@@ -1,5 +1,6 @@
-"""What a person clicks on. All thinking is done in xmr_core.search; this room only shows it."""
+"""What a person clicks on, for notebooks. All computing is done in xmr_core.search; the widgets only show its
+results."""
 
-from xmr_core.ui.widgets.explorer import Explorer
+from xmr_core.base.lazy import catalogue
 
-__all__ = ["Explorer"]
+__getattr__, __dir__, __all__ = catalogue(__name__, {"Explorer": "explorer"})

@@ -1,12 +1,13 @@
 """A method's own settings: what of it can be changed without encoding anything anew."""
 
 from collections.abc import Callable
+from math import log2
 
 import ipywidgets as w
 
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.search.library import Library, elements_of
-from xmr_core.search.ranking import Settings, has_alpha
+from xmr_core.search.ranking import Settings
 from xmr_core.similarities.gaussian import DISTANCES
 
 _FIT = w.Layout(width="auto")
@@ -14,47 +15,47 @@ _WRAP = w.Layout(flex_flow="row wrap")
 
 
 def settings_row(library: Library, title: str, now: Settings, changed: Callable[..., None]) -> w.Widget | None:
-    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new value of one field
-    of Settings."""
+    """Sliders and menus for what this method has, None for nothing. title: of its column. changed: called with the new
+    value of one field of Settings."""
     row = []
-    if has_alpha(library):
+    own = library.method.similarity
+    if "alpha" in own.settings:
+        span = own.ranges["alpha"]
         slider = w.FloatLogSlider(
-            value=now.alpha or own_alpha(library), base=2, min=0, max=7, step=0.5, description=f"α of {title}", continuous_update=False,
-            style={"description_width": "initial"},
+            value=now.alpha or own.settings["alpha"], base=2, min=log2(span.low), max=log2(span.high), step=0.5,
+            description=f"{span.symbol} of {title}", continuous_update=False, style={"description_width": "initial"},
         )  # fmt: skip
         slider.observe(lambda change: changed(alpha=float(change["new"])), "value")
         row.append(slider)
     if (n := elements_of(library.images)) > 1:
         boxes = [
             w.Checkbox(
-                value=not now.elements or e in now.elements, description=f"element {e + 1}", tooltip=f"element {e + 1} of the query counts",
-                indent=False, layout=_FIT,
+                value=not now.elements or e in now.elements, description=f"element {e + 1}",
+                tooltip=f"element {e + 1} of the query counts", indent=False, layout=_FIT,
             )
             for e in range(n)
         ]  # fmt: skip
 
         def elements(_):
-            kept = tuple(e for e, box in enumerate(boxes) if box.value)
-            changed(elements=() if len(kept) == n else kept or (-1,))  # −1: none, which is refused in words
+            chosen = tuple(e for e, box in enumerate(boxes) if box.value)
+            changed(elements=() if len(chosen) == n else chosen or (-1,))  # −1: none, which is refused in words
 
         for box in boxes:
             box.observe(elements, "value")
         row.append(w.HBox([w.Label(f"of the query ({title})"), *boxes]))
     if isinstance(library.images, GaussianEmbedding):
         options = [("match probability (trained)", ""), *((name, name) for name in DISTANCES)]
-        menu = w.Dropdown(options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"})
+        menu = w.Dropdown(
+            options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"}
+        )
         menu.observe(lambda change: changed(distance=change["new"]), "value")
         row.append(menu)
     return w.HBox(row, layout=_WRAP) if row else None
 
 
-def own_alpha(library: Library) -> float:
-    """α of smooth-Chamfer as the method was trained."""
-    return float(library.method.similarity.keywords.get("alpha", 16.0))
-
-
 def in_words(library: Library, now: Settings) -> str:
     """What of the settings is not the method's own: 'α = 4, elements 1 and 3'; '' for nothing."""
-    parts = [f"α = {now.alpha:g}"] if now.alpha and now.alpha != own_alpha(library) else []
+    own = library.method.similarity.settings.get("alpha")
+    parts = [f"α = {now.alpha:g}"] if now.alpha and now.alpha != own else []
     parts += ["elements " + ", ".join(str(e + 1) for e in now.elements)] if now.elements else []
     return ", ".join([*parts, *([now.distance] if now.distance else [])])

@@ -1,7 +1,8 @@
-"""The panel under the answers: which words, which parts of the picture, which elements made the match."""
+"""The panel under the answers: which words, cells and elements contributed to the score of an answer."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import ipywidgets as w
 import matplotlib.pyplot as plt
@@ -12,77 +13,90 @@ from xmr_core.search.library import Library, elements_of
 from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.search.why import meeting, without_each_cell, without_each_word
+from xmr_core.search.why import without_each_cell, without_each_word
 from xmr_core.ui import plots
 from xmr_core.ui.widgets import cards
 
 
-def why_panel(library: Library, query: Query, at: int, settings: Settings, label: str) -> list[w.Widget]:
-    """Widgets that say why the answer at a position was found. What a method (or a corpus) cannot say is left out."""
-    image_at, text, caption = _pair(library, query, at)
-    parts: list[w.Widget] = [w.HTML(cards.title(f"Why {label} found it"))]
-    explanations = [_meeting] if image_at is None else [_words, _weights, _cells, _looks, _word_looks, _meeting]
-    for explain in explanations:
+def why_panel(library: Library, query: Query, position: int, settings: Settings, label: str) -> list[w.Widget]:
+    """Widgets that explain the answer at a position. What a method or a corpus cannot say is left out."""
+    pair = _pair(library, query, position, settings)
+    widgets: list[w.Widget] = [w.HTML(cards.title(f"Why {label} found it"))]
+    explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
+    for explain in explanations if pair.position is not None else (_elements,):
         try:
-            parts += list(explain(library, query, image_at, text, caption, settings))  # all of it or nothing
-        except XmrError:  # this method has no such thing
+            widgets += list(explain(pair))  # all of an explanation or nothing
+        except XmrError:  # this method does not have it
             continue
-    return parts
+    return widgets
 
 
-def _words(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
-    worths = list(without_each_word(library, text, at, settings).itertuples(index=False, name=None))
-    yield _html("what each word adds to the score (blue for, orange against)", cards.words(worths))
+@dataclass(frozen=True)
+class _Pair:
+    """An image and a caption. position: of the image in the library, None for an uploaded one."""
+
+    library: Library
+    query: Query
+    settings: Settings
+    position: int | None
+    text: str
+    caption: Representation
+
+    @property
+    def pixels(self):
+        if self.library.pixels is None:
+            raise XmrError("this corpus has features and no images to show.")
+        return self.library.pixels(self.position)
 
 
-def _weights(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
-    for part, table in word_weights(library, text, at).items():
-        pairs = list(table.itertuples(index=False, name=None))
-        yield _html(f"how much {part} lets each word count", cards.words(pairs))
-
-
-def _cells(library, query, at: int, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
-    pixels = _needed(library.pixels)(at)
-    yield _png(plots.cells(pixels, without_each_cell(library, at, caption, settings)))
-
-
-def _looks(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
-    pixels = _needed(library.pixels)(at)
-    looks = element_looks(library, at)
-    yield _html("where each element of the picture looks", "")
-    yield _png(plots.word_attention(pixels, looks, [f"element {n + 1}" for n in range(len(looks))]))
-    if library.captions is not None:
-        yield _html("", cards.nearest(nearest_captions(library, at), list(library.judges)))
-
-
-def _word_looks(library, query, at: int, text: str, caption, settings) -> Iterator[w.Widget]:
-    pixels = _needed(library.pixels)(at)
-    words, looks = word_looks(library, text, at)
-    yield _html("where each word looks in the picture", "")
-    yield _png(plots.word_attention(pixels, looks, words, columns=8))
-
-
-def _meeting(library, query, at: int | None, text: str, caption: Representation, settings: Settings) -> Iterator[w.Widget]:
-    image = library.images[at] if at is not None else encode(library, query)
-    if elements_of(image) > 1 and isinstance(caption, EmbeddingSet):
-        met = meeting(image, caption, similarity_of(library, settings))
-        yield _png(plots.meeting(met.products, met.image_parts, met.caption_parts))
-
-
-def _pair(library: Library, query: Query, at: int):
-    """(position of the picture or None for an uploaded one, the sentence, its representation) of query and answer."""
+def _pair(library: Library, query: Query, position: int, settings: Settings) -> _Pair:
     if query.target == "images":
-        caption = encode(library, query)
-        text = query.text if query.kind == "text" else str(library.texts[library.position("captions", query.item)])
-        return at, text, caption
-    image_at = library.position("images", query.item) if query.kind == "image" else None
-    return image_at, str(library.texts[at]), library.captions[at]
+        in_corpus = query.kind == "caption"
+        text = str(library.texts[library.position("captions", query.item)]) if in_corpus else query.text
+        return _Pair(library, query, settings, position, text, encode(library, query))
+    image = library.position("images", query.item) if query.kind == "image" else None
+    return _Pair(library, query, settings, image, str(library.texts[position]), library.captions[position])
 
 
-def _needed(read: Callable | None) -> Callable:
-    if read is None:
-        raise XmrError("this corpus brings features and no pictures to be shown.")
-    return read
+def _words(pair: _Pair) -> Iterator[w.Widget]:
+    table = without_each_word(pair.library, pair.text, pair.position, pair.settings)
+    heading = "what each word adds to the score (blue for, orange against)"
+    yield _html(heading, cards.words(list(table.itertuples(index=False, name=None))))
+
+
+def _word_weights(pair: _Pair) -> Iterator[w.Widget]:
+    for part, table in word_weights(pair.library, pair.text, pair.position).items():
+        heading = f"how much {part} lets each word count"
+        yield _html(heading, cards.words(list(table.itertuples(index=False, name=None))))
+
+
+def _cells(pair: _Pair) -> Iterator[w.Widget]:
+    pixels = pair.pixels
+    yield _png(plots.cells(pixels, without_each_cell(pair.library, pair.position, pair.caption, pair.settings)))
+
+
+def _element_attention(pair: _Pair) -> Iterator[w.Widget]:
+    pixels, attention = pair.pixels, element_looks(pair.library, pair.position)
+    yield _html("attention of each element of the image", "")
+    yield _png(plots.word_attention(pixels, attention, [f"element {n + 1}" for n in range(len(attention))]))
+    if pair.library.captions is not None:
+        table = nearest_captions(pair.library, pair.position)
+        yield _html("", cards.nearest(table, list(pair.library.judges)))
+
+
+def _word_attention(pair: _Pair) -> Iterator[w.Widget]:
+    pixels = pair.pixels
+    words, attention = word_looks(pair.library, pair.text, pair.position)
+    yield _html("attention of each word to the image", "")
+    yield _png(plots.word_attention(pixels, attention, words, columns=8))
+
+
+def _elements(pair: _Pair) -> Iterator[w.Widget]:
+    library, position = pair.library, pair.position
+    image = encode(library, pair.query) if position is None else library.images[position]
+    if elements_of(image) > 1 and isinstance(pair.caption, EmbeddingSet):
+        parts = similarity_of(library, pair.settings).contributions(image, pair.caption)
+        yield _png(plots.element_cosines(parts.products, parts.images, parts.captions))
 
 
 def _html(heading: str, content: str) -> w.HTML:

@@ -1,0 +1,186 @@
+"""Data of a user's own: arrays in memory, readers and frozen extractors by name, and any method trained on them."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from xmr_core import data, encoders
+from xmr_core.base.errors import BadInput
+from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.methods.registry import papers
+from xmr_core.study.presets import base_config
+from xmr_core.training.runs import train_or_load
+
+WORDS = ("dog", "cat", "ball", "house", "tree")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+def arrays(n=40, l=3, e=12):
+    """Features that say which word the two captions of each image hold."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(n) % len(WORDS)
+    features = rng.normal(size=(n, l, e)).astype(np.float32) + 3 * np.eye(e, dtype=np.float32)[kinds][:, None]
+    captions = [f"{article} {WORDS[k]} number {i}" for i, k in enumerate(kinds) for article in ("a", "the")]
+    return features, captions, np.arange(2 * n) // 2
+
+
+@pytest.mark.parametrize("method", list(papers()))
+def test_five_lines_train_any_method_on_own_tensors(method):
+    features, captions, image_of = arrays()
+    corpus = data.from_arrays(torch.from_numpy(features), captions, image_of, name="mine")
+    config = base_config(method, device="cpu").replace(data=data.config_for(corpus), epochs=1, d=8, batch_images=8)
+    run = train_or_load(config)
+    assert run.id.startswith(method.replace("+", "p") + "-mine-") and run.metrics["value"].notna().all()
+    assert {"i2t", "t2i"} <= set(run.metrics["direction"]) and len(run.per_query) == 4 + 8
+
+
+def test_a_method_learns_what_the_arrays_hold():
+    corpus = data.from_arrays(*arrays(100))
+    config = base_config("vse++", device="cpu").replace(data=data.config_for(corpus), epochs=12, d=16, batch_images=20)
+    history = train_or_load(config).history
+    assert history["loss"].iloc[-1] < 0.7 * history["loss"].iloc[0]
+
+
+def test_the_corpus_of_arrays_holds_what_was_given():
+    features, captions, image_of = arrays(10)
+    order = np.random.default_rng(1).permutation(len(captions))
+    names = ["train"] * 6 + ["val", "test"] * 2
+    corpus = data.from_arrays(features.astype(np.float16), [captions[i] for i in order], image_of[order], names)
+    prepared = data.prepare(corpus)
+    assert corpus.images["split"].tolist() == names and prepared.inputs.resolution == 224
+    for split, n in (("train", 6), ("val", 2), ("test", 2)):
+        part = prepared.splits[split]
+        assert len(part.image_rows) == n and len(part.caption_rows) == 2 * n
+        read = part.images_at(np.arange(n))
+        assert read.local_feats.dtype == torch.float16
+        assert (read.local_feats.numpy() == features.astype(np.float16)[part.image_rows]).all()
+        assert (part.image_rows[part.owners] == image_of[order][part.caption_rows]).all()
+
+
+def test_one_vector_an_image_is_one_local_element():
+    corpus = data.from_arrays(torch.eye(10, dtype=torch.bfloat16), [f"number {n}" for n in range(10)])
+    assert corpus.features.shape == (10, 1, 10) and [len(corpus.rows(s)[0]) for s in data.SPLITS] == [8, 1, 1]
+    assert not data.prepare(corpus).inputs.ordered_cells
+    assert data.prepare(data.from_arrays(np.eye(10), list("abcdefghij"), ordered=True)).inputs.ordered_cells
+
+
+def test_a_fingerprint_is_content():
+    features, captions, image_of = arrays(10)
+    same, other = features.copy(), features.copy()
+    other[3, 1, 2] += 1
+    made = [data.from_arrays(f, captions, image_of).fingerprint for f in (features, same, other)]
+    assert made[0] == made[1] != made[2]
+    assert (
+        data.from_arrays(features, captions, image_of, {"train": 0.6, "val": 0.2, "test": 0.2}).fingerprint != made[0]
+    )
+    assert data.from_arrays(features, [*captions[:-1], "a bird"], image_of).fingerprint != made[0]
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"features": np.zeros((4, 2, 3, 1))}, r"shape \(n, l, e\) or \(n, e\), got float64 of \(4, 2, 3, 1\)"),
+        ({"features": np.zeros((10, 3), int)}, "floating-point"),
+        ({"features": np.full((10, 3), np.nan)}, "features of image 0 are not finite"),
+        ({"image_of": np.arange(9)}, "one image row for each of 10 captions"),
+        ({"image_of": np.arange(10.0)}, "one image row for each of 10 captions, got float64"),
+        ({"image_of": np.arange(1, 11)}, "must lie in 0 … 9, the rows of features; got 1 … 10"),
+        ({"image_of": np.zeros(10, int)}, r"image 1 has no caption \(and 8 more have none\)"),
+        ({"splits": ["train"] * 10}, "no image is in the split val"),
+        ({"splits": ["train"] * 9}, "a name for each of 10 images, got 9"),
+        ({"splits": ["train", "dev"] * 5}, "unknown split 'dev'"),
+        ({"splits": {"train": 0.5, "test": 0.4}}, "sum to 1"),
+        ({"splits": {"train": 0.5, "test": 0.5}}, "no image is in the split val"),
+        ({"name": "my data/1"}, "name must be made of letters"),
+    ],
+)
+def test_arrays_that_cannot_be_used_are_refused_in_one_line(changes, message):
+    with pytest.raises(BadInput, match=message) as error:
+        data.from_arrays(**{"features": np.eye(10), "captions": list("abcdefghij"), **changes})
+    assert "\n" not in str(error.value)
+
+
+def test_a_corpus_of_another_process_is_named():
+    config = data.config_for(data.from_arrays(np.eye(10), list("abcdefghij"), name="gone"))
+    with pytest.raises(BadInput, match="the corpus gone is not in the memory of this process"):
+        data.corpus_of(replace(config, corpus="0" * 16))
+
+
+OWN = """
+from xmr_core.data import load_scenes
+from xmr_core.data.features import CellDescriptor
+
+def load(data_root):
+    assert data_root == "somewhere"
+    return load_scenes("tiny", 0, 0.05)
+
+class Doubled(CellDescriptor):
+    def __init__(self):
+        super().__init__()
+        self.identity = "doubled-1"
+
+    def __call__(self, pixels):
+        return 2 * super().__call__(pixels)
+
+class Nameless:
+    pass
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    (tmp_path / "own_pieces.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "own_pieces"
+    sys.modules.pop("own_pieces", None)
+
+
+def test_readers_and_extractors_of_a_users_own_are_found_by_name(own_module):
+    config = data.DataConfig(f"{own_module}:load", "somewhere", features=f"{own_module}:Doubled")
+    prepared = data.prepare(config)
+    split = prepared.splits["test"]
+    pixels = prepared.corpus.read_pixels(split.image_rows[:3])
+    assert (split.images_at(np.arange(3)).local_feats.numpy() == 2 * CellDescriptor()(pixels)).all()
+    assert prepared.identity["features"] == "doubled-1" and prepared.inputs.image_width == 92
+    own = base_config("vse++", dataset=f"{own_module}:load", data_root="somewhere", device="cpu")
+    run = train_or_load(own.replace(data=config, epochs=1, d=8, batch_images=16))
+    assert len(run.per_query) and ":" not in run.id
+    for changes, message in (
+        ({"dataset": f"{own_module}:absent"}, "dataset 'own_pieces:absent' cannot be imported"),
+        ({"dataset": "no_such_module:load"}, "cannot be imported"),
+        ({"features": f"{own_module}:Nameless"}, "has no attribute 'identity'"),
+        ({"features": f"{own_module}:absent"}, "features 'own_pieces:absent' cannot be imported"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            data.prepare(replace(config, **changes))
+
+
+def test_a_registered_reader_is_a_data_set(monkeypatch):
+    monkeypatch.setattr("xmr_core.data.corpora.READERS", dict(data.READERS))
+    data.register_reader("holiday", lambda data_root: data.load_scenes("tiny", 1, 0.05))
+    assert data.prepare(data.DataConfig("holiday", features="cells")).corpus.fingerprint
+    assert base_config(dataset="holiday", device="cpu").data.dataset == "holiday"
+    for name in ("coco", "scenes", "a/b", "package:load", ""):
+        with pytest.raises(BadInput, match="cannot name a reader of your own"):
+            data.register_reader(name, data.load_folder)
+    with pytest.raises(BadInput, match="Did you mean 'holiday'"):
+        data.prepare(data.DataConfig("holidays", "x"))
+
+
+@pytest.mark.parametrize("package", [data, encoders, data.features])
+def test_a_catalogue_shows_what_there_is(package):
+    for name in package.__all__:
+        value = getattr(package, name)
+        assert name in dir(package) and (value is package or getattr(value, "__name__", name).endswith(name))
+    import xmr_core.methods.registry as registry  # a package that holds a function of its own name
+
+    assert callable(data.prepare) and registry.papers(), "neither hides the other"
+    with pytest.raises(AttributeError, match="it offers"):
+        _ = package.nothing

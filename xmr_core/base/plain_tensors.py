@@ -1,0 +1,173 @@
+"""Plain tensors and numpy arrays in place of the package's own types: converted, and checked, in one place.
+
+What is already of a type of the package passes through as it is, after a check of its shapes that reads no numbers.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.masked import require_elements, require_finite
+from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows
+
+Comparable = Representation | Tensor | np.ndarray  # what similarities take
+
+
+def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
+    """x as a floating-point tensor of one of these ranks. Arrays are copied.
+
+    Raises: BadInput for another type, rank or kind of number.
+    """
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind not in "biufc":
+            raise BadInput(f"{what} must hold floating-point numbers, got an array of {x.dtype}.")
+        x = torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("="), order="C"))
+    if not isinstance(x, Tensor):
+        raise BadInput(f"{what} must be a tensor or a numpy array, got {type(x).__name__}.")
+    if not x.is_floating_point():
+        raise BadInput(
+            f"{what} must hold floating-point numbers, got {x.dtype}. Convert them, for example with .float()."
+        )
+    if ranks and x.ndim not in ranks:
+        raise BadInput(f"{what} must have {' or '.join(map(str, ranks))} axes, got shape {tuple(x.shape)}.")
+    return x
+
+
+def as_set(given: Comparable, mask: Tensor | np.ndarray | None = None, what: str = "image") -> EmbeddingSet:
+    """Sets of vectors: an EmbeddingSet as it is; an Embedding, or a tensor "n d", as sets of one; a tensor "n k d" with
+    its mask "n k".
+
+    Raises: BadInput for another rank or kind of number, a mask that is not Boolean "n k" or that is given beside an own
+        one, a set without a real element, and NaN or infinity in a plain tensor.
+    """
+    if isinstance(given, Embedding):
+        given = given.x[:, None]
+    elif not isinstance(given, Rows):
+        given = as_floats(given, f"the vectors of the {what}s", 2, 3)
+        given = given[:, None] if given.ndim == 2 else given
+    if isinstance(given, Tensor):
+        mask = _as_mask(mask, given)
+        require_elements(given, mask, given.shape[-1], what)
+        return EmbeddingSet(given, mask)
+    if not isinstance(given, EmbeddingSet):
+        raise BadInput(
+            f"sets of vectors are needed, got {type(given).__name__} for the {what}s. For distributions: MatchLogit."
+        )
+    if mask is not None:
+        raise BadInput(f"the {what}s bring their own mask; give a mask beside plain tensors only.")
+    _check_set(given, what)
+    return given
+
+
+def as_sets(
+    images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+) -> tuple[EmbeddingSet, EmbeddingSet]:
+    """`as_set` of both modalities."""
+    return as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
+
+
+def as_vectors(given: Comparable, what: str = "image") -> Embedding:
+    """One vector per item: an Embedding as it is, sets of one vector, or a tensor "n d".
+
+    Raises: BadInput for sets of several vectors, another rank or kind of number, and NaN or infinity in a plain tensor.
+    """
+    if isinstance(given, Embedding):
+        return given
+    if not isinstance(given, Rows):
+        given = as_floats(given, f"the vectors of the {what}s", 2, 3)
+        require_finite(given.flatten(1), what)
+        if given.ndim == 2:
+            return Embedding(given)
+        given = EmbeddingSet(given, torch.ones(given.shape[:2], dtype=torch.bool, device=given.device))
+    if not isinstance(given, EmbeddingSet):
+        raise BadInput(
+            f"single vectors are needed, got {type(given).__name__} for the {what}s. For distributions: MatchLogit."
+        )
+    if given.x.shape[1] != 1:
+        raise BadInput(
+            f"single vectors are compared, got sets of {given.x.shape[1]}. Take a set similarity, as smooth_chamfer."
+        )
+    return Embedding(given.x[:, 0])
+
+
+def as_gaussians(given: object, what: str = "image") -> GaussianEmbedding:
+    """Distributions; raises BadInput for anything else."""
+    if not isinstance(given, GaussianEmbedding):
+        raise BadInput(
+            f"distributions are needed, got {type(given).__name__} for the {what}s. Give GaussianEmbeddings."
+        )
+    return given
+
+
+def samples_of(given: GaussianEmbedding, what: str = "image") -> Tensor:
+    """The samples "n j d" of distributions. Raises: BadInput where there are none."""
+    if as_gaussians(given, what).samples is None:
+        raise BadInput(f"the distributions of the {what}s have no samples. Draw some, or take a closed form ('KL').")
+    return given.samples
+
+
+def as_features(
+    given: "Features | Tensor | np.ndarray",
+    mask: Tensor | np.ndarray | None = None,
+    global_feat: Tensor | np.ndarray | None = None,
+    width: int | None = None,
+) -> Features:
+    """What heads read: Features as they are, or a tensor "n l e" with its mask "n l" (all real if None) and global
+    features "n d".
+
+    width: that the local features must have; None leaves it, and their numbers, unchecked.
+    Raises: BadInput for another type, rank or kind of number, for a mask or global features beside Features, and as
+        require_elements.
+    """
+    features = _as_features(given, mask, global_feat)
+    if width is not None:
+        require_elements(features.local_feats, features.mask, width)
+    return features
+
+
+def global_of(features: Features, needs: str) -> Tensor:
+    """The global features "n d". needs: what reads them. Raises: BadInput where there are none, or where one is NaN or
+    infinite."""
+    if features.global_feat is None:
+        raise BadInput(
+            f"{needs}, but there is none. Use an encoder with one, or give global_feat= beside a plain tensor."
+        )
+    require_finite(features.global_feat)
+    return features.global_feat
+
+
+def _as_features(given, mask, global_feat) -> Features:
+    if isinstance(given, Features):
+        if mask is not None or global_feat is not None:
+            raise BadInput("Features bring their own mask and global features; give these beside plain tensors only.")
+        return given
+    if isinstance(given, Rows):
+        raise BadInput(f'features are needed, got {type(given).__name__}. Give Features, or a tensor "n l e".')
+    x = as_floats(given, "the local features", 3)
+    return Features(
+        x, _as_mask(mask, x), None if global_feat is None else as_floats(global_feat, "the global features", 2)
+    )
+
+
+def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
+    if mask is None:
+        return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+    mask = torch.as_tensor(mask, device=x.device)
+    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
+        raise BadInput(
+            f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}."
+        )
+    return mask
+
+
+def _check_set(given: EmbeddingSet, what: str) -> None:
+    x, mask = given.x, given.mask
+    if x.ndim != 3 or not x.is_floating_point():
+        raise BadInput(
+            f"sets of {what}s must be floating-point numbers of shape n × k × d, got {x.dtype} of {tuple(x.shape)}."
+        )
+    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
+        raise BadInput(
+            f"the mask of the {what}s must be Boolean, {tuple(x.shape[:2])}, got {mask.dtype}, {tuple(mask.shape)}."
+        )

@@ -1,0 +1,140 @@
+"""Scores of a similarity, block by block, fast and exact."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Representation
+from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items, blocks, set_size, take
+from xmr_core.evaluation.engine.precision import matrix_precision
+from xmr_core.evaluation.engine.scores import Scores
+from xmr_core.similarities.base import Similarity, as_similarity
+
+_AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
+_SAMPLE = 32, 64  # images and captions on which the error is measured
+_TIE = 1e-12  # of the largest score: what float64 itself may get wrong
+
+
+class Scoring(Scores):
+    """Scores of a similarity.
+
+    Args: similarity: a Similarity, or a function of (images, captions). images, captions: what it compares.
+        max_elements: of the largest intermediate of a block, times the `block_scale` of the similarity. precision: of
+        float32 products (see precision.PRECISIONS). device: where blocks are computed; None for where the
+        representations are.
+    Raises: BadInput naming the first pair whose score is not a number.
+    """
+
+    def __init__(
+        self,
+        similarity: Similarity | Callable[[Representation, Representation], Tensor],
+        images: Representation,
+        captions: Representation,
+        max_elements: int = MAX_ELEMENTS,
+        precision: str = "float32",
+        device: torch.device | str | None = None,
+    ):
+        with matrix_precision(precision):  # refuses an unknown name before any work
+            pass
+        self.similarity, self.images, self.captions = as_similarity(similarity), images, captions
+        self.max_elements, self.precision, self.device = max_elements, precision, device
+        self.shape = (len(images), len(captions))
+        self._held: tuple[Items, Representation] | None = None
+
+    @property
+    def cost(self) -> int:
+        """Element pairs of a pair of items."""
+        return set_size(self.images) * set_size(self.captions)
+
+    def plan(self) -> Iterator[tuple[Items, Items]]:
+        return blocks(self.images, self.captions, self.max_elements * self.similarity.block_scale)
+
+    def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
+        with torch.inference_mode(), matrix_precision(self.precision):
+            if self._held is None or self._held[0] is not captions:  # captions stay while images pass
+                self._held = captions, self._placed(take(self.captions, captions))
+            scores = self.similarity.score(self._placed(take(self.images, images)), self._held[1])
+        if math.isnan(float(scores.sum())) and bool((wrong := scores.isnan()).any()):
+            i, t = wrong.nonzero()[0].tolist()
+            i, t = (
+                int(np.arange(n)[items][index])
+                for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True)
+            )
+            raise BadInput(
+                f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights."
+            )
+        return scores
+
+    def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
+        with torch.inference_mode():
+            x, y = (
+                _double(self._placed(take(r, items))) for r, items in ((self.images, images), (self.captions, captions))
+            )
+            return self._in_double.score(x, y).double()
+
+    def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """In small blocks of neighbours: of some pairs sorted by image, every image with every caption among them."""
+        order, out = np.lexsort((captions, images)), np.empty(len(images))
+        new = np.concatenate([[0], np.cumsum(np.diff(images[order]) != 0)])  # how many images came before
+        start, area = 0, max(_AREA[0], _AREA[1] // self.cost)
+        while start < len(order):
+            size = 1 << 12
+            while size > 1 and size * (new[min(start + size, len(order)) - 1] - new[start] + 1) > area:
+                size //= 2
+            rows = order[start : start + size]
+            start += size
+            (i, row), (t, column) = (np.unique(items[rows], return_inverse=True) for items in (images, captions))
+            out[rows] = self.exact(i, t).cpu().numpy()[row, column]
+        return out
+
+    def part(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " m"]) -> "Scoring":
+        i, t = self.images[torch.from_numpy(images)], self.captions[torch.from_numpy(captions)]
+        return Scoring(self.similarity, i, t, self.max_elements, self.precision, self.device)
+
+    @cached_property
+    def error(self) -> float:
+        """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of
+        thousands. Never less than what one rounding does: a sample may happen to be exact."""
+        i, t = (
+            np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
+            for n, most in zip(self.shape, _SAMPLE, strict=True)
+        )
+        if not len(i) or not len(t):
+            return 0.0
+        fast, exact = self.block(i, t), self.exact(i, t)
+        kind, fast = fast.dtype, fast.double()
+        self._held = None
+        off = torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max()
+        size = torch.where(exact.isfinite(), exact, 0.0).abs().max().clamp(min=1.0)
+        return 4 * float(torch.maximum(off, torch.finfo(kind).eps * size))
+
+    @cached_property
+    def tie(self) -> float:
+        i, t = (np.unique(np.linspace(0, n - 1, min(n, 8)).astype(np.int64)) for n in self.shape)
+        exact = self.exact(i, t)
+        return _TIE * max(1.0, float(exact[exact.isfinite()].abs().max())) if exact.isfinite().any() else _TIE
+
+    @cached_property
+    def _in_double(self) -> Similarity:
+        return in_double(self.similarity)
+
+    def _placed(self, r: Representation) -> Representation:
+        return r if self.device is None else r.to(self.device)
+
+
+def in_double(similarity: Similarity) -> Similarity:
+    """The same similarity with its own numbers in float64; itself where it has none."""
+    if next(similarity.parameters(), None) is None and next(similarity.buffers(), None) is None:
+        return similarity
+    return copy.deepcopy(similarity).double()
+
+
+def _double(r: Representation) -> Representation:
+    return r._map(lambda x: x.double() if x.is_floating_point() else x)

@@ -1,0 +1,217 @@
+"""What a similarity is, beyond a function of two representations."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.plain_tensors import Comparable, as_set
+from xmr_core.base.types import EmbeddingSet, Representation
+
+DIRECTIONS = ("t2i", "i2t")
+_TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similarity that it is the plain form of
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What the elements of one image and one caption add to their score, padding left out.
+
+    products: dot products of all elements, "k l". images "k", captions "l": what each element adds; together they sum
+    to the score. Both are None where the score is no sum over elements.
+    """
+
+    products: Float[np.ndarray, "k l"]
+    images: Float[np.ndarray, " k"] | None = None
+    captions: Float[np.ndarray, " l"] | None = None
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values of a setting that make sense, both ends included, and the symbol that papers use for it."""
+
+    low: float
+    high: float
+    symbol: str
+
+
+class Similarity(nn.Module):
+    """Two representations in, scores[image, caption] out; larger is more alike.
+
+    A subclass writes `forward`, or names a plain function (`function`) whose keyword arguments are its `options`.
+    Everything else has a default. Contract: no state between calls, scores of a pair independent of the other pairs
+    (except for batch statistics in training mode), blind to padding and to the order of elements, float64 results for
+    float64 inputs.
+
+    Class attributes:
+        symmetric: whether an image can stand where a caption stands, so that images can be compared with images.
+        direction: 't2i' where caption elements are queries that attend to image elements, 'i2t' the other way round,
+            None where there are no such roles.
+        block_scale: how many times larger blocks an evaluation may hand over than the budget of elements allows,
+            because `score` cuts them into small ones itself.
+        compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
+            'samples' or 'distributions'.
+        ranges: the options that can be changed after training, with sensible ranges.
+
+    >>> import torch
+    >>> class MeanProduct(Similarity):
+    ...     symmetric = True
+    ...     def forward(self, images, captions):
+    ...         return images.x.mean(1) @ captions.x.mean(1).T
+    >>> sets = as_set(torch.eye(2)[None])
+    >>> MeanProduct().score(sets, sets)
+    tensor([[0.5000]])
+    """
+
+    function: ClassVar[Callable | None] = None
+    symmetric: bool = False
+    direction: str | None = None
+    block_scale: int = 1
+    compares: str = "sets"
+    ranges: ClassVar[Mapping[str, Range]] = {}
+
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        if isinstance(plain := cls.__dict__.get("function"), staticmethod):
+            _TYPES[plain.__func__] = cls
+
+    def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
+        """The plain form, differentiable: what the equations say, and what training uses."""
+        return type(self).function(images, captions, **self.options, **masks)
+
+    @torch.no_grad()
+    def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
+        """The same scores without gradients, as fast as they can be had: what evaluation and search use."""
+        fast = self._fast_scores(images, captions)
+        return self(images, captions) if fast is None else fast
+
+    def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
+        """The score matrices over which a loss is summed in training; one, unless a similarity trains several."""
+        return [self(images, captions)]
+
+    def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
+        """What each element of one image and one caption adds to their score, in float64.
+
+        Raises: BadInput unless both are sets, or single vectors, of one item.
+        """
+        x, y = _one_item(image, "image"), _one_item(caption, "caption")
+        with torch.no_grad():
+            parts = self._parts(x, y)
+            return Contributions((x @ y.T).numpy(), *(p.numpy() for p in parts or ()))
+
+    def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
+        """Weights of the context elements c for each query element q (see `direction`); rows sum to 1.
+
+        Raises: BadInput for a similarity without attention.
+        """
+        raise BadInput(f"{self.name} has no attention between elements; take Scan or Sgraf.")
+
+    def element_weights(self, images: Comparable, captions: Comparable) -> dict[str, Float[Tensor, "i t n"]]:
+        """How much each node of a pair counts for its score, by the part of the similarity that weighs it.
+
+        Raises: BadInput for a similarity that weighs no nodes.
+        """
+        raise BadInput(f"{self.name} has no nodes to weigh; take Sgraf.")
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Options that can be changed after training, with their values."""
+        return {name: self.options[name] for name in self.ranges}
+
+    def replace(self, **settings: float) -> "Similarity":
+        """The same similarity with other settings. Raises: BadInput for a setting that it does not have."""
+        for name in settings:
+            if name not in self.ranges:
+                if not self.ranges:
+                    raise BadInput(f"{self.name} has no settings.")
+                raise unknown(f"setting of {self.name}", name, self.ranges)
+        return type(self)(**{**self.options, **settings}) if settings else self
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+
+    def _fast_scores(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"] | None:
+        """Scores by another way than `forward`, or None where there is no faster one."""
+        return None
+
+    def _parts(self, x: Float[Tensor, "k d"], y: Float[Tensor, "l d"]) -> tuple[Tensor, Tensor] | None:
+        """What each real element of an image and of a caption adds to the score; None where there is no such sum."""
+        return None
+
+
+class FunctionSimilarity(Similarity):
+    """A function of (images, captions) as a similarity of which nothing else is known. It receives what it is given.
+
+    >>> import torch
+    >>> FunctionSimilarity(lambda images, captions: images @ captions.T)(torch.eye(2), torch.eye(2)).shape
+    torch.Size([2, 2])
+    """
+
+    def __init__(self, function: Callable[[Representation, Representation], Tensor]):
+        super().__init__()
+        if not callable(function):
+            raise BadInput(
+                f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}."
+            )
+        bound = function if isinstance(function, partial) else partial(function)
+        # a module registers itself
+        self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
+
+    def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:
+        return self.wrapped(*self.arguments, images, captions, **self.keywords)
+
+    def scorings(self, images: Representation, captions: Representation) -> list[Float[Tensor, "i t"]]:
+        several = getattr(self.wrapped, "scorings", None)
+        return several(images, captions) if several else super().scorings(images, captions)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.wrapped, "__name__", type(self.wrapped).__name__)
+
+
+def as_similarity(given: Similarity | Callable[[Representation, Representation], Tensor]) -> Similarity:
+    """A Similarity as it is; a plain function of this package (with keywords bound by `partial`, or without) as the
+    similarity whose plain form it is; any other function as a FunctionSimilarity.
+
+    >>> from functools import partial
+    >>> from xmr_core.similarities.chamfer import smooth_chamfer
+    >>> as_similarity(partial(smooth_chamfer, alpha=4.0))
+    SmoothChamfer(alpha=4.0)
+    """
+    if isinstance(given, Similarity):
+        return given
+    function, keywords = (given.func, given.keywords) if isinstance(given, partial) and not given.args else (given, {})
+    if isinstance(function, Similarity) and not keywords:
+        return function
+    known = _TYPES.get(function) if callable(function) and function.__hash__ else None
+    if known is not None and not {"image_mask", "caption_mask"} & set(keywords):
+        return known(**keywords)
+    return FunctionSimilarity(given)
+
+
+def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
+    """(contexts, queries): captions are the queries for 't2i', images for 'i2t'. Raises: BadInput for another word."""
+    if direction not in DIRECTIONS:
+        raise unknown("direction", direction, DIRECTIONS)
+    return (images, captions) if direction == "t2i" else (captions, images)
+
+
+def _one_item(given: Comparable, what: str) -> Float[Tensor, "k d"]:
+    """The real elements of the only item, in float64."""
+    item = as_set(given, what=what)
+    if len(item) != 1:
+        raise BadInput(f"contributions are those of one image and one caption, got {len(item)} {what}s.")
+    return item.x[0][item.mask[0]].detach().cpu().double()

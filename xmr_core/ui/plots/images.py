@@ -1,0 +1,182 @@
+"""Figures that contain images. Use them only for corpora whose images may be shown."""
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float, UInt8
+from matplotlib.figure import Figure
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Corpus
+from xmr_core.data.batches import Split
+from xmr_core.ui.plots.style import wrapped
+
+_RIGHT, _OTHER = "#029e73", "#bbbbbb"
+
+
+def gallery(corpus: Corpus, split: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
+    """The first n images of a split, each with its first captions below it."""
+    rows = split.image_rows[:n]
+    lines = -(-n // columns)
+    fig, axes = _grid(lines, columns, 2.6 * columns, (2.1 + 0.36 * captions) * lines)
+    for ax, image, row in zip(axes.flat, corpus.read_pixels(rows), rows, strict=False):
+        own = corpus.captions["image_id"] == corpus.images.index[row]
+        _show(ax, image)
+        texts = corpus.captions["text"][own].tolist()[:captions]
+        ax.set_title("\n".join(map(wrapped, texts)), fontsize=7, y=-0.05, va="top")
+    for ax in axes.flat:
+        ax.axis("off")
+    return fig
+
+
+def slot_attention(
+    image: UInt8[np.ndarray, "h w 3"],
+    maps: Float[np.ndarray, "t k l"],
+    captions: Sequence[str] = (),
+    own: Sequence[bool] = (),
+) -> Figure:
+    """Attention of each of k set elements in each of t rounds: one row per element, one column per round.
+
+    Cells with more attention are brighter. captions: the caption nearest to each element, shown beside its row. own:
+    whether it is one of the image's own captions, marked by a tick or a cross.
+    Raises: BadInput for a number of cells that is not a square.
+
+    >>> len(slot_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 2, 4)) / 4).axes)
+    4
+    """
+    rounds, k, _ = maps.shape
+    widths = [1.0] * (rounds + 1) + ([2.2] if len(captions) else [])
+    fig, axes = _grid(k, len(widths), 1.5 * sum(widths), 1.5 * k + 0.3, width_ratios=widths)
+    for element, row in enumerate(axes):
+        _show(row[0], image)
+        row[0].set_ylabel(f"element {element + 1}", fontsize=9)
+        for ax, weights in zip(row[1 : rounds + 1], maps[:, element], strict=True):
+            _overlay(ax, image, weights, float(maps[:, element].max()))
+        if len(captions):
+            mark = "" if not len(own) else "✓ " if own[element] else "✗ "
+            text = mark + wrapped(captions[element], 28, 5)
+            row[-1].text(0.0, 0.5, text, fontsize=9, va="center", transform=row[-1].transAxes)
+            row[-1].axis("off")
+    for name, ax in zip(["image", *(f"round {t}" for t in range(1, rounds + 1))], axes[0], strict=False):
+        ax.set_title(name, fontsize=9)
+    if len(captions):
+        axes[0, -1].set_title("nearest caption", fontsize=9, loc="left")
+    return fig
+
+
+def word_attention(
+    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, "q l"], words: Sequence[str], columns: int = 6
+) -> Figure:
+    """Attention of each word to the cells of an image. weights: one row per word; all share one scale.
+
+    Raises: BadInput for a number of cells that is not a square.
+
+    >>> [ax.get_title() for ax in word_attention(np.zeros((4, 4, 3), np.uint8), np.ones((1, 4)), ["dog"]).axes]
+    ['image', 'dog']
+    """
+    panels = len(words) + 1
+    columns = min(columns, panels)
+    lines = -(-panels // columns)
+    fig, axes = _grid(lines, columns, 1.5 * columns, 1.75 * lines)
+    _show(axes.flat[0], image, "image")
+    for ax, word, row in zip(axes.flat[1:], words, weights, strict=False):
+        _overlay(ax, image, row, float(weights.max()), word)
+    for ax in axes.flat[panels:]:
+        ax.set_visible(False)
+    return fig
+
+
+def cells(image: UInt8[np.ndarray, "h w 3"], contributions: Float[np.ndarray, " l"]) -> Figure:
+    """The image, and beside it the cells that add to a score, brighter where they add more.
+
+    contributions: what each cell adds to the score; cells that lower it stay dark.
+    Raises: BadInput for a number of cells that is not a square.
+
+    >>> len(cells(np.zeros((4, 4, 3), np.uint8), np.array([0.1, -0.2, 0.0, 0.3])).axes)
+    2
+    """
+    fig, axes = _grid(1, 2, 4.4, 2.4)
+    _show(axes[0, 0], image, "image")
+    positive = np.clip(contributions, 0, None)
+    _overlay(axes[0, 1], image, positive, float(positive.max()), "what speaks for the match")
+    return fig
+
+
+def element_cosines(
+    products: Float[np.ndarray, "k l"],
+    image_parts: Float[np.ndarray, " k"] | None = None,
+    caption_parts: Float[np.ndarray, " l"] | None = None,
+) -> Figure:
+    """Cosines of every element of an image with every element of a caption.
+
+    image_parts, caption_parts: what each element adds to the score, shown in its label, where the score is such a sum.
+
+    >>> [text.get_text() for text in element_cosines(np.array([[0.5, -0.25]])).axes[0].texts]
+    ['0.50', '-0.25']
+    """
+    k, l = products.shape
+    fig, ax = plt.subplots(figsize=(1.6 + 0.8 * l, 1.1 + 0.55 * k), layout="constrained")
+    limits = {"vmin": min(0.0, products.min()), "vmax": max(1.0, products.max())}
+    shown = ax.imshow(products, cmap="cividis", aspect="auto", **limits)
+    for (i, t), value in np.ndenumerate(products):
+        ax.text(t, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value < 0.6 else "black")
+    ax.set(xticks=range(l), yticks=range(k), xlabel="elements of the caption", ylabel="elements of the image")
+    for set_labels, n, parts in ((ax.set_xticklabels, l, caption_parts), (ax.set_yticklabels, k, image_parts)):
+        labels = [f"{e + 1}" if parts is None else f"{e + 1}\n{parts[e]:+.3f}" for e in range(n)]
+        set_labels(labels, fontsize=8)
+    ax.grid(visible=False)
+    fig.colorbar(shown, label="cosine", shrink=0.8)
+    return fig
+
+
+def answers(query: str, rows: dict[str, Sequence[tuple[UInt8[np.ndarray, "h w 3"], float, bool]]]) -> Figure:
+    """The best images for a sentence, one row per method. rows: label → (image, score, whether it is right), best
+    first.
+
+    >>> figure = answers("a dog", {"A": [(np.zeros((4, 4, 3), np.uint8), 0.5, True)]})
+    >>> figure.axes[0].get_title()
+    '1. ✓ 0.50'
+    """
+    most = max(map(len, rows.values()))
+    fig, axes = _grid(len(rows), most, 1.25 * most + 0.6, 1.5 * len(rows) + 0.4)
+    fig.suptitle(f"“{query}”", fontsize=10)
+    for line, (label, results) in zip(axes, rows.items(), strict=True):
+        line[0].set_ylabel(label, fontsize=9)
+        for n, (ax, (image, score, right)) in enumerate(zip(line, results, strict=False), 1):
+            _show(ax, image)
+            ax.set_title(f"{n}. {'✓ ' if right else ''}{score:.2f}", fontsize=8)
+            for edge in ax.spines.values():
+                edge.set(color=_RIGHT if right else _OTHER, linewidth=2.5 if right else 1.0)
+        for ax in line[len(results) :]:
+            ax.axis("off")
+    return fig
+
+
+def _grid(lines: int, columns: int, width: float, height: float, **options) -> tuple[Figure, np.ndarray]:
+    """A figure of panels without ticks, as an array lines × columns. width, height: in inches."""
+    options |= {"figsize": (width, height), "layout": "constrained", "squeeze": False}
+    options["subplot_kw"] = {"xticks": [], "yticks": []}
+    return plt.subplots(lines, columns, **options)
+
+
+def _show(ax: plt.Axes, image: np.ndarray, title: str = "") -> None:
+    ax.imshow(image, interpolation="nearest")
+    ax.set(xticks=[], yticks=[])
+    ax.set_title(title, fontsize=9)
+
+
+def _overlay(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "") -> None:
+    """The image dimmed where the weights of its cells (a square, row by row) are small; `top` has full brightness."""
+    edge = round(len(weights) ** 0.5)
+    if edge * edge != len(weights):
+        raise BadInput(
+            f"{len(weights)} cells are not a square grid; attention over detected regions needs their boxes, "
+            "which the corpus does not have."
+        )
+    height, width = image.shape[:2]
+    shares = (weights / max(top, 1e-12)).reshape(edge, edge)
+    rows, columns = np.arange(height) * edge // height, np.arange(width) * edge // width
+    light = 0.15 + 0.85 * np.sqrt(shares[rows][:, columns])  # the root makes small weights visible
+    grey = image.mean(-1, keepdims=True) * 0.35
+    _show(ax, np.clip(grey + (image - grey) * light[..., None], 0, 255).astype(np.uint8), title)
