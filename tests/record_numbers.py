@@ -58,8 +58,7 @@ def _batches() -> list[float]:
     from xmr_core.data.batches import Batches
     from xmr_core.data.prepare import DataConfig, prepare
 
-    split = vars(prepare(DataConfig(size="tiny")))
-    split = split.get("splits", split.get("sides"))["train"]
+    split = prepare(DataConfig(size="tiny")).splits["train"]
     augmentation = Augmentation(0.2, "each", 0.2, "unknown", 0.0, words=50)
     batches = Batches(split, 16, 2, 3, "images", "annotated", augmentation)
     batch = batches.batch(1, 0, batches.plan(1))

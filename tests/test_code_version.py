@@ -23,8 +23,7 @@ EXTRACTOR = """
 import numpy as np
 from {helper} import scaled
 class Brightness:
-    identity, shape, dtype, batch, side = "brightness", (4, 3), np.float32, 16, 64
-    resolution = 64
+    identity, shape, dtype, batch, resolution = "brightness", (4, 3), np.float32, 16, 64
     def __call__(self, pixels):
         "Mean colour of four columns."
         return scaled(np.stack(np.split(pixels.astype(np.float32) / 255, 4, 2), 1).mean((2, 3)))
@@ -59,8 +58,7 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         prepared = preparing.prepare(plan.config.data)
-        split = getattr(prepared, "splits", None) or prepared.sides
-        seen[n] = (identity_of(extractor), plan.id, float(split["train"].images_at(np.arange(2)).local_feats.mean()))
+        seen[n] = (identity_of(extractor), plan.id, float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()))
     assert seen[1][2] == pytest.approx(100 * seen[0][2], rel=1e-3), "features of the old code were taken"
     assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
 

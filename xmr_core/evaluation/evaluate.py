@@ -23,8 +23,8 @@ class Evaluation:
     """Ranks of all queries, and what was left out.
 
     per_query: one row per (relevance, direction, fold, query), with columns image, n_relevant, first_rank, r_precision,
-    map_at_r and R@k. `image` is the position of the image that a query belongs
-    to, for resampling; −1 for a caption to which the first relevance gives no image or several.
+    map_at_r and R@k. `image` is the position of the image that a query belongs to, for resampling; −1 for a caption to
+    which the first relevance gives no image or several.
     dropped: number of queries without a relevant item, by relevance and direction; they are in no average.
     changed: share of queries of which a rank would be another one by the fast (float32) scores alone, by relevance and
     direction. The ranks themselves are those of exact scores.
@@ -66,11 +66,10 @@ def evaluate(
 ) -> Evaluation:
     """Score every image against every caption, block by block, and rank in both directions.
 
-    Args: relevances: kind → Relevance with captions as queries and images as gallery. The ids of the
-            first are those of the representations, in their order. A caption with exactly one image in it follows that
-            image into its fold and is resampled with it; a protocol of several folds needs that of every caption. The
-            others may have fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both
-            have.
+    Args: relevances: kind → Relevance with captions as queries and images as gallery. The ids of the first are those of
+            the representations, in their order. A caption with exactly one image in it follows that image into its
+            fold, and is resampled with it; a protocol of several folds needs that of every caption. The others may have
+            fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both have.
         protocol: which images and captions are ranked together. progress: receives the number of pairs of each block
             that is done. device: where blocks are scored, None for where the representations are.
     Raises: BadInput as evaluate_scores does.
@@ -94,7 +93,7 @@ def evaluate_scores(
 ) -> Evaluation:
     """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say).
 
-    Raises: BadInput when the first relevance does not give every caption one image, or the scores do not fit it.
+    Raises: BadInput when the scores do not fit the first relevance; what the protocol raises.
 
     >>> relevance = Relevance.from_pairs([("a", 0), ("b", 1)], ["a", "b"], [0, 1])
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()

@@ -33,7 +33,7 @@ class Provenance:
         parameters: how many numbers can be trained.
         environment: packages and machine.
         code: hash of the code that was run, '' where none was computed. versions: of the components that were run.
-        best_epoch: 0-based, −1 where no epoch was chosen. best_value: its RSUM on the validation split in [0, 6], or NaN.
+        best_epoch: 0-based, −1 where none was chosen. best_value: its RSUM on the validation split in [0, 6], or NaN.
         messages: warnings of the training. relevances: kinds of relevance that were evaluated.
         ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
         word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.

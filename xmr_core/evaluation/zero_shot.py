@@ -150,7 +150,7 @@ def zero_shot_scores(
     caption_batches = progress(order.split(_CAPTIONS))
     captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in caption_batches]
     joined = torch.cat([part.x for part in captions])[order.argsort()]
-    return score_matrix(Cosine(), Embedding(torch.cat([part.x for part in images])), Embedding(joined))
+    return score_matrix(model.similarity, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
 def _pixels(corpus: Corpus, rows: np.ndarray, resolution: int) -> Pixels:

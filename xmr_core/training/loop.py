@@ -45,7 +45,7 @@ def train(
     >>> from xmr_core.data.prepare import DataConfig, prepare
     >>> from xmr_core.methods.registry import build
     >>> prepared = prepare(DataConfig(size="tiny"), progress=iter)
-    >>> method, batches = build("vse++", prepared.inputs, d=8), Batches(prepared.sides["train"], 16, 1, 0)
+    >>> method, batches = build("vse++", prepared.inputs, d=8), Batches(prepared.splits["train"], 16, 1, 0)
     >>> train(method, batches, lambda method: {"value": 0.0}, TrainConfig(epochs=1)).best_epoch
     0
     """
