@@ -160,6 +160,7 @@ def test_recall_is_the_share_of_exact_answers():
 
 
 @pytest.mark.parametrize("name", ["dive", "vse++"])
+@pytest.mark.slow
 def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
     """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
