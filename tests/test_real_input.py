@@ -26,7 +26,7 @@ from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.text.tokenisers import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.data.features import feature_cache
+from xmr_core.data.features import array_cache
 
 REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
@@ -264,7 +264,7 @@ class Counting(CellDescriptor):
 
 @pytest.fixture
 def corpus():
-    feature_cache._verified.clear()
+    array_cache._verified.clear()
     from xmr_core.data.scenes import load_scenes
 
     return load_scenes("tiny")
@@ -294,7 +294,7 @@ class Dying(CellDescriptor):
 
 
 def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
+    monkeypatch.setattr(array_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     assert not list(paths.folder("cache").glob("features-*.npy"))
@@ -306,7 +306,7 @@ def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
 
 
 def test_what_is_left_of_other_work_is_not_continued(corpus, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_EVERY", 1)
+    monkeypatch.setattr(array_cache, "_EVERY", 1)
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     (part,) = paths.folder("cache").glob("features-*.part")
@@ -344,7 +344,7 @@ def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
     else:
         raw = file.read_bytes()
         file.write_bytes(raw[:-1000] if damage == "truncate" else raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:])
-    feature_cache._verified.clear()
+    array_cache._verified.clear()
     with pytest.warns(UserWarning, match=f"{file.name} is damaged and is rebuilt"):
         again = cached_features(corpus, CellDescriptor(), progress=iter)
     assert (again == first).all()

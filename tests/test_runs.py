@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,22 +16,31 @@ import torch
 from tiny import tiny_config
 
 from xmr_core import study
-from xmr_core.base import paths
-from xmr_core.base.errors import BadInput
+from xmr_core.base import files, paths
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.evaluation.results import Evaluated
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.study import results
 from xmr_core.study.presets import base_config
 from xmr_core.training.runs import (
+    TrainedRun,
     ensemble_of,
+    folder,
     many,
     produce,
     scores_of,
     stored_ids,
+    load,
     train_or_load,
     train_or_load_all,
+    versions,
 )
+from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.produce import plan_run
+from xmr_core.training.state import load_state
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +197,10 @@ def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores(
     corpus = runs[0].prepared().corpus
     wanted = evaluate_scores(mean, {kind: judge("test") for kind, judge in corpus.judges.items()})
     assert both.metrics.equals(wanted.summary()) and both.provenance.parameters == 2 * runs[0].provenance.parameters
-    assert both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs) and both.id != ensemble_of(runs[:1]).id
+    assert (
+        both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs)
+        and both.id != ensemble_of(runs[:1]).id
+    )
     assert not both.metrics.equals(runs[0].metrics)
 
 
@@ -222,8 +236,14 @@ def test_ensembles_by_formula():
     assert [list(run.provenance.members) for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
     table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
-    assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
-    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(table["seed"]) == [0, 1, 2]
+    assert (
+        rows["value"].notna().all()
+        and "val_rsum" not in set(rows["metric"])
+        and set(rows["variant"]) == {"VSE++ + DivE"}
+    )
+    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(
+        table["seed"]
+    ) == [0, 1, 2]
     for formula, says in (
         ("DivE", "at least two parts"),
         ("DivE + VSE+", "Did you mean 'VSE\\+\\+'"),
@@ -275,3 +295,179 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
     again = train_or_load(config)
     assert stored_ids() == [again.id] and not again.metrics.empty
     assert set(again.provenance.ranks_changed) >= {"annotated i2t", "annotated t2i"}
+
+
+# ------------------------------------------------------------------------------------------------- files bound to their run
+
+
+FILES = ["config.json", "record.json", "history.csv", "metrics.csv", "per_query.csv", "model.safetensors"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two finished runs that differ in α alone, in a home of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("finished")))
+        yield [train_or_load(tiny_config(epochs=1, **change)) for change in ({}, {"alpha": 2.0})]
+
+
+def copied(run, home):
+    """The folder of a run, copied into another home."""
+    return Path(shutil.copytree(run.folder, home / "runs" / run.id))
+
+
+def bits(name: str, size: int) -> list[tuple[int, int]]:
+    """(byte, bit) of sampled bits of a file: its first and last bytes, and many between."""
+    rng = random.Random(name)
+    places = {0, size - 1, *(rng.randrange(size) for _ in range(60))}
+    return [(byte, rng.randrange(8)) for byte in sorted(places)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_of_a_finished_run_is_noticed(finished, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    file = copied(finished[0], tmp_path) / name
+    content = file.read_bytes()
+    for byte, bit in bits(name, len(content)):
+        file.write_bytes(content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :])
+        with pytest.raises(DamagedFile) as error:
+            load(finished[0].id)
+        assert "\n" not in str(error.value) and "Train it again." in str(error.value), (byte, bit)
+    file.write_bytes(content)
+    assert load(finished[0].id).metrics.equals(finished[0].metrics)
+
+
+def test_every_flipped_bit_of_a_state_is_noticed(finished, tmp_path):
+    content = (finished[0].folder / "state.sealed").read_bytes()
+    for byte, bit in bits("state", len(content)):
+        (tmp_path / "state").write_bytes(content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :])
+        said = []
+        assert load_state(tmp_path / "state", "", said.append) is None and len(said) == 1 and "damaged" in said[0]
+
+
+@pytest.mark.parametrize("name", ["config.json", "record.json"])
+@pytest.mark.parametrize("text", ["[]", "null", "{}", "3", "", "[" * 100_000, '{"seal": 1}', "\ud800"])
+def test_a_file_of_something_else_is_refused_by_id_and_rebuilt_by_config(finished, tmp_path, monkeypatch, name, text):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    place = copied(finished[0], tmp_path)
+    (place / name).write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(DamagedFile, match="is damaged"):
+        load(finished[0].id)
+    with pytest.warns(UserWarning, match="is damaged and is made again") as said:
+        again = train_or_load(tiny_config(epochs=1))
+    assert len(said) == 1 and again.metrics.equals(finished[0].metrics) and load(again.id).config == finished[0].config
+
+
+def test_an_edited_configuration_is_never_used(finished, tmp_path, monkeypatch):
+    """α from 16 to 2, with every digest made to fit."""
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    place = copied(finished[0], tmp_path)
+    (place / "config.json").write_text((place / "config.json").read_text().replace('"alpha": 16.0', '"alpha": 2.0'))
+    with pytest.raises(DamagedFile, match="config.json is missing or altered"):
+        load(finished[0].id)
+    stored = files.read_record(finished[0].folder / "config.json")
+    stored["config"]["options"]["alpha"] = 2.0
+    files.write_record(place / "config.json", stored)
+    folder.write_record(place, finished[0].provenance)
+    with pytest.raises(DamagedFile, match="names another run than its configuration leads to"):
+        load(finished[0].id)
+    shutil.copy(finished[1].folder / "config.json", place)
+    folder.write_record(place, finished[0].provenance)
+    with pytest.raises(DamagedFile, match="is the configuration of another run"):
+        load(finished[0].id)
+
+
+def test_the_folder_of_another_run_is_not_taken(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    shutil.copytree(finished[1].folder, tmp_path / "runs" / finished[0].id)
+    with pytest.raises(DamagedFile, match="is the record of another run"):
+        load(finished[0].id)
+    with pytest.warns(UserWarning) as said:
+        again = train_or_load(tiny_config(epochs=1))
+    assert [str(w.message).split()[0] for w in said] == ["run", "checkpoint"], "the record, and the state below it"
+    assert (again.folder / "model.safetensors").read_bytes() == (finished[0].folder / "model.safetensors").read_bytes()
+
+
+def test_a_foreign_state_is_not_continued(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    place = tmp_path / "runs" / finished[0].id
+    place.mkdir(parents=True)
+    shutil.copy(finished[1].folder / "state.sealed", place)
+    with pytest.warns(UserWarning, match="belongs to another run") as said:
+        again = train_or_load(tiny_config(epochs=1))
+    assert len(said) == 1 and again.metrics.equals(finished[0].metrics)
+    assert (again.folder / "model.safetensors").read_bytes() == (finished[0].folder / "model.safetensors").read_bytes()
+
+
+def test_weights_that_changed_after_loading_are_not_used(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    place = copied(finished[0], tmp_path)
+    run = load(finished[0].id)
+    (place / "model.safetensors").write_bytes(b"\0" * 64)
+    with pytest.raises(DamagedFile, match="was altered since"):
+        run.method()
+
+
+# -------------------------------------------------------------------------------------------------------- types, identity
+
+
+def test_an_ensemble_is_evaluated_and_has_no_model(finished):
+    together = ensemble_of([finished[0]])
+    assert type(together) is Evaluated and isinstance(finished[0], TrainedRun) and isinstance(finished[0], Evaluated)
+    assert not any(hasattr(together, name) for name in ("method", "export", "folder", "history", "prepared"))
+    with pytest.raises(AttributeError):
+        finished[0].provenance.parameters = 3
+
+
+def test_an_id_says_what_the_run_is(finished):
+    assert re.fullmatch("dive-scenes-s0-[0-9a-f]{10}", finished[0].id)
+    assert [versions.identity_scheme(i) for i in (finished[0].id, "vsepp-scenes-c049fed43d48b1ad")] == [2, 1]
+    assert identity_of("my.module:SPEC", "pkg/x:read").startswith("my.module_SPEC-pkg_x_read-s0-")
+
+
+def identity_of(method, dataset):
+    return readable_id(method, dataset, 0, {})
+
+
+def test_a_raised_version_gives_another_run_and_other_code_the_same(monkeypatch):
+    first = plan_run(tiny_config()).id
+    with monkeypatch.context() as patch:
+        patch.setattr(produce, "code_of", lambda *_: "0" * 12)
+        assert plan_run(tiny_config()).id == first
+    with monkeypatch.context() as patch:
+        patch.setitem(versions.STAGES, "encoders", 2)
+        assert plan_run(tiny_config()).id != first
+
+
+def test_runs_of_other_code_are_said_once(finished, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
+    monkeypatch.setattr(folder, "code_of", lambda *_: "f" * 12)
+    with pytest.warns(UserWarning, match="2 of 2 runs were made by other code than this .code .* now f{12}") as said:
+        train_or_load_all([run.config for run in finished])
+    assert len(said) == 1
+
+
+def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
+    monkeypatch.setattr(many, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
+    calls, real = [], produce.prepare
+    monkeypatch.setattr(produce, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
+    runs = train_or_load_all([run.config for run in finished], workers=2, progress=False)
+    assert [run.id for run in runs] == [run.id for run in finished] and len(calls) == 2, "once for each configuration"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
+        ({"epoch": 4}, "unknown option of dive 'epoch'. Did you mean 'epochs'"),
+        ({"data_rot": "x"}, "Did you mean 'data_root'"),
+        ({"method": "scna"}, "unknown method 'scna'. Did you mean 'scan'"),
+        ({"method": "scan"}, "unknown option of scan 'iterations'"),
+        ({"alpha": -1.0}, "alpha must be"),
+        ({"lr": 3.0}, "lr = 3.0 is out of range"),
+    ],
+)
+def test_replace_checks_names_and_values_at_once(changes, message):
+    with pytest.raises(BadInput, match=message):
+        tiny_config().replace(**changes)

@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-_WORDS_ONLY = {"errors.py", "files.py", "paths.py", "lazy.py", "__init__.py"}  # of base/: messages and files, no numbers
+# Not followed: messages and files, and the list of all readers, of which a run reaches one
+_SKIPPED = {"base/errors.py", "base/files.py", "base/paths.py", "base/lazy.py", "data/corpora.py"}
 
 
 def code_hash(function: Callable, modules: Iterable[str]) -> str:
@@ -19,17 +20,28 @@ def code_hash(function: Callable, modules: Iterable[str]) -> str:
     It says whether two results were made by the same code. It is recorded with a run and is no part of its identity.
     function: the builder of a method; one from outside the package counts with its own file.
     """
+    function = _defined(function)
     source = _source_file(function)
     text = source.read_text() if source else inspect.getsource(function)
     reached = _reached([*modules, *_imports(ast.parse(text))], _package_file) - {source}
     return _digest([_plain(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
 
 
+def is_own_code(thing: type | Callable) -> bool:
+    """Whether a class, function or callable object is defined outside this package.
+
+    >>> is_own_code(is_own_code), is_own_code(print)
+    (False, True)
+    """
+    thing = _defined(thing)
+    return getattr(thing, "__module__", "").partition(".")[0] != "xmr_core"
+
+
 def own_code_version(thing: type | Callable) -> str:
     """10 hex digits for a user's own class or function: its file, and the files beside it that this one imports.
 
-    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that it
-    names. Code of this package is not followed, because its parts have explicit versions.
+    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that
+    it names. Code of this package is not followed, because its parts have explicit versions.
 
     >>> class Doubled:
     ...     def __call__(self, x):
@@ -37,7 +49,7 @@ def own_code_version(thing: type | Callable) -> str:
     >>> len(own_code_version(Doubled))
     10
     """
-    thing = inspect.unwrap(getattr(thing, "func", thing))  # of a partial function, what it calls
+    thing = _defined(thing)
     source = _source_file(thing)
     if source is None:
         return _digest(sorted(_named_sources(thing).items()))[:10]
@@ -62,7 +74,9 @@ def _reached(names: Iterable[str], file_of: Callable[[str], Path | None]) -> set
 
 @lru_cache(maxsize=1024)
 def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
-    """(source without comments and docstrings, names it imports) of a file that was changed at a time in nanoseconds."""
+    """(source without comments and docstrings, names it imports) of a file that was changed at a time in
+    nanoseconds.
+    """
     text = path.read_text()
     return _plain(text), _imports(ast.parse(text))
 
@@ -70,7 +84,10 @@ def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
 def _plain(text: str) -> str:
     tree = ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, False) is not None:
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and ast.get_docstring(node, False) is not None
+        ):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
 
@@ -93,7 +110,7 @@ def _package_file(module: str) -> Path | None:
     base = PACKAGE.joinpath(*rest)
     for file in (base.with_suffix(".py"), base / "__init__.py"):
         if top == "xmr_core" and rest and file.exists():
-            return None if file.parent == PACKAGE / "base" and file.name in _WORDS_ONLY else file
+            return None if file.relative_to(PACKAGE).as_posix() in _SKIPPED else file
     return None
 
 
@@ -112,11 +129,16 @@ def _file_beside(module: str, source: Path) -> Path | None:
     return None
 
 
+def _defined(thing: type | Callable) -> type | Callable:
+    """The class or function behind a partial function, a decorated function or an object that can be called."""
+    thing = inspect.unwrap(getattr(thing, "func", thing))
+    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+
+
 def _source_file(thing: type | Callable) -> Path | None:
-    """The file that defines a class, or a function or the class of an object; None in a notebook."""
-    thing = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    """The file that defines a class or a function; None in a notebook."""
     try:
-        name = inspect.getsourcefile(inspect.unwrap(thing))
+        name = inspect.getsourcefile(thing)
     except TypeError:  # of __main__ in a notebook
         return None
     return Path(name) if name and Path(name).is_file() else None
@@ -138,7 +160,9 @@ def _named_sources(thing: type | Callable) -> dict[str, str]:
         sources[name] = _plain(ast.unparse(tree))
         for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & scope.keys()):
             value = scope[used]
-            if getattr(value, "__module__", None) == thing.__module__ and (inspect.isclass(value) or inspect.isroutine(value)):
+            if getattr(value, "__module__", None) == thing.__module__ and (
+                inspect.isclass(value) or inspect.isroutine(value)
+            ):
                 waiting.append(value)
             elif isinstance(value, (bool, int, float, str, bytes, tuple)):
                 sources[used] = repr(value)

@@ -11,8 +11,8 @@ class _Catalogue(ModuleType):
     chamfer.py)."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        # the import system binds a module here
-        if isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ()):
+        # the import system binds a module here; a name that is itself a package ('' in the catalogue) stays one
+        if isinstance(value, ModuleType) and self.__dict__["_catalogue"].get(name):
             value = getattr(value, name, value)
         super().__setattr__(name, value)
 
@@ -43,5 +43,6 @@ def catalogue(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
+    vars(sys.modules[package])["_catalogue"] = modules
     sys.modules[package].__class__ = _Catalogue
     return get, names, sorted(modules)

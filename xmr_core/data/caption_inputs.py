@@ -13,7 +13,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file
-from xmr_core.data.features.feature_cache import kept
+from xmr_core.data.features.array_cache import cached_array
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_states import PretrainedStates, describe_text
@@ -92,7 +92,7 @@ def _of_text_model(
             yield np.arange(indptr[n], indptr[n] + len(states)), states
 
     key = [model.identity, paths.content_hash(texts)]
-    array = kept("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
+    array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
     states = CaptionStates(array, indptr, np.arange(len(texts)))
 
     def read(texts: Sequence[str]) -> Features:

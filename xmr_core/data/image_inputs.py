@@ -13,7 +13,7 @@ from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file, import_named
 from xmr_core.data.features.cells import CellDescriptor
-from xmr_core.data.features.feature_cache import Extractor, cached_features
+from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
@@ -124,7 +124,7 @@ def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.dev
 
 
 def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: Callable | None) -> ImageInputs:
-    array, pooled, identity = cached_features(corpus, extractor, progress), None, extractor.identity
+    array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train = corpus.rows("train")[0]
     views = []
     for number in range(1, config.views + 1):

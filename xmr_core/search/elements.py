@@ -12,9 +12,10 @@ from torch import from_numpy
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, unknown
+from xmr_core.base.files import atomic
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import Embedding, EmbeddingSet, Representation
-from xmr_core.search.files import check_files, described, read_manifest, start_anew, temporary_file, write_manifest
+from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
 
 FORMAT = 1
 MANIFEST, LISTS = "elements.json", "elements.faiss"
@@ -136,7 +137,7 @@ def unit_elements(items: Representation) -> tuple[Float[np.ndarray, "e d"], Int[
 
 def _write_lists(faiss, index, path: Path) -> None:
     try:
-        with temporary_file(path) as temporary:
+        with atomic(path) as temporary:
             faiss.write_index(index, str(temporary))
     except RuntimeError as e:  # from faiss
         reason = str(e).strip().splitlines()[-1]

@@ -1,41 +1,10 @@
 """Files that are written completely or not at all, and a manifest of them that is written last."""
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
-
-
-@contextmanager
-def temporary_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`. The file takes the name `path` when the block ends without an error, else it is
-    removed.
-
-    For contents larger than memory; for all others there is paths.write_atomic. Raises: CannotWrite where the folder
-    refuses.
-    """
-    paths.make_folder(path.parent)
-    temporary = None
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        with open(temporary, "rb+") as f:
-            os.fsync(f.fileno())
-        temporary.chmod(0o644)
-        os.replace(temporary, path)
-    except XmrError:  # from the code that makes the contents; some of these errors are OSErrors too
-        raise
-    except OSError as e:
-        raise paths.cannot_write(path, e) from None
-    finally:
-        if temporary:
-            temporary.unlink(missing_ok=True)
+from xmr_core.base.errors import BadInput, DamagedFile
 
 
 def start_anew(manifest: Path, names: tuple[str, ...]) -> None:

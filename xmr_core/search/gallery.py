@@ -12,7 +12,7 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
 from xmr_core.evaluation.analysis.representations import widened
-from xmr_core.search.files import temporary_file
+from xmr_core.base.files import atomic
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _FIELDS = {Embedding: ("x",), EmbeddingSet: ("x", "mask"), GaussianEmbedding: ("mean", "log_std", "samples")}
@@ -59,7 +59,7 @@ def write_gallery(
         raise unknown("dtype", dtype, DTYPES)
     if n < 1:
         raise BadInput(f"a gallery needs at least one item, got n = {n}.")
-    with temporary_file(path) as temporary, open(temporary, "wb") as f:
+    with atomic(path) as temporary, open(temporary, "wb") as f:
         kind, start, places, row = None, 0, {}, 0
         for chunk in chunks:
             if kind is None:

@@ -34,7 +34,7 @@ from xmr_core.search.index import (
     tensors_of,
 )
 from xmr_core.search.library import Library
-from xmr_core.training.runs import TrainedRun, stored_run
+from xmr_core.training.runs import TrainedRun, load
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for images of your own"
 
@@ -153,7 +153,7 @@ class _Images:
 def _same_run(about: dict, folder: Path) -> TrainedRun:
     identity = about["run"]
     try:
-        run = stored_run(identity["id"])
+        run = load(identity["id"])
     except BadInput:
         raise BadInput(
             f"the index {folder} was made with run {identity['id']}, which is not in {paths.root() / 'runs'}. "

@@ -30,11 +30,11 @@ def add_to(commands) -> None:
 def index(arguments: argparse.Namespace) -> int:
     """Run `index`. Returns 0."""
     from xmr_core.search import build_elements, faiss_library, index_folder, index_split, open_index
-    from xmr_core.training.runs import stored_run
+    from xmr_core.training.runs import load
 
     if arguments.elements:
         faiss_library()  # reports a missing library now, and not after the work
-    run, dtype = stored_run(arguments.run), "float16" if arguments.half else "float32"
+    run, dtype = load(arguments.run), "float16" if arguments.half else "float32"
     if arguments.folder is None:
         out = index_split(run, arguments.output, dtype=dtype)
     else:

@@ -30,6 +30,7 @@ class CellDescriptor:
     (1, 4, 92)
     """
 
+    version = 1  # raise it when the numbers change
     dtype = np.float16
     batch = 250
 

@@ -109,6 +109,7 @@ class MobileNetV2Grid:
     Example: `MobileNetV2Grid("mobilenet_v2.safetensors")(pixels)` of pixels "n 224 224 3" is "n 49 1280".
     """
 
+    version = 1  # raise it when the numbers change
     shape = (49, 1280)
     resolution = 224
     dtype = np.float16

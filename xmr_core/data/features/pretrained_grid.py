@@ -96,6 +96,7 @@ class PretrainedGrid:
     Example: `PretrainedGrid("facebook/dinov2-small")(pixels)` of pixels "n 224 224 3" is "n 256 384".
     """
 
+    version = 1  # raise it when the numbers change
     dtype = np.float16
 
     def __init__(

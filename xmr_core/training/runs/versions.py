@@ -8,10 +8,9 @@ A method from outside the package, and a reader or a frozen extractor without a 
 `own_code_version`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from xmr_core.base.code_version import code_hash, own_code_version
-from xmr_core.data.arrays import from_arrays
+from xmr_core.base.code_version import code_hash, is_own_code, own_code_version
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
 from xmr_core.methods.registry import method_spec
@@ -30,10 +29,10 @@ READER_VERSIONS = {name: 1 for name in ("scenes", "flickr8k", "flickr30k", "coco
 
 # Modules that a run passes through whatever its method; with the method and the reader they make up the recorded code
 _PASSED = (
-    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment", "data.inputs",
-    "data.caption_inputs", "data.image_inputs", "evaluation.evaluate", "evaluation.analysis.representations",
+    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment",
+    "data.inputs", "data.caption_inputs", "data.image_inputs", "evaluation.evaluate",
+    "evaluation.analysis.representations",
 )  # fmt: skip
-_PACKAGE_READERS = {"scenes": load_scenes, **READERS}
 
 
 def component_versions(method: str, dataset: str) -> dict[str, int | str]:
@@ -49,7 +48,9 @@ def component_versions(method: str, dataset: str) -> dict[str, int | str]:
 
 def code_of(method: str, dataset: str) -> str:
     """12 hex digits for the code that a method on a data set runs; recorded with the run, no part of its identity."""
-    modules = (f"xmr_core.{name}" for name in (*_PASSED, _reader(dataset).__module__.removeprefix("xmr_core.")))
+    modules = [f"xmr_core.{name}" for name in _PASSED]
+    if (reader := _reader(dataset)) is not None:
+        modules.append(reader.__module__)
     return code_hash(method_spec(method).matched, modules)
 
 
@@ -65,19 +66,23 @@ def identity_scheme(run_id: str) -> int:
     return 2 if seed[:1] == "s" and seed[1:].isdigit() and len(digits) == 10 else 1
 
 
-def _reader(dataset: str) -> Callable:
-    readers: Mapping[str, Callable] = {"scenes": load_scenes, **READERS}
-    return reader_of(dataset) if ":" in dataset else readers.get(dataset, from_arrays)  # else a corpus in memory
+def _reader(dataset: str) -> Callable | None:
+    """The function that reads a data set, also one named 'package.module:function'; None for a corpus in memory."""
+    if ":" in dataset:
+        return reader_of(dataset)
+    return {"scenes": load_scenes, **READERS}.get(dataset)
 
 
 def _method_version(method: str) -> int | str:
     spec = method_spec(method)
-    own = not spec.matched.__module__.startswith("xmr_core.")
-    return f"{spec.version}-{own_code_version(spec.matched)}" if own else spec.version
+    return f"{spec.version}-{own_code_version(spec.matched)}" if is_own_code(spec.matched) else spec.version
 
 
 def _reader_version(dataset: str) -> int | str:
-    reader = _reader(dataset)
-    if dataset in READER_VERSIONS and _PACKAGE_READERS.get(dataset) is reader:
-        return READER_VERSIONS[dataset]
-    return own_code_version(reader)
+    """The explicit version of a reader of this package; the version of its code for any other; 0 for a corpus in
+    memory.
+    """
+    reader, explicit = _reader(dataset), READER_VERSIONS.get(dataset)
+    if reader is None:
+        return 0
+    return own_code_version(reader) if explicit is None or is_own_code(reader) else explicit
