@@ -325,6 +325,7 @@ def benchmark():
     return module
 
 
+@pytest.mark.slow
 def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, tmp_path, capfd):
     path = tmp_path / "cost.csv"
     words = ["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]
@@ -343,6 +344,7 @@ def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, t
     assert "7 of 7 cases" in capfd.readouterr().out and len(cost.read(path)) == len(whole)
 
 
+@pytest.mark.slow
 def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchmark):
     held = torch.ones(1 << 25).sum()  # 128 MiB in this process are not its business
     case = cost.Case("cosine", "captions", 4000, Shape(d=8), 4000, 4000)
@@ -352,6 +354,7 @@ def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchma
     assert 0.9 * 2**25 / 2**30 <= every["extra_gib"] < 0.2, "blocks of 8 million scores in float32 are 32 MB"
 
 
+@pytest.mark.slow
 def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benchmark, tmp_path, capsys, monkeypatch):
     path = tmp_path / "cost.csv"
     path.write_text("a,b\n1,2\n")

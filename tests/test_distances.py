@@ -17,9 +17,9 @@ from xmr_core.training.runs.ensemble import scores_of
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name)) for name in ("pcme", "dive", "vse++")}
 
 

@@ -36,9 +36,9 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
@@ -241,7 +241,7 @@ def test_how_much_each_word_counts(libraries):
     inputs = library.inputs(np.array([5])), library.prepared.new_captions([library.texts[2]])
     whole = node_weights(library.method, *inputs)["SAF"][0, 0].numpy()  # the wholes, <start>, words, <end>
     assert np.allclose(table["weight"], [whole[0], *whole[2:-1]]) and len(set(np.round(whole, 7))) == len(whole)
-    with pytest.raises(BadInput, match="no nodes of words"):
+    with pytest.raises(BadInput, match="no nodes to weigh"):
         word_weights(libraries["scan"], library.texts[2], 5)
     with pytest.raises(BadInput, match="knows none"):
         word_weights(library, "zeppelin", 5)

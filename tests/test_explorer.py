@@ -18,9 +18,9 @@ from xmr_core.ui.widgets import Explorer, cards
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
+def libraries(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: open_library(train_or_load(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
             name: open_library(train_or_load(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
         }

@@ -89,6 +89,7 @@ def test_a_folder_below_a_file_is_refused_for_everyone(tmp_path):
     assert os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource limits")
 def test_a_write_that_the_system_cuts_short_leaves_the_old_file(tmp_path):
     path = files.write_sealed(tmp_path / "f", b"old")

@@ -40,6 +40,8 @@ from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.produce import plan_run
 from xmr_core.training.state import load_state
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):

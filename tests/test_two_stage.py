@@ -237,6 +237,7 @@ def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch
     open_elements(folder, gallery, digest)  # what was there is left alone
 
 
+@pytest.mark.slow
 def test_the_room_is_imported_without_faiss():
     code = "import sys\nimport xmr_core.search\nassert 'faiss' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -277,6 +278,7 @@ def test_a_disk_that_is_full_is_said(made, monkeypatch):
     assert not list(folder.glob(".*.tmp")) and not (folder / "elements.faiss").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_build_leaves_nothing_that_opens(made):
     _, gallery, folder, digest = made(sets())

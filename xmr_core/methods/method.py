@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
-from xmr_core.similarities.base import Similarity, as_similarity
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.functions import as_similarity
 
 
 class Method(nn.Module):

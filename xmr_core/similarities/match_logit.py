@@ -49,7 +49,7 @@ class MatchLogit(Similarity):
         return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
 
     def extra_repr(self) -> str:
-        return f"a={float(self.a):g}, b={float(self.b):g}, factor={self.factor:g}"
+        return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
 
     def _fast_scores(self, images, captions):
         x, y = samples_of(images, "image"), samples_of(captions, "caption")

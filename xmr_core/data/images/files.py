@@ -13,13 +13,13 @@ from xmr_core.base.errors import DamagedFile
 from xmr_core.data.images.crops import Crop
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-SIDE = 224  # pixels
+RESOLUTION = 224  # pixels
 # What Pillow raises for files that it cannot read
 UNREADABLE = (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 _THREADS = 4  # decoding releases Python's lock, so threads run in parallel
 
 
-def read_image(path: Path | str, resolution: int = SIDE, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
+def read_image(path: Path | str, resolution: int = RESOLUTION, crop: Crop = Crop()) -> UInt8[np.ndarray, "h w 3"]:
     """One image, or a part of it, as RGB in [0, 255], resized to resolution × resolution pixels.
 
     The aspect ratio is not kept, so that nothing is cut off. The image is turned as its EXIF data says, and any colour
@@ -40,23 +40,13 @@ def read_image(path: Path | str, resolution: int = SIDE, crop: Crop = Crop()) ->
 
 
 def decoded(file: Path | str | BinaryIO) -> Image.Image:
-    """An image file as 8-bit RGB in its own size, turned as its EXIF data says. Raises one of UNREADABLE.
-
-    >>> import io
-    >>> Image.new("CMYK", (3, 2)).save(file := io.BytesIO(), "JPEG")
-    >>> (image := decoded(file)).mode, image.size
-    ('RGB', (3, 2))
-    """
+    """An image file as 8-bit RGB in its own size, turned as its EXIF data says. Raises one of UNREADABLE."""
     with Image.open(file) as image:
         return convert_to_rgb(ImageOps.exif_transpose(image))
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, transparency is laid on white.
-
-    >>> convert_to_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
-    (255, 255, 255)
-    """
+    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, transparency is laid on white."""
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
         values = np.asarray(image, np.float64)
         largest = 255.0 if values.max(initial=0) <= 255 else 65535.0
@@ -67,12 +57,14 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def image_reader(files: Sequence[Path | str], resolution: int = SIDE) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
+def image_reader(
+    files: Sequence[Path | str], resolution: int = RESOLUTION
+) -> Callable[..., UInt8[np.ndarray, "n h w 3"]]:
     """A Corpus's `read_pixels` for image files: (rows, resolution, one Crop for each row) → stacked images."""
 
     def read(rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None) -> np.ndarray:
         parts = crops or [Crop()] * len(rows)
-        jobs = [(files[row], resolution, crop) for row, crop in zip(rows, parts, strict=True)]
+        jobs = [(files[row], resolution, part) for row, part in zip(rows, parts, strict=True)]
         if len(jobs) < 2 * _THREADS:
             return np.stack([read_image(*job) for job in jobs])
         with ThreadPoolExecutor(_THREADS) as pool:

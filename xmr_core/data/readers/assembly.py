@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
-from xmr_core.base.fingerprint import files_content
+from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.types import Corpus
-from xmr_core.data.images.files import SIDE, image_reader
+from xmr_core.data.images.files import RESOLUTION, image_reader
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.relevance import annotated_relevance
 from xmr_core.data.text.tokenisers import tokenise
@@ -22,15 +21,11 @@ def usable_tables(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(images, captions) without what cannot be used; every caption gets the split of its image.
 
-    Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and text.
-        usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched, so
-        that is no fault.
+    Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and
+        text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
+        so that is no fault.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
     than usual or with none, images in no split. Refused: ids that repeat.
-    >>> images = pd.DataFrame({"split": ["test", ""]}, index=["i1", "i2"])
-    >>> captions = pd.DataFrame({"image_id": ["i1", "i1"], "text": ["A dog.", "..."]}, index=["c1", "c2"])
-    >>> usable_tables("mine", images, captions, FaultLog(), usual=1)[1].to_dict("index")
-    {'c1': {'image_id': 'i1', 'text': 'A dog.', 'split': 'test'}}
     """
     for kind, table in (("image", images), ("caption", captions)):
         twice = table.index[table.index.duplicated()]
@@ -67,6 +62,14 @@ def photograph_corpus(
     Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
         faults, usual: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
     Raises: DamagedFile, when a file cannot be read for its fingerprint.
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (9, 9)).save(f"{folder}/dog.png")
+    ...     images = pd.DataFrame({"split": ["test"], "path": [f"{folder}/dog.png"]}, index=["i1"])
+    ...     captions = pd.DataFrame({"image_id": ["i1"], "text": ["A dog."]}, index=["c1"])
+    ...     photograph_corpus("mine", images, captions, FaultLog()).faults
+    {'images with fewer than 5 captions': 1}
     """
     images, captions = usable_tables(name, images, captions, faults, usual)
     grades, files = dict(grades or {}), images["path"].tolist()
@@ -77,11 +80,11 @@ def photograph_corpus(
         name=name,
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
-        picture_fingerprint=paths.content_hash([content, images.index.tolist()]),
+        fingerprint=content_hash([content, images.drop(columns="path").to_csv(), texts, graded]),
+        picture_fingerprint=content_hash([content, images.index.tolist()]),
         read_pixels=image_reader(files),
         judges=annotated_relevance(images, captions, more_pairs),
         grades=grades,
         faults=dict(faults.counts),
-        about={"resolution": SIDE, **(about or {})},
+        about={"resolution": RESOLUTION, **(about or {})},
     )

@@ -1,5 +1,6 @@
 """A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ _SAMPLES = 3  # captions shown of each split
 _ROWS = 500  # images of a corpus of features that are examined
 _SPANS = ("captions an image", "words a caption")
 
-Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all of them or the first few)
+Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all or the first few)
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Report:
     def obstacles(self) -> list[str]:
         """Why no model can be trained on it; empty, if one can."""
         out = list(self.refused)
-        for why, (n, names) in self.unreadable.items():
-            out.append(f"{n:,} images cannot be decoded ({why}){_listed(names, n)}")
+        for reason, (n, names) in self.unreadable.items():
+            out.append(f"{n:,} images cannot be decoded ({reason}){_listed(names, n)}")
         if bad := self.features.get("not finite"):
             out.append(
                 f"{len(bad):,} of {self.features['examined']:,} examined images hold NaN or infinity{_listed(bad)}"
@@ -83,7 +84,7 @@ class Report:
             counts = [f"  {n:>7,}  {kind}{_listed(names, n)}" for kind, (n, names) in faults.items()]
             lines += [title, *counts, ""] if counts else []
         for split, pairs in self.samples.items():
-            lines += [f"{split}:", *(f"  {image}  {_printable(text)}" for image, text in pairs)]
+            lines += [f"{split}:", *(f"  {image_id}  {_printable(text)}" for image_id, text in pairs)]
         if self.decoded:
             lines += ["", f"{self.decoded:,} images decoded; {sum(n for n, _ in self.unreadable.values()):,} cannot be"]
         reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles, 1)]
@@ -92,11 +93,7 @@ class Report:
 
 
 def check_corpus(
-    name: str,
-    load: Callable[..., Corpus],
-    data_root: Path | str,
-    deep: bool = True,
-    progress: Callable | None = None,
+    name: str, load: Callable[..., Corpus], data_root: Path | str, deep: bool = True, progress: Callable | None = None
 ) -> Report:
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
@@ -149,24 +146,21 @@ def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, flo
 
 def _samples(captions: pd.DataFrame) -> list[tuple[str, str]]:
     """(image_id, caption) of a few captions, evenly spread."""
-    n = len(captions)
-    rows = [n * (2 * k + 1) // (2 * _SAMPLES) for k in range(_SAMPLES)] if n >= _SAMPLES else range(n)
-    return list(captions.iloc[list(rows)][["image_id", "text"]].itertuples(index=False, name=None))
+    n, shown = len(captions), min(len(captions), _SAMPLES)
+    rows = captions.iloc[[n * (2 * k + 1) // (2 * shown) for k in range(shown)]]
+    return list(zip(rows["image_id"], rows["text"], strict=True))
 
 
 def _decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
     """Which images cannot be decoded, and which are unusual."""
-    unreadable: dict[str, list[str]] = {}
-    unusual: dict[str, list[str]] = {}
+    unreadable: dict[str, list[str]] = defaultdict(list)
+    unusual: dict[str, list[str]] = defaultdict(list)
     inspections = inspect_images(corpus.images["path"].tolist(), progress)
     for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
         for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
-            table.setdefault(key, []).append(str(image_id))
-    counted = {
-        name: {key: (len(ids), tuple(ids)) for key, ids in table.items()}
-        for name, table in (("unreadable", unreadable), ("unusual", unusual))
-    }
-    return {"decoded": len(corpus.images), **counted}
+            table[key].append(str(image_id))
+    counted = [{key: (len(ids), tuple(ids)) for key, ids in table.items()} for table in (unreadable, unusual)]
+    return {"decoded": len(corpus.images), "unreadable": counted[0], "unusual": counted[1]}
 
 
 def _examine_features(corpus: Corpus, sample: int) -> dict[str, object]:

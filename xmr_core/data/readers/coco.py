@@ -25,22 +25,25 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """Corpus of 123,287 photographs: 113,287 to train (restval among them), 5,000 val, 5,000 test; five captions each.
 
     The files in data_root are described in docs/data.md#data-coco. Only the first five sentences of an image are used,
-    as in all papers; the others are counted. Images stay in the order of the file, so that contiguous fifths of test are
-    the 1K folds. image_id and caption_id (Karpathy's sentid) are COCO's annotation ids, which are integers.
+    as in all papers; the others are counted. Images stay in the order of the file, so that contiguous fifths of test
+    are the 1K folds. image_id and caption_id (Karpathy's sentid) are COCO's annotation ids, which are integers.
     Relevance sets: 'annotated'. 'eccv' and 'cxc', if eccv_caption is installed and judges the test captions: a
     TwoWayRelevance over the whole split, in which a query that was not judged has no relevant item. 'plausible ζ=0' to
-    'plausible ζ=2', if instances_val2014.json is there; images without a label and their captions are not among its ids.
+    'plausible ζ=2', if instances_val2014.json is there; its ids leave out images without a label and their captions.
     about: 'protocols' that fit the test split; 'judges left out', which maps a missing relevance set to the reason.
     Tolerated, refused, raised: as in karpathy_tables and photograph_corpus. Refused also: an unusable instance file.
     Source: Lin et al., ECCV 2014; splits of Karpathy & Fei-Fei, CVPR 2015.
-    >>> load_coco("/data/coco").images["split"].value_counts()["test"]  # doctest: +SKIP
-    5000
+    >>> load_coco("/no/such/folder")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: data_root of coco not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "coco", _PLACES, faults, id_field="cocoid", limit=USUAL)
     pairs, left_out = _instances(Path(data_root).expanduser(), faults)
     corpus = photograph_corpus("coco", images, captions, faults)
-    sets: dict[str, Callable[[str], Relevance]] = {kind: cache(partial(_judged, corpus, kind)) for kind in _JUDGMENTS}
+    sets: dict[str, Callable[[str], Relevance]] = {
+        kind: cache(partial(_judgments, corpus, kind)) for kind in _JUDGMENTS
+    }
     for kind, attempt in (*sets.items(), ("plausible", partial(_labels, corpus, pairs))):
         try:
             attempt("test")
@@ -61,13 +64,13 @@ def _ids(corpus: Corpus, split: str) -> tuple[np.ndarray, np.ndarray]:
     return corpus.images.index.to_numpy()[i], corpus.captions.index.to_numpy()[t]
 
 
-def _judged(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
+def _judgments(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
     """ECCV Caption or CxC over a whole split."""
     image_ids, caption_ids = _ids(corpus, split)
 
     def extended(direction: str, queries: np.ndarray, gallery: np.ndarray) -> Relevance:
-        judged = coco_judgments(kind, direction, image_ids, caption_ids)
-        pairs = zip(judged.query_ids[judged.queries], judged.gallery_ids[judged.indices], strict=True)
+        part = coco_judgments(kind, direction, image_ids, caption_ids)
+        pairs = zip(part.query_ids[part.queries], part.gallery_ids[part.indices], strict=True)
         return Relevance.from_pairs(pairs, queries, gallery)
 
     return TwoWayRelevance.join(extended("t2i", caption_ids, image_ids), extended("i2t", image_ids, caption_ids))

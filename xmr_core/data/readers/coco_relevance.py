@@ -27,37 +27,40 @@ def coco_judgments(
 ) -> Relevance:
     """The judged queries of one direction, in the order of the ids; the gallery is every item of the other modality.
 
-    Args: kind: 'annotated' (own captions), 'cxc' (24,972 captions and 5,000 images as queries) or 'eccv' (1,332 captions
-        and 1,261 images). direction: 'i2t' or 't2i'; ECCV Caption judged them separately, so one is not the transpose of
-        the other. image_ids, caption_ids: COCO's annotation ids of the items in the corpus. folder: of the JSON files,
-        '' for that of the package eccv_caption. absent: 'drop' leaves out relevant items that are not in the corpus;
-        'count' appends them to the gallery, to be scored −∞. The programs of eccv_caption count two captions (144675 and
-        467259) that are not among the 25,000, so that nobody reaches 100 %.
+    Args: kind: 'annotated' (own captions), 'cxc' (24,972 captions and 5,000 images as queries) or 'eccv' (1,332
+        captions and 1,261 images). direction: 'i2t' or 't2i'; ECCV Caption judged them separately, so one is not the
+        transpose of the other. image_ids, caption_ids: COCO's annotation ids of the items in the corpus. folder: of the
+        JSON files, '' for that of the package eccv_caption. absent: 'drop' leaves out relevant items that are not in
+        the corpus; 'count' appends them to the gallery, to be scored −∞. The programs of eccv_caption count two
+        captions (144675 and 467259) that are not among the 25,000, so that nobody reaches 100 %.
     Returns: a Relevance whose queries are judged, are in the corpus and have a relevant item there.
     Raises: BadInput for an unknown kind, direction or absent, a missing package or file, or ids of another corpus.
     Source: Chun et al., ECCV 2022 (ECCV Caption); Parekh et al., EACL 2021 (CxC); docs/evaluation.md#evaluation-eccv.
-    >>> coco_judgments("ecv", "i2t", [1], [2])
-    Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: unknown kind of COCO judgment 'ecv'. Did you mean 'eccv'? Known: annotated, cxc, eccv.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("eccv_image_to_caption", "eccv_caption_to_image"):
+    ...         _ = Path(folder, f"{name}.json").write_text('{"1": [11, 13], "2": [12]}')
+    ...     coco_judgments("eccv", "i2t", [2, 1], [11, 12, 13], folder).counts
+    array([1, 2])
     """
-    for name, value, known in (
+    for name, value, allowed in (
         ("kind of COCO judgment", kind, _FILES),
         ("direction", direction, DIRECTIONS),
         ("absent", absent, ("drop", "count")),
     ):
-        if value not in known:
-            raise unknown(name, value, known)
+        if value not in allowed:
+            raise unknown(name, value, allowed)
     ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
     queries, gallery = map(np.asarray, ids)
     relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text())
     members = set(gallery.tolist())
-    judged = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
-    if not judged:
+    answered = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
+    if not answered:
         reason = "these ids are not COCO annotation ids of the test images"
         raise BadInput(f"none of the {len(queries)} queries is judged in {kind!r}; {reason}.")
-    pairs = [(q, g) for q in judged for g in relevant[str(q)] if absent == "count" or g in members]
+    pairs = [(q, g) for q in answered for g in relevant[str(q)] if absent == "count" or g in members]
     beyond = sorted({g for _, g in pairs} - members)
-    return Relevance.from_pairs(pairs, judged, np.concatenate([gallery, np.array(beyond, gallery.dtype)]))
+    return Relevance.from_pairs(pairs, answered, np.concatenate([gallery, np.array(beyond, gallery.dtype)]))
 
 
 def coco_test_captions(folder: str | Path = "") -> Int[np.ndarray, "25000"]:
@@ -83,11 +86,6 @@ def read_instances(file: Path | str, faults: FaultLog) -> Int[np.ndarray, "n 2"]
 
     Only these two numbers of the 300,000 annotations are retained while reading, because the polygons would take
     gigabytes. Raises: BadInput for a file without instance annotations, DamagedFile for a truncated one.
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = Path(file.name).write_text('{"annotations": [{"image_id": 9, "category_id": 4, "area": 7.5}]}')
-    ...     read_instances(file.name, FaultLog())
-    array([[9, 4]])
     """
     file, pairs, unfit = Path(file), set(), 0
 
@@ -114,11 +112,7 @@ def read_instances(file: Path | str, faults: FaultLog) -> Int[np.ndarray, "n 2"]
 def label_codes(
     pairs: Int[np.ndarray, "n 2"], image_ids: Int[np.ndarray, " i"]
 ) -> tuple[Int[np.ndarray, "i c"], Bool[np.ndarray, " i"]]:
-    """(1 where an image shows a category, with one column for each category of the pairs; whether it shows any).
-
-    >>> label_codes(np.array([[9, 4], [9, 8], [7, 8]]), [7, 8, 9])[0].tolist()
-    [[0, 1], [0, 0], [1, 1]]
-    """
+    """(1 where an image shows a category, with one column for each category of the pairs; whether it shows any)."""
     row_of = {image: row for row, image in enumerate(np.asarray(image_ids).tolist())}
     categories, column = np.unique(pairs[:, 1], return_inverse=True)
     row = np.array([row_of.get(image, -1) for image in pairs[:, 0].tolist()], np.int64)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
@@ -29,10 +29,10 @@ def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = No
     """Corpus of 11,788 photographs of 200 bird classes with ten captions each; a class is in one split only.
 
     The files in data_root, and the splits of every fold, are described in docs/data.md#data-cub.
-    fold: '' trains on 150 classes, of whose images every 20th, in the order of images.txt, is val; '1', '2' and '3' train
-    on 100 classes and validate on 50. test always holds the 50 classes of testclasses.txt. Images of training classes
-    that seen_test_images.txt holds out form the split 'seen'. PCME trains on val as well and takes the test classes for
-    validation. The lists name a class as '076.Dark_eyed_Junco', as 'Dark_eyed_Junco' or by its number.
+    fold: '' trains on 150 classes, of whose images every 20th, in the order of images.txt, is val; '1', '2' and '3'
+    train on 100 classes and validate on 50. test always holds the 50 classes of testclasses.txt. Images of training
+    classes that seen_test_images.txt holds out form the split 'seen'. PCME trains on val as well and takes the test
+    classes for validation. The lists name a class as '076.Dark_eyed_Junco', as 'Dark_eyed_Junco' or by its number.
     image_id: 'class/image.jpg'. caption_id: 'class/image.jpg#n'. images has a column class.
     Relevance sets: 'annotated' (a caption and its own image), 'class' (all images of the caption's class, as in PCME).
     Tolerated: as in photograph_corpus; images that are not in images.txt, classes with another name in a list than in
@@ -40,11 +40,12 @@ def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = No
     in two lists or not in classes.txt, missing images.
     Raises: BadInput for a missing file or folder, or an unknown fold.
     Source: Wah et al., 2011; Reed et al., CVPR 2016; Xian et al., CVPR 2017; Chun et al., CVPR 2021 (PCME).
-    >>> load_cub("/data/cub", fold="1").images.groupby("split")["class"].nunique()["val"]  # doctest: +SKIP
-    50
+    >>> load_cub("/no/such/folder")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: data_root of cub not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of cub")
+    base = existing(data_root, "data_root of cub")
     if str(fold) not in FOLDS:
         choices = "'' (150 classes to train on), '1', '2' or '3' (100 to train on, 50 to validate)"
         raise BadInput(f"fold of cub is {choices}, got {fold!r}.")

@@ -1,5 +1,6 @@
 """Finding and reading the files of a collection."""
 
+import ast
 import codecs
 import json
 import os
@@ -13,11 +14,7 @@ from xmr_core.data.readers.fault_log import FaultLog
 
 
 def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
-    """The first of these files or folders that exists. Raises: BadInput with all the names that were tried.
-
-    >>> find_path(Path("/"), ["no-such-file", "."], "mine").as_posix()
-    '/'
-    """
+    """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
     for name in names:
         if (folder / name).exists():
             return folder / name
@@ -58,11 +55,6 @@ def read_lines(file: Path, faults: FaultLog) -> list[str]:
     """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
 
     Raises: BadInput for a file in UTF-16.
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = Path(file.name).write_bytes(b"A caf\\xe9.\\r\\nA dog.")
-    ...     read_lines(Path(file.name), FaultLog())
-    ['A café.', 'A dog.']
     """
     lines, content = [], file.read_bytes()
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -76,17 +68,28 @@ def read_lines(file: Path, faults: FaultLog) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
+    """A line without the notation in which Python writes bytes, as some files have it: b'A dog runs .'"""
+    line = line.strip()
+    if line[:2] not in ("b'", 'b"') or len(line) < 3 or line[-1] != line[1]:
+        return line
+    try:
+        raw = ast.literal_eval(line)
+    except (ValueError, SyntaxError):
+        return line
+    faults.tolerate("captions written as Python bytes (b'…')", place)
+    try:
+        return raw.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1").strip()
+
+
 def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
     """The value of a large JSON file. Bytes that are not UTF-8 are read as Latin-1 and counted.
 
     reduce: what to retain of an object. It is called for every object as soon as that is read, innermost first, so that
     what is not needed never fills the memory.
     Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = Path(file.name).write_text('[{"id": 1, "polygon": [2.5, 3.5]}]')
-    ...     read_json(Path(file.name), FaultLog(), lambda item: item["id"])
-    [1]
     """
     try:
         raw = file.read_bytes()

@@ -18,8 +18,9 @@ def load_flickr30k(data_root: Path | str, faults: FaultLog | None = None) -> Cor
     about: 'protocols' that fit the test split.
     Tolerated, refused, raised: as in karpathy_tables and photograph_corpus.
     Source: Young et al., TACL 2014; splits of Karpathy & Fei-Fei, CVPR 2015.
-    >>> load_flickr30k("/data/flickr30k").images["split"].value_counts()["test"]  # doctest: +SKIP
-    1000
+    >>> load_flickr30k("/nowhere")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: data_root of flickr30k not found: /nowhere does not exist. Give the right path.
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "flickr30k", _PLACES, faults)

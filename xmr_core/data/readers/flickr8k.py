@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.base import paths
+from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
@@ -29,11 +29,12 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
     that are not UTF-8.
     Raises: BadInput for a missing file or folder, ids that repeat, a listed image that is missing.
     Source: Hodosh, Young & Hockenmaier, JAIR 2013.
-    >>> load_flickr8k("/data/flickr8k").judges["human"]("test").counts.max()  # doctest: +SKIP
-    4
+    >>> load_flickr8k("/no/such/folder")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: data_root of flickr8k not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of flickr8k")
+    base = existing(data_root, "data_root of flickr8k")
     text = base / "Flickr8k_text" if (base / "Flickr8k_text").is_dir() else base
     folder = find_path(base, _IMAGE_FOLDERS, "flickr8k")
     files = list_images(folder)
@@ -59,7 +60,7 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
         _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults),
         faults,
         more_pairs={
-            name: zip(relevant[name]["caption_id"], relevant[name]["image_id"]) for name in rated if rated[name]
+            name: relevant[name][["caption_id", "image_id"]].itertuples(index=False) for name in rated if rated[name]
         },
         grades={kind: table for kind, table in (("expert", expert), ("crowd", crowd)) if len(table)},
     )

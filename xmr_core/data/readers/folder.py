@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
 from xmr_core.data.readers.assembly import SPLITS, photograph_corpus
@@ -38,8 +38,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no other; an image without
     captions gets none. about['splits'] says which way was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice, names that fit several images.
-    Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the folder,
-        unknown splits, an image in two splits.
+    Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
+        folder, unknown splits, an image in two splits.
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     {'dog.png': 'test'}
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of folder")
+    base = existing(data_root, "data_root of folder")
     files = list_images(base, deep=True) if base.is_dir() else {}
     if not files:
         formats = f"({', '.join(SUFFIXES)} are looked for, in sub-folders too)"

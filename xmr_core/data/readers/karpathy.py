@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import existing
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import find_path, list_images, read_json
 
@@ -21,17 +21,17 @@ def karpathy_tables(
     """The images and captions of `dataset_{name}.json`, in its order, as `photograph_corpus` needs them.
 
     Args: places: folders of images below data_root, tried one after the other; '{0}' stands for the record's filepath.
-        id_field: the field with the number of an image; ids of images and captions are then integers. With '', the id of
-        an image is its file name and that of a caption its sentid as text. limit: sentences used of an image, 0 for all.
-    Returns: images (index image_id; columns split, path) and captions (index caption_id; columns image_id, text). The
-        text is the field 'raw'.
+        id_field: the field with the number of an image; ids of images and captions are then integers. With '', the id
+        of an image is its file name, that of a caption its sentid as text. limit: sentences used of an image, 0 for
+        all.
+    Returns: images (index image_id; columns split, path), captions (index caption_id; columns image_id, text: 'raw').
     Tolerated: bytes that are not UTF-8, sentences beyond the limit, sentences without text or number. Refused, with
     number and first example: records that lack a field, unknown splits, names or ids that repeat, missing images.
     Raises: BadInput, when the file is missing or is not one of Karpathy's, or when no folder of images is there;
         DamagedFile, when the file is truncated.
     Source: Karpathy & Fei-Fei, CVPR 2015 (caption_datasets.zip).
     """
-    base = paths.existing(data_root, f"data_root of {name}")
+    base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
     records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
     records = _located_records(records, base, places, name, faults)
@@ -64,17 +64,14 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
 
     value = read_json(file, faults, without_tokens)
     records = value.get("images") if isinstance(value, dict) else None
-    needed = {"filename", "sentences", "split"}
+    needed, remedy = {"filename", "sentences", "split"}, f"Give dataset_{name}.json of caption_datasets.zip."
     if not isinstance(records, list) or not any(isinstance(r, dict) and needed <= r.keys() for r in records):
         content = type(value).__name__
         if isinstance(value, dict):
             content = f"an object with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
-        raise BadInput(
-            f"{file} is not one of Karpathy's split files: expected an object whose 'images' are records with filename, "
-            f"split and sentences (raw, sentid), found {content}. Give dataset_{name}.json of caption_datasets.zip."
-        )
+        expected = "an object whose 'images' are records with filename, split and sentences (raw, sentid)"
+        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}, found {content}. {remedy}")
     if str(dataset := value.get("dataset", name)).lower() != name:
-        remedy = f"Give dataset_{name}.json of caption_datasets.zip."
         faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}. {remedy}")
     return records
 
@@ -114,25 +111,24 @@ def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -
 def _located_records(records: list[dict], base: Path, places: Sequence[str], name: str, faults: FaultLog) -> list[dict]:
     """The records whose image exists, each with its 'path'."""
     listings: dict[Path, dict[str, str]] = {}
-    folders_of: dict[str, list[Path]] = {}
-    missing, located = [], []
-    for record in records:
+
+    def find_path_of(record: dict) -> str:
         # the last folder of the filepath only, so that it cannot lead out of data_root
-        place = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
-        if place not in folders_of:
-            folders_of[place] = [base / pattern.format(place).strip("/") for pattern in places]
-            for folder in folders_of[place]:
-                listings.setdefault(folder, list_images(folder) if folder.is_dir() else {})
-        candidates = (listings[folder].get(record["filename"]) for folder in folders_of[place])
-        if path := next(filter(None, candidates), None):
-            located.append(record | {"path": path})
-        else:
-            missing.append(record["filename"])
-    tried = f"{', '.join(dict.fromkeys(str(folder.relative_to(base)) for folder in listings))} of {base}"
+        below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
+        for folder in (base / place.format(below).strip("/") for place in places):
+            if folder not in listings:
+                listings[folder] = list_images(folder) if folder.is_dir() else {}
+            if record["filename"] in listings[folder]:
+                return listings[folder][record["filename"]]
+        return ""
+
+    located = [record | {"path": find_path_of(record)} for record in records]
+    tried = f"{', '.join(str(folder.relative_to(base)) for folder in listings)} of {base}"
     if records and not any(listings.values()):
         raise BadInput(
             f"{name} needs its images in one of the folders {tried}; none is there. Give the right data_root."
         )
+    missing = [record["filename"] for record in located if not record["path"]]
     remedy = f"They were looked for in {tried}. Complete the images."
     faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
-    return located
+    return [record for record in located if record["path"]]

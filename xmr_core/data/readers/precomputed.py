@@ -1,27 +1,23 @@
 """Region features in the layout of SCAN, SGRAF, VSE∞, VSE+2AD and DivE: arrays of rows and lines of captions."""
 
-import ast
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, XmrError
-from xmr_core.base.fingerprint import files_content
+from xmr_core.base.files import existing
+from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import USUAL, usable_tables
 from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import read_lines
+from xmr_core.data.readers.files import read_lines, without_bytes_notation
 from xmr_core.data.readers.relevance import annotated_relevance
 
-STEMS = {
-    "train": ("train",),
-    "val": ("dev",),
-    "test": ("testall", "test"),
-}  # our split → stems of its files, best first
+# Our split → stems of its files, best first
+STEMS = {"train": ("train",), "val": ("dev",), "test": ("testall", "test")}
 SAMPLE = 64  # images of a split that are searched for NaN, and for rows that should be equal
 
 
@@ -31,26 +27,24 @@ class _Split:
     stem: str
     features: RowFile  # one row for each image
     repeated: bool
-    texts: list[str]
-    source_ids: list[str]  # of the images, '' where unknown
-    caption_ids: list[str]
+    images: pd.DataFrame  # index image_id; columns split, source_id ('' where unknown)
+    captions: pd.DataFrame  # index caption_id; columns image_id, text, source_id
 
 
 def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """Corpus of region features "images l e" without image files; they are read row by row, never all at once.
 
-    data_root holds, for train, dev (our val) and testall or else test (our test), `{stem}_ims.npy` "rows l e" and
-    `{stem}_caps.txt`, five consecutive lines for each image; optionally `{stem}_ids.txt` and `{stem}_capids.txt`, the ids
-    of images and captions in their collection (columns source_id). An image has one row, or five equal rows as in the
-    public dev, test and testall files; the counts tell which, and a sample of rows is compared. A blank line keeps its
-    place. All of dev is val; the authors' programs evaluate its first 1,000 images only. See docs/data.md#data-precomputed.
-    image_id: 'val/12' is the 13th image of its file. caption_id: 'val/12#3' is the fourth line of that image.
+    The files in data_root are described in docs/data.md#data-precomputed. An image has five consecutive lines, and one
+    row or five equal rows; the counts tell which, and a sample of rows is compared. A blank line keeps its place. All
+    of dev is val; the authors' programs evaluate its first 1,000 images only.
+    image_id: 'val/12' is the 13th image of its file. caption_id: 'val/12#3' is the fourth line of that image. Columns
+    source_id: ids in the original collection, from `{stem}_ids.txt` and `{stem}_capids.txt`, '' without them.
     about: cells l, width e, repeated (whether rows are), and protocol (what the test split is).
     Tolerated: as in usable_tables; bytes that are not UTF-8, lines in Python's notation for bytes (b'…'), blank lines
     after the last caption, lists of ids of another length.
-    Raises: BadInput for missing files (all three splits are needed), counts that do not fit, arrays without three axes or
-        with another l or e than those of other splits, NaN or infinity in the sample; DamagedFile for a file that is cut
-        short or is no .npy.
+    Raises: BadInput for missing files (all three splits are needed), counts that do not fit, arrays without three axes
+        or with another l or e than those of other splits, NaN or infinity in the sample; DamagedFile for a file that is
+        cut short or is no .npy.
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for stem in ("train", "dev", "testall"):
@@ -60,17 +54,26 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     (6, 36, 8)
     """
     faults = faults or FaultLog()
-    base = paths.existing(data_root, "data_root of precomputed")
-    splits = [split for name in STEMS if (split := _split(base, name, faults))]
+    base = existing(data_root, "data_root of precomputed")
+    splits: list[_Split] = []
+    for name in STEMS:
+        try:
+            splits.append(_read_split(base, name, faults))
+        except XmrError as e:
+            if not faults.collect:
+                raise
+            faults.refuse(str(e))
     for other in splits[1:]:
-        (l, e), (first_l, first_e) = other.features.shape[1:], splits[0].features.shape[1:]
-        if (l, e) != (first_l, first_e):
-            difference = f"holds {l} × {e} numbers an image, {splits[0].features.path.name} {first_l} × {first_e}"
+        shapes = [f"{s.features.shape[1]} × {s.features.shape[2]}" for s in (other, splits[0])]
+        if shapes[0] != shapes[1]:
+            difference = f"holds {shapes[0]} numbers an image, {splits[0].features.path.name} {shapes[1]}"
             faults.refuse(f"{other.features.path} {difference}. All splits need features of one extractor.")
     splits = [s for s in splits if s.features.shape[1:] == splits[0].features.shape[1:]]
     if not splits:
         raise BadInput(f"{base} holds no split of precomputed features that can be used.")
-    images, captions = usable_tables("precomputed", *_tables(splits), faults)
+    images = pd.concat([s.images for s in splits]).rename_axis("image_id")
+    captions = pd.concat([s.captions for s in splits]).rename_axis("caption_id")
+    images, captions = usable_tables("precomputed", images, captions, faults)
     features = JoinedRows([s.features for s in splits])
     content = [files_content([s.features.path for s in splits]), [s.repeated for s in splits], images.index.tolist()]
     tables = [table.reset_index().to_dict("list") for table in (images, captions)]
@@ -78,8 +81,8 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
         name="precomputed",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash([content, *tables]),
-        picture_fingerprint=paths.content_hash(content),
+        fingerprint=content_hash([content, *tables]),
+        picture_fingerprint=content_hash(content),
         read_pixels=None,
         judges=annotated_relevance(images, captions),
         features=features,
@@ -95,48 +98,34 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     )
 
 
-def _tables(splits: list[_Split]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(images, captions) of all splits."""
-    images = [(f"{s.name}/{n}", s.name, source_id) for s in splits for n, source_id in enumerate(s.source_ids)]
-    captions = [
-        (f"{s.name}/{n // USUAL}#{n % USUAL}", f"{s.name}/{n // USUAL}", text, source_id)
-        for s in splits
-        for n, (text, source_id) in enumerate(zip(s.texts, s.caption_ids, strict=True))
-    ]
-    return (
-        pd.DataFrame(images, columns=["image_id", "split", "source_id"]).set_index("image_id"),
-        pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "source_id"]).set_index("caption_id"),
-    )
-
-
-def _split(base: Path, name: str, faults: FaultLog) -> _Split | None:
-    """The files of one split, checked; None, when they cannot be used and the refusal was only noted."""
+def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
+    """The files of one split. Raises: BadInput or DamagedFile, when they cannot be used."""
     files = {stem: (base / f"{stem}_ims.npy", base / f"{stem}_caps.txt") for stem in STEMS[name]}
     stem = next((stem for stem in files if any(file.exists() for file in files[stem])), STEMS[name][0])
     if missing := [file.name for file in files[stem] if not file.exists()]:
-        faults.refuse(_missing(base, name, missing))
-        return None
-    try:
-        array = RowFile(files[stem][0])
-        lines = enumerate(read_lines(files[stem][1], faults), 1)
-        texts = [_without_bytes_notation(line, f"{stem}_caps.txt line {n}", faults) for n, line in lines]
-        if array.ndim != 3 or 0 in array.shape[1:]:
-            shape = f"{array.path} has shape {array.shape}; (rows, regions, width) is needed"
-            raise BadInput(f"{shape}. For one vector an image, save array[:, None].")
-        repeated = _rows_are_repeated(array, texts, stem, faults)
-        features = RowFile(array.path, slice(None, None, USUAL)) if repeated else array
-        sample = _spread(len(features))
-        if bad := [n for n in sample if not np.isfinite(features[n]).all()]:
-            fault = f"{len(bad)} of {len(sample)} sampled images hold NaN or infinity, the first is {bad[0]}"
-            raise BadInput(f"{array.path}: {fault}. Extract again.")
-    except XmrError as e:
-        if not faults.collect:
-            raise
-        faults.refuse(str(e))
-        return None
-    source_ids = _ids(base / f"{stem}_ids.txt", (len(features), len(texts)), faults)
-    caption_ids = _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
-    return _Split(name, stem, features, repeated, texts, source_ids, caption_ids)
+        raise BadInput(_missing(base, name, missing))
+    array = RowFile(files[stem][0])
+    lines = enumerate(read_lines(files[stem][1], faults), 1)
+    texts = [without_bytes_notation(line, f"{stem}_caps.txt line {n}", faults) for n, line in lines]
+    if array.ndim != 3 or 0 in array.shape[1:]:
+        shape = f"{array.path} has shape {array.shape}; (rows, regions, width) is needed"
+        raise BadInput(f"{shape}. For one vector an image, save array[:, None].")
+    repeated = _rows_are_repeated(array, texts, stem, faults)
+    features = RowFile(array.path, slice(None, None, USUAL)) if repeated else array
+    sample = _spread(len(features))
+    if bad := [n for n in sample if not np.isfinite(features[n]).all()]:
+        fault = f"{len(bad)} of {len(sample)} sampled images hold NaN or infinity, the first is {bad[0]}"
+        raise BadInput(f"{array.path}: {fault}. Extract again.")
+    images = pd.DataFrame(
+        {"split": name, "source_id": _ids(base / f"{stem}_ids.txt", (len(features), len(texts)), faults)},
+        index=[f"{name}/{n}" for n in range(len(features))],
+    )
+    owners, caption_ids = images.index.repeat(USUAL), _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
+    captions = pd.DataFrame(
+        {"image_id": owners, "text": texts, "source_id": caption_ids},
+        index=[f"{owner}#{n % USUAL}" for n, owner in enumerate(owners)],
+    )
+    return _Split(name, stem, features, repeated, images, captions)
 
 
 def _missing(base: Path, name: str, files: list[str]) -> str:
@@ -182,29 +171,13 @@ def _spread(n: int) -> list[int]:
 
 
 def _ids(file: Path, lengths: tuple[int, ...], faults: FaultLog) -> list[str]:
-    """One id for each item: of every line, or of every fifth of as many lines as captions. '' where the file has none."""
+    """One id for each item, from every line or from every fifth of as many lines as captions; '' without the file."""
     ids = [line.strip() for line in read_lines(file, faults)] if file.exists() else []
     if ids and len(ids) in lengths:
         return ids[:: len(ids) // lengths[0]]
     if ids:
         faults.tolerate("lists of ids of another length, not read", f"{file.name}: {len(ids):,} lines")
     return [""] * lengths[0]
-
-
-def _without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
-    """The caption of a line, which some files write as Python writes bytes: b'A dog runs .'"""
-    line = line.strip()
-    if line[:2] not in ("b'", 'b"') or len(line) < 3 or line[-1] != line[1]:
-        return line
-    try:
-        raw = ast.literal_eval(line)
-    except (ValueError, SyntaxError):
-        return line
-    faults.tolerate("captions written as Python bytes (b'…')", place)
-    try:
-        return raw.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1").strip()
 
 
 def _protocol(base: Path, splits: list[_Split]) -> str:

@@ -20,7 +20,8 @@ class TwoWayRelevance(Relevance):
 
     The lists of this object are those of its queries; `backward` is the other direction. It can be transposed and
     restricted like any Relevance, so evaluation treats it like any other.
-    Raises: BadInput, when the ids of `backward` are not those of this object, in the same order, with the roles swapped.
+    Raises: BadInput, when the ids of `backward` are not those of this object, in the same order, with the roles
+        swapped.
     >>> forward = Relevance.from_pairs([("c1", "i2")], ["c1", "c2"], ["i1", "i2"])
     >>> backward = Relevance.from_pairs([("i1", "c1"), ("i2", "c1")], ["i1", "i2"], ["c1", "c2"])
     >>> TwoWayRelevance.join(forward, backward).transpose().counts
@@ -85,13 +86,14 @@ def plausible_match(
     caption_ids: Sequence | None = None,
     image_ids: Sequence | None = None,
 ) -> Relevance:
-    """Captions as queries, images as gallery; relevant where Σ_c |codes[image of the caption, c] − codes[image, c]| ≤ ζ.
+    """Captions as queries, images as gallery; relevant where Σ_c |codes[image_of[t], c] − codes[i, c]| ≤ ζ.
 
-    Args: codes: 1 where an image shows an object of class c, else 0. image_of: position of the image for which a caption
-        was written. zeta: how many classes may differ, ≥ 0. labelled: False removes an image from the gallery and its
-        captions from the queries (48 of COCO's 5,000 images have no label). Ids default to positions.
+    Args: codes: 1 where an image shows an object of class c, else 0. image_of: position of the image for which a
+        caption was written. zeta: how many classes may differ, ≥ 0. labelled: False removes an image from the gallery
+        and its captions from the queries (48 of COCO's 5,000 images have no label). Ids default to positions.
     Raises: BadInput for a negative ζ, codes other than 0 and 1, or shapes that do not fit.
-    Source: Chun et al., CVPR 2021 (PCME): PMRP is the mean R-Precision over ζ = 0, 1, 2; docs/evaluation.md#evaluation-pmrp.
+    Source: Chun et al., CVPR 2021 (PCME): PMRP is the mean R-Precision over ζ = 0, 1, 2;
+    docs/evaluation.md#evaluation-pmrp.
     >>> plausible_match(np.array([[1, 0], [1, 1], [0, 1]]), np.arange(3), zeta=1).counts
     array([2, 3, 2])
     """
@@ -123,7 +125,7 @@ def same_class(
     query_ids: Sequence | None = None,
     gallery_ids: Sequence | None = None,
 ) -> Relevance:
-    """Relevant is every item of the query's class (CUB). Ids default to positions. See docs/evaluation.md#evaluation-cub.
+    """Relevant is every item of the query's class; docs/evaluation.md#evaluation-cub. Ids default to positions.
 
     >>> same_class(["gull", "wren"], ["wren", "wren", "gull"]).counts
     array([1, 2])

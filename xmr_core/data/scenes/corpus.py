@@ -11,12 +11,14 @@ import pandas as pd
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import array_reader
 from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
-from xmr_core.data.scenes.render import SIDE, render
+from xmr_core.data.scenes.render import RESOLUTION, render
 from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
 
@@ -34,8 +36,8 @@ def load_scenes(
 ) -> Corpus:
     """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
-    Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from 0
-        (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
+    Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from
+        0 (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
         images that a COCO caption fits. warn: called with one sentence when a damaged cache file is made again;
         warnings.warn without it.
     Returns: a Corpus with the relevance sets 'annotated' (a caption and its own image) and 'exhaustive' (a caption and
@@ -90,15 +92,15 @@ def load_scenes(
         name="scenes",
         images=images,
         captions=captions,
-        fingerprint=paths.content_hash({**spec, "texts": paths.content_hash(world["texts"])}),
+        fingerprint=content_hash({**spec, "texts": content_hash(world["texts"])}),
         read_pixels=array_reader(world["pixels"]),
         judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
-        about={**spec, "resolution": SIDE, "captions_per_image": CAPTIONS_PER_IMAGE},
+        about={**spec, "resolution": RESOLUTION, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
 
 def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
-    """PMRP's relevance on scenes: relevant are images whose set of shapes differs in at most ζ shapes from the caption's.
+    """PMRP's relevance on scenes: images whose set of shapes differs in at most ζ shapes from that of the caption.
 
     Shapes take the place of COCO's object categories. This is no relevance set of the corpus, because only the study of
     benchmark numbers needs it. Raises: BadInput for a negative ζ.
@@ -131,14 +133,14 @@ def make_world(spec: dict) -> dict:
 
 
 def _cached(spec: dict, warn: Callable | None) -> dict:
-    path = paths.folder("cache") / f"scenes-{spec['size']}-{paths.content_hash(spec)}.npz"
+    path = paths.folder("cache") / f"scenes-{spec['size']}-{content_hash(spec)}.npz"
     if path.exists():
         try:
-            return _unpack(paths.read_sealed(path))
+            return _unpack(read_sealed(path))
         except (DamagedFile, zipfile.BadZipFile, KeyError, ValueError) as e:
-            paths.say_rebuilt(path, e, warn)
+            warn_rebuilt(path, e, warn)
     world = make_world(spec)
-    paths.write_sealed(path, _pack(world))
+    write_sealed(path, _pack(world))
     return world
 
 

@@ -9,8 +9,8 @@ from jaxtyping import Float, UInt8
 
 from xmr_core.data.scenes.world import LATTICE, MAX_OBJECTS, Scenes
 
-SIDE = 64
-_CELL = SIDE / LATTICE
+RESOLUTION = 64
+_CELL = RESOLUTION / LATTICE
 _RADIUS = np.array([4.5, 6.5, 9.0], np.float32)  # pixels, for each size
 _PATCH = np.arange(-12, 13, dtype=np.float32)  # pixels around an object; fits the largest with its tilt and smooth rim
 # red, green and blue of each colour
@@ -51,8 +51,8 @@ def _draw(canvas: Float[np.ndarray, "n h w 3"], rows: np.ndarray, scenes: Scenes
     cover = np.clip(0.5 - _distance(scenes.shape[rows, slot], u, v) * radius, 0, 1).astype(np.float32)[..., None]
     pixels = (
         rows[:, None, None],
-        (iy[:, None] + _PATCH.astype(int)).clip(0, SIDE - 1)[:, :, None],
-        (ix[:, None] + _PATCH.astype(int)).clip(0, SIDE - 1)[:, None, :],
+        (iy[:, None] + _PATCH.astype(int)).clip(0, RESOLUTION - 1)[:, :, None],
+        (ix[:, None] + _PATCH.astype(int)).clip(0, RESOLUTION - 1)[:, None, :],
     )
     canvas[pixels] = canvas[pixels] * (1 - cover) + _RGB[scenes.colour[rows, slot]][:, None, None, :] * cover
 
@@ -78,10 +78,10 @@ _SHAPES = (
 
 def _backgrounds(kind: np.ndarray, rng: np.random.Generator) -> Float[np.ndarray, "n 64 64 3"]:
     """One texture for each background; a random phase makes two images with the same background different."""
-    x, y = np.meshgrid(*[np.arange(SIDE, dtype=np.float32)] * 2)
-    phase = rng.integers(0, SIDE, (len(kind), 2))
-    stars = rng.random((SIDE, SIDE)) > 0.985
-    flakes = rng.random((SIDE, SIDE)) > 0.95
+    x, y = np.meshgrid(*[np.arange(RESOLUTION, dtype=np.float32)] * 2)
+    phase = rng.integers(0, RESOLUTION, (len(kind), 2))
+    stars = rng.random((RESOLUTION, RESOLUTION)) > 0.985
+    flakes = rng.random((RESOLUTION, RESOLUTION)) > 0.95
     mortar = (y % 10 < 1.5) | ((x + 8 * (y // 10 % 2)) % 16 < 1.5)
     texture = np.stack(
         [
@@ -93,6 +93,6 @@ def _backgrounds(kind: np.ndarray, rng: np.random.Generator) -> Float[np.ndarray
             np.stack([150 + 45 * mortar, 95 + 80 * mortar, 80 + 85 * mortar], -1),  # brick
         ]
     ).astype(np.float32)
-    rows = (np.arange(SIDE)[None, :] + phase[:, :1]) % SIDE
-    columns = (np.arange(SIDE)[None, :] + phase[:, 1:]) % SIDE
+    rows = (np.arange(RESOLUTION)[None, :] + phase[:, :1]) % RESOLUTION
+    columns = (np.arange(RESOLUTION)[None, :] + phase[:, 1:]) % RESOLUTION
     return texture[kind[:, None, None], rows[:, :, None], columns[:, None, :]]

@@ -13,8 +13,8 @@ def truth_matrix(statements: Statements, scenes: Scenes) -> Bool[np.ndarray, "m 
     """truth[m, n]: statement m is true of image n.
 
     One object: some object fits the mention. Two objects: two *different* objects fit, in the stated relation if there
-    is one (left of: smaller column of the lattice; above: smaller row). Count: exactly so many objects fit. A background
-    that is mentioned must be that of the image.
+    is one (left of: smaller column of the lattice; above: smaller row). Count: exactly so many objects fit. A
+    background that is mentioned must be that of the image.
 
     >>> from xmr_core.data.scenes.grammar import describe
     >>> from xmr_core.data.scenes.world import sample_scenes

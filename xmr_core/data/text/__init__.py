@@ -4,6 +4,10 @@ from xmr_core.base.lazy import catalogue
 
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
-    dict.fromkeys(("rule", "tokenise", "tokenise_treebank"), "tokenisers")
-    | {"Vocabulary": "vocabulary", "read_vocabulary": "official_vocabulary"},
+    {
+        "Vocabulary": "vocabulary",
+        "read_vocabulary": "official_vocabulary",
+        "rule": "tokenisers",
+        "tokenise": "tokenisers",
+    },
 )

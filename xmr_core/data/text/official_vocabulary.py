@@ -4,8 +4,8 @@ import io
 import pickle
 from pathlib import Path
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import existing
 from xmr_core.data.text.vocabulary import Vocabulary
 
 
@@ -22,7 +22,7 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     ...     read_vocabulary(f"{folder}/vocab.pkl", "treebank").words
     ('<pad>', '<start>', '<end>', '<unk>', 'dog')
     """
-    path = paths.existing(path, "vocabulary")
+    path = existing(path, "vocabulary")
     raw = path.read_bytes()
     if raw.lstrip()[:1] == b"{":
         return Vocabulary.from_json(raw.decode("utf-8", "replace"), tokeniser)

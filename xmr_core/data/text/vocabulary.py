@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.types import Tokens
 from xmr_core.data.text.tokenisers import rule
 
@@ -51,7 +51,7 @@ class Vocabulary:
     @property
     def hash(self) -> str:
         """16 hex digits, stored with every run, because another vocabulary gives the same weights another meaning."""
-        return paths.content_hash([self.words, self.tokeniser])
+        return content_hash([self.words, self.tokeniser])
 
     def encode(self, texts: Sequence[str]) -> Tokens:
         """<start> words <end>, padded with 0 to the longest. Raises: BadInput with the first caption without a word."""

@@ -67,7 +67,7 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
     widths, words = ((8, 16, 32), (4, 8, 16)) if tiny else ((64, 128, 256, 512, 1024), (8, 16, 32, 64))
     out = []
     for method in methods:
-        kind = TIMED[method]
+        kind = TIMED[method](Shape(d=8, m=8)).compares  # at a small size, because building a similarity costs memory
         n = min(pictures, _FEWER.get(kind, pictures))
         out += [Case(method, "captions", size, base, n, size) for size in galleries]
         if kind in _SETS:
