@@ -58,7 +58,11 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         prepared = preparing.prepare(plan.config.data)
-        seen[n] = (identity_of(extractor), plan.id, float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()))
+        seen[n] = (
+            identity_of(extractor),
+            plan.id,
+            float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()),
+        )
     assert seen[1][2] == pytest.approx(100 * seen[0][2], rel=1e-3), "features of the old code were taken"
     assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
 
@@ -129,6 +133,7 @@ def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, mo
     assert changed_by("losses/soft_contrastive.py", "return", "return 2 *") == {"pcme"}
     assert changed_by("training/schedule.py", "return", "return 2 *") == set(papers())
     assert changed_by("training/schedule.py", '"""', '"""More words. ') == set()
+    assert changed_by("training/schedule.py", "def lr_factor", "def lr_factor(((") == set(papers()), "a file that is being edited"
     assert changed_by("base/errors.py", "class", "X = 1\n\n\nclass") == set()
 
 

@@ -78,7 +78,10 @@ def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
     nanoseconds.
     """
     text = path.read_text()
-    return _plain(text), _imports(ast.parse(text))
+    try:
+        return _plain(text), _imports(ast.parse(text))
+    except SyntaxError:  # somebody is editing it; what runs was imported before
+        return text, []
 
 
 def _plain(text: str) -> str:

@@ -144,7 +144,9 @@ def zero_shot_scores(
         raise BadInput(f"{corpus.name} has no images or no captions in its split {split!r}.")
     progress = progress or iter
     image_batches = [image_rows[n : n + _IMAGES] for n in range(0, len(image_rows), _IMAGES)]
-    images = [model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(image_batches)]
+    images = [
+        model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(image_batches)
+    ]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
     caption_batches = progress(order.split(_CAPTIONS))

@@ -103,6 +103,7 @@ def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> 
 def _train(plan: Plan, folder: Path, report: Callable) -> None:
     config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")
+    code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
     torch.manual_seed(config.train.seed)
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
     prepared.load_pretrained(method)
@@ -122,7 +123,7 @@ def _train(plan: Plan, folder: Path, report: Callable) -> None:
         train_seconds=history.seconds,
         parameters=method.n_parameters(),
         environment=environment(config.device),
-        code=code_of(config.method, config.data.dataset),
+        code=code,
         versions=component_versions(config.method, config.data.dataset),
         best_epoch=history.best_epoch,
         best_value=history.best_value,
