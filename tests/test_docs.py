@@ -82,6 +82,7 @@ def dead_links(path: Path, text: str) -> list[str]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p.read_text())], ids=lambda p: p.relative_to(DOCS).as_posix())
 @pytest.mark.filterwarnings("ignore")
 def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
