@@ -110,6 +110,7 @@ def _plausible(name: str, shape: list[int], g: torch.Generator) -> torch.Tensor:
     return 1 + x.abs() if name.endswith("running_var") else x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listing", LISTED)
 def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing):
     parts, g = listings()[listing]["parts"], torch.Generator().manual_seed(0)

@@ -174,6 +174,7 @@ def test_every_form_equals_the_loop_over_pairs(reasoner, direction, parts):
     assert_close(module(images, captions), torch.tensor(wanted, dtype=torch.float64), rtol=1e-7, atol=1e-7)  # their 1e-8 under each norm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reasoner", REASONERS)
 def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
     module, images, captions = made(reasoner), graphs(3, 4, 3), graphs(4, 5, 4)

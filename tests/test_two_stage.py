@@ -159,6 +159,7 @@ def test_recall_is_the_share_of_exact_answers():
             recall(found, exact if found.size else found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dive", "vse++"])
 @pytest.mark.slow
 def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
@@ -247,6 +248,7 @@ def test_the_room_is_imported_without_faiss():
 # ------------------------------------------------------------------------------------------------------------------------- killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["os.fsync", "os.replace", "faiss.write_index", "manifest"])
 def test_a_build_that_stops_anywhere_is_not_taken_for_complete(made, monkeypatch, step):
     _, gallery, folder, digest = made(sets())
