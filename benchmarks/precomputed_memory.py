@@ -76,7 +76,7 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
         captions[asked],
         feature_reader(corpus.features),
         vocabulary.encode(corpus.captions["text"].iloc[captions[asked]].tolist()),
-        corpus.judges["annotated"]("train").restrict(asked, chosen),
+        corpus.relevance_sets["annotated"]("train").restrict(asked, chosen),
     )
     inputs = Inputs(corpus.about["width"], corpus.about["cells"], len(vocabulary.words), ordered_cells=corpus.about["ordered_cells"])
     torch.manual_seed(0)
