@@ -44,9 +44,9 @@ def search(
         captions and the method cannot compare images with images, and as rank; DamagedFile for an image file that
         cannot be read.
 
-    >>> from xmr_core.search.example import example_library
-    >>> search(example_library(), "a red circle", k=2)["item"].tolist()
-    ['red.png', 'blue.png']
+    >>> from xmr_core.search import example_library
+    >>> search(example_library(), "a red zebra", k=2).attrs["unknown_words"]
+    ('zebra',)
     """
     if bool(text.strip()) == (image is not None):
         raise BadInput("search for a sentence or an image: give one of them, and not both.")

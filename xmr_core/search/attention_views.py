@@ -15,6 +15,10 @@ def element_attention(library: Library, position: int) -> Float[np.ndarray, "k l
     """How each of the k elements of the image at a position attends to its l cells in the last round. Rows sum to 1.
 
     Raises: BadInput for a method whose elements do not come from attention to cells.
+
+    >>> from xmr_core.search import example_library
+    >>> element_attention(example_library("dive"), 0).shape
+    (4, 4)
     """
     return slot_attention(library.method, _image_input(library, position))[0, -1].cpu().numpy()
 
@@ -24,6 +28,10 @@ def nearest_captions(library: Library, position: int) -> pd.DataFrame:
 
     Returns: columns element (from 0), text, cosine, and one Boolean column for each relevance set.
     Raises: BadInput for a method without small sets, or a library without captions.
+
+    >>> from xmr_core.search import example_library
+    >>> nearest_captions(example_library("dive"), 0).columns.tolist()
+    ['element', 'text', 'cosine', 'annotated']
     """
     captions = library.items("captions")
     if elements_of(library.images) < 2:
@@ -38,6 +46,11 @@ def word_attention_of(library: Library, text: str, position: int) -> tuple[list[
     """(the q words of a sentence that the method knows, how each attends to the l cells of the image at a position).
 
     Rows sum to 1. Raises: BadInput for a method without attention of words over cells, or one that reads word pieces.
+
+    >>> from xmr_core.search import example_library
+    >>> words, attention = word_attention_of(example_library("scan"), "a red zebra", 0)
+    >>> words, attention.shape
+    (['a', 'red'], (2, 4))
     """
     words, inputs = _pair(library, text, position)
     weights = word_attention(library.method, *inputs)[0, 0].cpu().numpy()
@@ -50,6 +63,10 @@ def word_weights(library: Library, text: str, position: int) -> dict[str, pd.Dat
     Returns: part of the method ('SAF', 'SGR') → columns word and weight. The first row, '(global)', is the pair of
         global vectors. The weights of a table sum to less than 1, because <start> and <end> have weights too.
     Raises: BadInput as node_weights does, and for a method that reads word pieces.
+
+    >>> from xmr_core.search import example_library
+    >>> word_weights(example_library("sgraf"), "a red circle", 0)["SGR"]["word"].tolist()
+    ['(global)', 'a', 'red']
     """
     words, inputs = _pair(library, text, position)
     weights = {part: w[0, 0].cpu().numpy() for part, w in node_weights(library.method, *inputs).items()}

@@ -53,9 +53,9 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
     Equal scores are in file order. The ranks of right answers never profit from ties.
     Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
 
-    >>> from xmr_core.search.example import example_library
-    >>> rank(example_library(), Query("image", item="red.png")).table["text"].tolist()
-    ['a red circle', 'a blue square']
+    >>> from xmr_core.search import example_library
+    >>> rank(example_library(), Query("image", item="0.png")).relevant.values.tolist()
+    [['annotated', '0.txt', 2]]
     """
     check_settings(library, settings)
     gallery = library.items(query.target)  # raises, before anything is encoded, where there are no captions
@@ -85,7 +85,13 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
 
 
 def check_settings(library: Library, settings: Settings) -> None:
-    """Check settings. Raises: BadInput for k < 1, and for a setting that the library's method does not have."""
+    """Check settings. Raises: BadInput for k < 1, and for a setting that the library's method does not have.
+
+    >>> from xmr_core.search import example_library
+    >>> check_settings(example_library("scan"), Settings(alpha=8))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: scan is not compared by smooth-Chamfer, so it has no α to change.
+    """
     if settings.k < 1:
         raise BadInput(f"k must be at least 1, got {settings.k}.")
     if settings.alpha and "alpha" not in library.method.similarity.settings:
@@ -102,6 +108,10 @@ def similarity_of(library: Library, settings: Settings) -> Similarity:
     """The method's own similarity, or the one that the settings put in its place.
 
     Raises: BadInput for an unknown distance.
+
+    >>> from xmr_core.search import example_library
+    >>> similarity_of(example_library("dive"), Settings(alpha=8.0))
+    SmoothChamfer(alpha=8.0)
     """
     if settings.distance:
         return GaussianDistance(settings.distance)

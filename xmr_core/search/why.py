@@ -20,6 +20,10 @@ def without_each_word(library: Library, text: str, position: int, settings: Sett
 
     Returns: columns word and worth, positive where the word raises the score. No rows for a sentence of one word.
     Raises: BadInput for a method that reads word pieces, or a sentence of which it knows no word.
+
+    >>> from xmr_core.search import example_library
+    >>> without_each_word(example_library(), "a red zebra", 0)["word"].tolist()
+    ['a', 'red']
     """
     words = known_words(library, text)
     shorter = [" ".join(words[:n] + words[n + 1 :]) for n in range(len(words))] if len(words) > 1 else []
@@ -37,6 +41,11 @@ def without_each_cell(
     score without the cell.
 
     Raises: BadInput for a method that reads pixels, because its images have no features of cells.
+
+    >>> from xmr_core.search import example_library
+    >>> library = example_library()
+    >>> without_each_cell(library, 0, library.captions[0]).shape
+    (4,)
     """
     features = library.inputs(np.array([position]))
     if not isinstance(features, Features):
@@ -60,6 +69,10 @@ def relative_uncertainty(
 
     modality: 'images' or 'captions'. The item is the one at a position of the library, or `item`. None for a method
     without uncertainty.
+
+    >>> from xmr_core.search import example_library
+    >>> relative_uncertainty(example_library("vse++"), "images", position=0) is None
+    True
     """
     values = library.uncertainty(modality)
     if values is None:
