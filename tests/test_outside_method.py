@@ -13,7 +13,7 @@ from tiny import tiny_config
 from xmr_core import study
 from xmr_core.methods import registry
 from xmr_core.methods.checkpoints import load_method
-from xmr_core.search import index_split, open_index, open_library, search
+from xmr_core.search import Query, index_split, open_index, open_library, search
 from xmr_core.study.cost import Shape, measure, scene
 from xmr_core.study.method_tables import methods_table
 from xmr_core.training.runs import load, train_or_load, train_or_load_all
@@ -62,8 +62,10 @@ def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
 def test_the_explorer_shows_it(runs):
     from xmr_core.ui.widgets.explorer import Explorer
 
-    libraries = [open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)]
-    assert Explorer(libraries) is not None
+    libraries = {label: open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)}
+    page = Explorer(lambda label: libraries[label], ["Toy MaxSim", "VSE++"], k=3)
+    page.ask(Query("text", "a red circle"))
+    assert len(page.rankings) == 1 and len(page.rankings[0].order) == 3
 
 
 def test_its_cost_is_measured_by_its_similarity():

@@ -233,7 +233,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.captions.index[real.corpus.rows(split)[1]],
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
-    more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
+    more = replace(real, corpus=replace(real.corpus, relevance_sets={**real.corpus.relevance_sets, "anything": everything}))
     module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))

@@ -69,11 +69,11 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     }  # fmt: skip
     assert corpus.captions.loc["0.jpg#3", "text"] == "A dog number 0 runs in way 3 ."
     assert corpus.read_pixels(np.array([2])).shape == (1, 224, 224, 3)
-    annotated, human = corpus.judges["annotated"]("test"), corpus.judges["human"]("test")
+    annotated, human = corpus.relevance_sets["annotated"]("test"), corpus.relevance_sets["human"]("test")
     assert annotated.counts.tolist() == [1] * 10
     extra = human.gallery_ids[human[list(human.query_ids).index("6.jpg#0")]]
     assert set(extra) == {"5.jpg", "6.jpg"} and human.counts.sum() == 11
-    crowd = corpus.judges["crowd"]("test")
+    crowd = corpus.relevance_sets["crowd"]("test")
     assert set(crowd.gallery_ids[crowd[list(crowd.query_ids).index("6.jpg#2")]]) == {"5.jpg", "6.jpg"}
     assert crowd.counts.sum() == 11, "half of the crowd is not most of it"
     assert corpus.grades["expert"]["grade"].tolist() == pytest.approx([10 / 3, 2]) and corpus.grades["crowd"]["grade"].tolist() == [
@@ -90,14 +90,14 @@ def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
     file = flickr / "Flickr8k_text" / "Flickr8k.token.txt"
     file.write_text(file.read_text().replace("way 2", "way 7", 1))
     after = load_flickr8k(flickr)
-    assert after.fingerprint != before.fingerprint and after.picture_fingerprint == before.picture_fingerprint, (
+    assert after.fingerprint != before.fingerprint and after.image_fingerprint == before.image_fingerprint, (
         "features need not be made again"
     )
     picture = flickr / "Flicker8k_Dataset" / "3.jpg"
     raw = bytearray(picture.read_bytes())
     raw[-3] ^= 1  # same length, other content
     picture.write_bytes(raw)
-    assert load_flickr8k(flickr).picture_fingerprint != before.picture_fingerprint
+    assert load_flickr8k(flickr).image_fingerprint != before.image_fingerprint
 
 
 @pytest.mark.parametrize(

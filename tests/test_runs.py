@@ -195,7 +195,7 @@ def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores(
     both = ensemble_of(runs)
     mean = (scores_of(runs[0]) + scores_of(runs[1])) / 2
     corpus = runs[0].prepared().corpus
-    wanted = evaluate_scores(mean, {kind: judge("test") for kind, judge in corpus.judges.items()})
+    wanted = evaluate_scores(mean, {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()})
     assert both.metrics.equals(wanted.summary()) and both.provenance.parameters == 2 * runs[0].provenance.parameters
     assert (
         both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs)
@@ -214,7 +214,7 @@ def test_an_ensemble_of_nothing_or_of_two_corpora_is_refused():
 def _read_again(run):
     """Its per-query table as evaluation makes it, not as CSV gives it back."""
     corpus = run.prepared().corpus
-    return evaluate_scores(scores_of(run), {kind: judge("test") for kind, judge in corpus.judges.items()}).per_query
+    return evaluate_scores(scores_of(run), {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}).per_query
 
 
 def test_an_exported_run_answers_without_its_corpus(tmp_path):

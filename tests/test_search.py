@@ -34,9 +34,9 @@ from xmr_core.search import (
 from xmr_core.search import index as building
 from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
-from xmr_core.search.looks import element_looks, nearest_captions
+from xmr_core.search.attention_views import element_attention, nearest_captions
 from xmr_core.search.query import encode
-from xmr_core.search.why import doubt
+from xmr_core.search.why import relative_uncertainty
 from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_core.training.runs.folder import write_record
 from xmr_core.ui.cli import main
@@ -100,10 +100,10 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
     for side in ("images", "captions"):
         for field, tensor in tensors(live.items(side)).items():
             assert torch.equal(tensors(stored.items(side))[field], tensor)
-    assert stored.texts.tolist() == live.texts.tolist() and list(stored.judges) == list(live.judges)
+    assert stored.texts.tolist() == live.texts.tolist() and list(stored.relevance_sets) == list(live.relevance_sets)
     for query in (
         Query("text", live.texts[0] + " zeppelin"), Query("caption", item=live.caption_ids[7]), Query("image", item=live.image_ids[3]),
-        Query("picture", pixels=live.pixels(5)),
+        Query("upload", pixels=live.pixels(5)),
     ):  # fmt: skip
         a, b = (rank(library, query, Settings(k=6)) for library in (live, stored))
         assert np.array_equal(a.scores, b.scores) and a.table.equals(b.table) and a.relevant.equals(b.relevant)
@@ -113,14 +113,14 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
         stored.inputs(np.arange(2)).mask, live.inputs(np.arange(2)).mask
     )
     if live.uncertainty("images") is not None:
-        assert doubt(stored, "images", at=3) == doubt(live, "images", at=3)
+        assert relative_uncertainty(stored, "images", position=3) == relative_uncertainty(live, "images", position=3)
 
 
 def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
     stored, live = open_index(indexes["dive"]), libraries["dive"]
     parts = [each.method.similarity.contributions(each.images[3], each.captions[9]) for each in (stored, live)]
     assert np.array_equal(parts[0].products, parts[1].products) and np.array_equal(parts[0].images, parts[1].images)
-    assert np.allclose(element_looks(stored, 3), element_looks(live, 3)) and elements_of(stored.images) == 4
+    assert np.allclose(element_attention(stored, 3), element_attention(live, 3)) and elements_of(stored.images) == 4
 
 
 def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkey
     stored = open_index(indexes["dive"])
     assert search(stored, libraries["dive"].texts[0]).equals(expected)
     with pytest.raises(pytest.fail.Exception):
-        search(stored, picture=libraries["dive"].pixels(0))
+        search(stored, image=libraries["dive"].pixels(0))
 
 
 def test_opening_reads_no_gallery(indexes, monkeypatch):
@@ -166,7 +166,7 @@ def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_p
     (folder / "captions.csv").write_text(f"image,caption\n0.png,{texts[0]}\n1.png,{texts[5]}\n")
     stored = open_index(index_folder(runs["dive"], folder, tmp_path / "i", progress=iter))
     assert stored.texts.tolist() == [texts[0], texts[5]]
-    found = search(stored, picture=folder / "0.png")
+    found = search(stored, image=folder / "0.png")
     assert list(found) == ["rank", "item", "text", "score"] and set(found["text"]) == set(stored.texts)
     assert rank(stored, Query("image", item="0.png")).table.set_index("text")["annotated"].to_dict() == {texts[0]: True, texts[5]: False}
 
@@ -174,25 +174,25 @@ def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_p
 def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_path):
     for name in ("dive", "pcme", "vse++"):
         stored = open_index(index_folder(runs[name], folder, tmp_path / name, progress=iter))
-        found = search(stored, picture=folder / "more" / "3.png", k=4)
+        found = search(stored, image=folder / "more" / "3.png", k=4)
         assert tuple(found) == FLAT and len(found) == 4 and found["score"].is_monotonic_decreasing
-        asked = encode(stored, Query("picture", pixels=np.asarray(Image.open(folder / "more" / "3.png"))))
+        asked = encode(stored, Query("upload", pixels=np.asarray(Image.open(folder / "more" / "3.png"))))
         whole = score_matrix(stored.method.similarity, stored.images, asked)[:, 0]
         assert found["item"].tolist() == stored.image_ids[np.argsort(-whole, kind="stable")[:4]].tolist()
         if name == "vse++":  # a vector is most like itself
             assert found["item"].iloc[0] == "more/3.png"
     stored = open_index(index_folder(runs["scan"], folder, tmp_path / "scan", progress=iter))
-    with pytest.raises(BadInput, match="compares pictures with captions only"):
-        search(stored, picture=folder / "0.png")
+    with pytest.raises(BadInput, match="compares images with captions only"):
+        search(stored, image=folder / "0.png")
 
 
-@pytest.mark.parametrize("ask", ["text", "picture"])
+@pytest.mark.parametrize("ask", ["text", "image"])
 def test_an_explanation_names_the_nearest_element_and_what_it_adds(indexes, libraries, ask):
     live, stored = libraries["dive"], open_index(indexes["dive"])
-    query = {"text": live.texts[0]} if ask == "text" else {"picture": live.pixels(5)}
+    query = {"text": live.texts[0]} if ask == "text" else {"image": live.pixels(5)}
     plain, told = search(stored, **query, k=3), search(stored, **query, k=3, explain=True)
     assert len(told) == 12 and told.groupby("rank")["item"].first().tolist() == plain["item"].tolist()
-    asked = encode(live, Query("text", live.texts[0]) if ask == "text" else Query("picture", pixels=live.pixels(5)))
+    asked = encode(live, Query("text", live.texts[0]) if ask == "text" else Query("upload", pixels=live.pixels(5)))
     for answer, part in told.groupby("rank"):
         item = plain["item"][answer - 1]
         other = live.images[live.position("images", item)] if ask == "text" else live.captions[live.position("captions", item)]
@@ -216,9 +216,9 @@ def test_what_cannot_be_asked(indexes, libraries, tmp_path):
     stored = open_index(indexes["dive"])
     (tmp_path / "bad.png").write_bytes(b"no picture")
     for query, kind, message in (
-        ({}, BadInput, "give one of them, and not both"), ({"text": "a circle", "picture": tmp_path}, BadInput, "not both"),
+        ({}, BadInput, "give one of them, and not both"), ({"text": "a circle", "image": tmp_path}, BadInput, "not both"),
         ({"text": "zeppelin"}, BadInput, "knows none of the words"), ({"text": "a circle", "k": 0}, BadInput, "k must be at least 1"),
-        ({"picture": tmp_path / "absent.png"}, BadInput, "picture not found"), ({"picture": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
+        ({"image": tmp_path / "absent.png"}, BadInput, "image not found"), ({"image": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
     ):  # fmt: skip
         with pytest.raises(kind, match=message):
             search(stored, **query)
@@ -428,7 +428,7 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
     lines = said.out.splitlines()
     assert lines[0].split() == list(FLAT) and [line.split()[1] for line in lines[1:]] == expected["item"].tolist()
     assert float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4) and "does not know: zeppelin" in said.err
-    assert main(["search", str(out), "--picture", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
+    assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 4
     assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
     assert "32 images, 160 captions" in capsys.readouterr().out and open_index(tmp_path / "own").about["dtype"] == "float16"

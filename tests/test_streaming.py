@@ -227,7 +227,7 @@ def test_best_items_settle_what_fast_scores_confuse():
 
 
 def test_fewer_items_than_asked_for_and_bad_questions():
-    scores, items = top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 10, asking="images")
+    scores, items = top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 10, modality="images")
     assert items.shape == scores.shape == (4, 3) and (np.sort(items, 1) == np.arange(3)).all()
     for call, message in (
         (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 0), "k must be at least 1"),

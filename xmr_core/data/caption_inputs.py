@@ -98,7 +98,7 @@ def _of_text_model(
     def read(texts: Sequence[str]) -> Features:
         own = model(texts, progress=iter)
         rows = np.arange(len(own))
-        return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).at(rows)
+        return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).read(rows)
 
     identity = {"text_model": model.identity}
     return CaptionInputs(states.__getitem__, read, identity, width=model.width, pieces=model.pieces)

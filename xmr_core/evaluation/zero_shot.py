@@ -120,7 +120,7 @@ def zero_shot(
     """
     model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
     scores = zero_shot_scores(model, corpus, split, progress)
-    return evaluate_scores(scores, {kind: relevance(split) for kind, relevance in corpus.judges.items()}, protocol)
+    return evaluate_scores(scores, {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}, protocol)
 
 
 def zero_shot_scores(

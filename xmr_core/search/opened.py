@@ -79,7 +79,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
     relevances = {
         kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids)
-        for kind in items["judges"]
+        for kind in items["relevance_sets"]
     }
     images = _Images(run, Source(**about["source"]))
     return Index(

@@ -158,9 +158,9 @@ def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple
     return (images, captions) if direction == "t2i" else (captions, images)
 
 
-def _one_item(given: Comparable, what: str) -> Float[Tensor, "k d"]:
+def _one_item(items: Comparable, what: str) -> Float[Tensor, "k d"]:
     """The real elements of the only item, in float64."""
-    item = as_set(given, what=what)
+    item = as_set(items, what=what)
     if len(item) != 1:
         raise BadInput(f"contributions are those of one image and one caption, got {len(item)} {what}s.")
     return item.x[0][item.mask[0]].detach().cpu().double()

@@ -41,7 +41,7 @@ class FunctionSimilarity(Similarity):
         return getattr(self.wrapped, "__name__", type(self.wrapped).__name__)
 
 
-def as_similarity(given: Similarity | Callable[[Representation, Representation], Tensor]) -> Similarity:
+def as_similarity(function: Similarity | Callable[[Representation, Representation], Tensor]) -> Similarity:
     """A Similarity as it is; a plain function of this package (with keywords bound by `partial`, or without) as the
     similarity whose plain form it is; any other function as a FunctionSimilarity.
 
@@ -50,12 +50,14 @@ def as_similarity(given: Similarity | Callable[[Representation, Representation],
     >>> as_similarity(partial(smooth_chamfer, alpha=4.0))
     SmoothChamfer(alpha=4.0)
     """
-    if isinstance(given, Similarity):
-        return given
-    function, keywords = (given.func, given.keywords) if isinstance(given, partial) and not given.args else (given, {})
-    if isinstance(function, Similarity) and not keywords:
+    if isinstance(function, Similarity):
         return function
-    known = TYPES.get(function) if callable(function) and function.__hash__ else None
-    if known is not None and not {"image_mask", "caption_mask"} & set(keywords):
-        return known(**keywords)
-    return FunctionSimilarity(given)
+    bare, keywords = function, {}
+    if isinstance(function, partial) and not function.args:
+        bare, keywords = function.func, function.keywords
+    if isinstance(bare, Similarity) and not keywords:
+        return bare
+    form = TYPES.get(bare) if callable(bare) and bare.__hash__ else None
+    if form is not None and not {"image_mask", "caption_mask"} & set(keywords):
+        return form(**keywords)
+    return FunctionSimilarity(function)

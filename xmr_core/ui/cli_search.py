@@ -19,7 +19,7 @@ def add_to(commands) -> None:
     search.add_argument("index", metavar="OUT", help="a folder made by `index`")
     search.add_argument("text", nargs="?", default="", help="a sentence, in quotes")
     image = "search by an image instead: for its captions, or for similar images where there are no captions"
-    search.add_argument("--image", "--picture", dest="image", metavar="FILE", help=image)
+    search.add_argument("--image", metavar="FILE", help=image)
     search.add_argument("-k", type=int, default=10, help="how many answers (default: 10)")
     fast = "do not compare every image: the query's elements propose some (needs --elements)"
     search.add_argument("--fast", action="store_true", help=fast)

@@ -94,7 +94,7 @@ def cached_features(
                 yield batch, extractor(pixels)
 
     identity = identity_of(extractor)
-    key = [corpus.picture_fingerprint or corpus.fingerprint, identity]
+    key = [corpus.image_fingerprint or corpus.fingerprint, identity]
     if is_own_code(corpus.read_pixels):
         key.append(own_code_version(corpus.read_pixels))
     if rows is not None or crops is not None:

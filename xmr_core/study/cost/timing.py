@@ -164,8 +164,8 @@ def _all_pairs(made: Scene, _: int) -> None:
 
 
 def _one_query(made: Scene, n: int) -> None:
-    found = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
-    _best(torch.cat(found, 1))
+    blocks = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
+    _best(torch.cat(blocks, 1))
 
 
 def _top_10(made: Scene, _: int) -> None:
@@ -182,8 +182,8 @@ def _best(scores: Tensor) -> Tensor:
 
 def _product(rows: Tensor, columns: Tensor) -> None:
     step = max(1, MAX_ELEMENTS // len(columns))
-    for at in range(0, len(rows), step):
-        F.linear(rows[at : at + step], columns)
+    for start in range(0, len(rows), step):
+        F.linear(rows[start : start + step], columns)
 
 
 def _clock(act: Callable[[], None], device: torch.device) -> float:

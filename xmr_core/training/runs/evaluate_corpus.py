@@ -24,7 +24,7 @@ def evaluate_corpus(
     scores: a matrix or Scores of the split's images and captions, in file order. A run, an ensemble and a pretrained
     dual encoder are all evaluated here. progress: receives the number of pairs of each block that is done.
     """
-    relevances = {kind: relevance_of(split) for kind, relevance_of in corpus.judges.items()}
+    relevances = {kind: relevance_of(split) for kind, relevance_of in corpus.relevance_sets.items()}
     evaluation = evaluate_scores(scores, relevances, progress=progress)
     agreement = judgment_agreement(scores, relevances["annotated"], corpus.grades)
     return evaluation, pd.concat([evaluation.summary(), *([agreement] if len(agreement) else [])], ignore_index=True)

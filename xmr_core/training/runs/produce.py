@@ -63,7 +63,7 @@ def plan_run(config: RunConfig) -> Plan:
     """Check a configuration, read its data (features are extracted here, once) and name the run. Raises: BadInput."""
     full_options(config.method, config.form, config.options)
     prepared = prepare(config.data, device=config.device)
-    return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.judges))
+    return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.relevance_sets))
 
 
 def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
@@ -144,7 +144,7 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
     files.write_table(folder / "per_query.csv", evaluation.per_query)
     files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
     changed = {" ".join(key): share for key, share in evaluation.changed.items()}
-    kinds, seconds = tuple(sorted(prepared.corpus.judges)), time.monotonic() - clock
+    kinds, seconds = tuple(sorted(prepared.corpus.relevance_sets)), time.monotonic() - clock
     write_record(folder, replace(provenance, evaluate_seconds=seconds, ranks_changed=changed, relevances=kinds))
 
 

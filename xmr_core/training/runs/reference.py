@@ -43,7 +43,7 @@ def zero_shot_reference(
             train_seconds=0.0,
             parameters=sum(p.numel() for p in model.parameters()),
             environment=environment(device),
-            relevances=tuple(sorted(corpus.judges)),
+            relevances=tuple(sorted(corpus.relevance_sets)),
             model=(str(source), model.identity),
         ),
     )
