@@ -59,10 +59,9 @@ def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
 def _positions(names: list[str]) -> dict[str, int]:
     """Column of the result → position of the first of its names among those of a file."""
     plain = [name.strip().lower() for name in names]
-    matches = {
-        column: [plain.index(name) for name in accepted if name in plain] for column, accepted in COLUMNS.items()
-    }
-    return {column: positions[0] for column, positions in matches.items() if positions}
+    # of two accepted names that a file has, the earlier one is taken
+    pairs = ((column, name) for column, accepted in COLUMNS.items() for name in reversed(accepted))
+    return {column: plain.index(name) for column, name in pairs if name in plain}
 
 
 def _has_columns(names: list[str], file: Path, faults: FaultLog) -> bool:

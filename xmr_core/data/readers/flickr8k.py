@@ -37,8 +37,7 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
     base = existing(data_root, "data_root of flickr8k")
     text = base / "Flickr8k_text" if (base / "Flickr8k_text").is_dir() else base
     folder = find_path(base, _IMAGE_FOLDERS, "flickr8k")
-    files = list_images(folder)
-    split_of = {}
+    files, split_of = list_images(folder), {}
     for split, stem in _SPLIT_FILES.items():
         file = find_path(text, [f"Flickr_8k.{stem}.txt"], "flickr8k")
         names = " ".join(read_lines(file, faults)).split()
@@ -46,24 +45,20 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
         missing = [name for name in names if name not in files]
         remedy = "Complete the images or the list."
         faults.refuse_items(missing, f"{file} lists", f"images that are not in {folder}", remedy)
-    images = pd.DataFrame(
-        {"split": [split_of.get(name, "") for name in sorted(files)], "path": [files[name] for name in sorted(files)]},
-        index=pd.Index(sorted(files), name="image_id"),
-    )
+    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
+    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
+    captions = _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults)
     expert = _ratings(text / "ExpertAnnotations.txt", _expert_grade, faults)
     crowd = _ratings(text / "CrowdFlowerAnnotations.txt", _crowd_grade, faults)
-    relevant = {"human": expert[expert["grade"] >= HUMAN_THRESHOLD], "crowd": crowd[crowd["grade"] > CROWD_THRESHOLD]}
-    rated = {"human": len(expert), "crowd": len(crowd)}
-    return photograph_corpus(
-        "flickr8k",
-        images,
-        _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults),
-        faults,
-        more_pairs={
-            name: relevant[name][["caption_id", "image_id"]].itertuples(index=False) for name in rated if rated[name]
-        },
-        grades={kind: table for kind, table in (("expert", expert), ("crowd", crowd)) if len(table)},
-    )
+    grades = {name: table for name, table in (("expert", expert), ("crowd", crowd)) if len(table)}
+    pairs = {}
+    for name, table, relevant in (
+        ("human", expert, expert["grade"] >= HUMAN_THRESHOLD),
+        ("crowd", crowd, crowd["grade"] > CROWD_THRESHOLD),
+    ):
+        if len(table):
+            pairs[name] = table.loc[relevant, ["caption_id", "image_id"]].itertuples(index=False)
+    return photograph_corpus("flickr8k", images, captions, faults, pairs, grades)
 
 
 def _captions(file: Path, faults: FaultLog) -> pd.DataFrame:

@@ -11,21 +11,18 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
-from xmr_core.data.readers.assembly import SPLITS, photograph_corpus
+from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.caption_file import read_caption_file
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import list_images
 
 FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-_SYNONYMS = {
-    "training": "train",
-    "restval": "train",
-    "dev": "val",
-    "valid": "val",
-    "validation": "val",
-    "testing": "test",
+_WORDS = {
+    "train": ("train", "training", "restval"),
+    "val": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing"),
 }
-_OUR_SPLIT = {"": ""} | _SYNONYMS | {name: name for name in SPLITS}
+_OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
 
 
 def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -61,15 +58,11 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     else:
         captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
         split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
-        texts = sorted(
-            p.name for p in base.iterdir() if p.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl", ".txt")
-        )
+        suffixes = (".csv", ".tsv", ".json", ".jsonl", ".txt")
+        texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
         faults.tolerate(f"text files that are not read (captions are looked for in {', '.join(FILES)})", texts)
-    names = sorted(files)
-    images = pd.DataFrame(
-        {"split": [split_of.get(name, "") for name in names], "path": [files[name] for name in names]},
-        index=pd.Index(names, name="image_id"),
-    )
+    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
+    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
     return photograph_corpus("folder", images, captions, faults, usual=0, about={"splits": origin})
 
 

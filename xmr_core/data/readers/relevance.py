@@ -110,13 +110,12 @@ def plausible_match(
         )
     if len(labelled) != len(codes) or (len(image_of) and not 0 <= image_of.min() <= image_of.max() < len(codes)):
         raise BadInput(f"{len(codes)} codes do not fit {len(labelled)} labels, or captions of images outside them.")
-    images, captions = np.flatnonzero(labelled), np.flatnonzero(labelled[image_of])
-    x = codes[images].astype(np.int32)
+    x = codes.astype(np.int32)
     near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
-    row = np.cumsum(labelled) - 1
-    caption_ids = np.arange(len(image_of)) if caption_ids is None else np.asarray(caption_ids)
-    image_ids = np.arange(len(codes)) if image_ids is None else np.asarray(image_ids)
-    return Relevance.from_matrix(near[row[image_of[captions]]], caption_ids[captions], image_ids[images])
+    caption_ids = np.arange(len(image_of)) if caption_ids is None else caption_ids
+    image_ids = np.arange(len(codes)) if image_ids is None else image_ids
+    relevance = Relevance.from_matrix(near[image_of], caption_ids, image_ids)
+    return relevance.restrict(np.flatnonzero(labelled[image_of]), np.flatnonzero(labelled))
 
 
 def same_class(

@@ -26,18 +26,12 @@ _VAGUE = {  # words that stand for several values of an attribute
     "shape": {"round shape": (0, 5), "angular shape": (1, 2, 3)},
     "colour": {"warm": (0, 1, 2), "cool": (3, 4, 5)},
     "size": {},
-    "place": {
-        "at the top": (0, 1, 2),
-        "at the bottom": (6, 7, 8),
-        "on the left": (0, 3, 6),
-        "on the right": (2, 5, 8),
-    },
+    "place": {"at the top": (0, 1, 2), "at the bottom": (6, 7, 8), "on the left": (0, 3, 6), "on the right": (2, 5, 8)},
 }
+# Words of an attribute: first those for a single value, in the order of the values
 _EXACT = {"shape": SHAPES, "colour": COLOURS, "size": SIZES_OF_OBJECTS, "place": _CELLS}
 ATTRIBUTES = tuple(_EXACT)
-WORDS = {
-    name: (*exact, *_VAGUE[name]) for name, exact in _EXACT.items()
-}  # exact words first, in the order of the values
+WORDS = {name: (*exact, *_VAGUE[name]) for name, exact in _EXACT.items()}
 
 
 def _meaning(name: str) -> Bool[np.ndarray, "w1 v"]:
