@@ -1,7 +1,7 @@
 """Numbers of every stage and method of a tiny study, recorded with the versions they belong to.
 
-`python tests/record_numbers.py` writes tests/numbers.json. Run it after a change of numbers that is meant, together with the
-raised version; test_numerics.py says which.
+`python tests/record_numbers.py` writes tests/numbers.json. Run it after a change of numbers that is meant, together
+with the raised version; test_numerics.py says which.
 """
 
 import json

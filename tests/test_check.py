@@ -103,7 +103,13 @@ FAULTS = {
 def test_a_folder_without_faults_has_none(flickr):
     report = check_corpus("flickr8k", load_flickr8k, flickr)
     text = report.text()
-    assert report.usable and not report.tolerated and not report.unusual and report.decoded == 12 and text.endswith("It can be trained on.")
+    assert (
+        report.usable
+        and not report.tolerated
+        and not report.unusual
+        and report.decoded == 12
+        and text.endswith("It can be trained on.")
+    )
     assert report.splits.loc["train"].tolist() == [8, 40, 5, 5, 5, 8, 8, 8] and "12 images, 60 captions" in text
     assert report.vocabulary == 6 + 8, "a, dog, number, runs, in, way, and 0 to 7"
     assert report.unknown == 4 * 5 / (4 * 5 * 8), "8 to 11, once in each of five captions of eight words"
@@ -168,9 +174,15 @@ def test_features_are_looked_at_too(tmp_path):
         (tmp_path / f"{stem}_caps.txt").write_text("A dog .\n" * n * 5)
     report = check_corpus("precomputed", load_precomputed, tmp_path)
     text = report.text()
-    assert "features: 304 × 3 × 4 (images, elements, width), float32" in text and "on disk: 0.00 GB in train_ims.npy, dev_ims.npy" in text
+    assert (
+        "features: 304 × 3 × 4 (images, elements, width), float32" in text
+        and "on disk: 0.00 GB in train_ims.npy, dev_ims.npy" in text
+    )
     assert report.features["examined"] == 304 and report.features["of these all zero"] == 3
-    assert report.obstacles == ["2 of 304 examined images hold NaN or infinity: train/148, train/149"] and "testall: 2 images" in text
+    assert (
+        report.obstacles == ["2 of 304 examined images hold NaN or infinity: train/148, train/149"]
+        and "testall: 2 images" in text
+    )
     shallow = check_corpus("precomputed", load_precomputed, tmp_path, deep=False)
     assert shallow.usable and "examined" not in shallow.features
     (tmp_path / "dev_caps.txt").write_text("A dog .\n" * 9)

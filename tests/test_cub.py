@@ -9,7 +9,13 @@ from xmr_core.data.readers.cub import load_cub
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.evaluate import evaluate_scores
 
-BIRDS = ["001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross", "004.Groove_billed_Ani", "005.Crested_Auklet"]
+BIRDS = [
+    "001.Black_footed_Albatross",
+    "002.Laysan_Albatross",
+    "003.Sooty_Albatross",
+    "004.Groove_billed_Ani",
+    "005.Crested_Auklet",
+]
 EACH = 14  # images of a bird
 
 
@@ -33,7 +39,10 @@ def cub(tmp_path):
     root = tmp_path / "data"
     names = [image_id(b, n) for b in range(5) for n in range(EACH)]
     write(root / "CUB_200_2011" / "images.txt", [f"{k} {name}" for k, name in enumerate(names, 1)])
-    write(root / "CUB_200_2011" / "image_class_labels.txt", [f"{k} {1 + k0 // EACH}" for k0, k in enumerate(range(1, len(names) + 1))])
+    write(
+        root / "CUB_200_2011" / "image_class_labels.txt",
+        [f"{k} {1 + k0 // EACH}" for k0, k in enumerate(range(1, len(names) + 1))],
+    )
     write(root / "CUB_200_2011" / "classes.txt", [f"{k} {bird}" for k, bird in enumerate(BIRDS, 1)])
     for k, name in enumerate(names):
         text = root / "cvpr2016_cub" / "text_c10" / name.replace(".jpg", ".txt")
@@ -57,8 +66,14 @@ def birds_of(corpus, split: str) -> set[str]:
 def test_the_final_split_holds_images_out_for_validation(cub):
     corpus = load_cub(cub)
     assert corpus.images["split"].value_counts().to_dict() == {"train": 51, "test": 14, "seen": 3, "val": 2}
-    assert birds_of(corpus, "test") == {BIRDS[3]} and BIRDS[3] not in birds_of(corpus, "train") | birds_of(corpus, "val")
-    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(4, 0), image_id(0, 13), image_id(2, 5)}
+    assert birds_of(corpus, "test") == {BIRDS[3]} and BIRDS[3] not in birds_of(corpus, "train") | birds_of(
+        corpus, "val"
+    )
+    assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {
+        image_id(4, 0),
+        image_id(0, 13),
+        image_id(2, 5),
+    }
     # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of the third
     assert corpus.images.index[corpus.images["split"] == "val"].tolist() == [image_id(1, 6), image_id(2, 13)]
     assert not corpus.faults and len(corpus.captions) == 700 and corpus.about["fold"] == ""
@@ -70,9 +85,13 @@ def test_the_final_split_holds_images_out_for_validation(cub):
 def test_a_fold_validates_on_classes_of_its_own(cub):
     corpus = load_cub(cub, "1")
     assert birds_of(corpus, "train") == {BIRDS[0], BIRDS[1], BIRDS[2]} and birds_of(corpus, "test") == {BIRDS[3]}
-    assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, "held-out images count only in training classes"
+    assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, (
+        "held-out images count only in training classes"
+    )
     assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(0, 13), image_id(2, 5)}
-    assert corpus.fingerprint != load_cub(cub).fingerprint and corpus.image_fingerprint == load_cub(cub).image_fingerprint
+    assert (
+        corpus.fingerprint != load_cub(cub).fingerprint and corpus.image_fingerprint == load_cub(cub).image_fingerprint
+    )
     with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
         load_cub(cub, "2")
     with pytest.raises(BadInput, match="fold of cub is .* got '4'"):
@@ -89,7 +108,12 @@ def test_reeds_lists_and_one_folder_for_all(cub):
     for part in [*(cub / "CUB_200_2011").iterdir(), cub / "cvpr2016_cub" / "text_c10"]:
         part.rename(cub / part.name)
     corpus = load_cub(cub)
-    assert [sorted(birds_of(corpus, split)) for split in ("train", "val", "test", "seen")] == [BIRDS[:2], [BIRDS[2]], [BIRDS[3]], []]
+    assert [sorted(birds_of(corpus, split)) for split in ("train", "val", "test", "seen")] == [
+        BIRDS[:2],
+        [BIRDS[2]],
+        [BIRDS[3]],
+        [],
+    ]
     assert corpus.faults == {"classes with another name than in classes.txt": 1, "images in no split": EACH}
 
 

@@ -41,7 +41,11 @@ def rows(corpus) -> list[tuple[str, str]]:
 
 def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
-    assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"} and len(corpus.captions) == 0
+    assert (
+        corpus.images.index.tolist() == sorted(IMAGES)
+        and set(corpus.images["split"]) == {"test"}
+        and len(corpus.captions) == 0
+    )
     relevance = corpus.relevance_sets["annotated"]("test")
     assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(IMAGES) and not corpus.faults
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
@@ -89,11 +93,21 @@ def test_splits_are_given_or_come_from_the_names(photos):
         "image,caption,split\ndog.png,A dog.,Train\ndog.png,Again a dog.,\nbeach.jpg,A beach.,validation\ntrip/beach.jpg,Sand.,test\n"
     )
     given = load_folder(photos)
-    assert given.images["split"][["dog.png", "beach.jpg", "trip/beach.jpg", "trip/tree.JPG"]].tolist() == ["train", "val", "test", ""]
-    assert given.captions["split"].tolist() == ["train", "train", "val", "test"] and "column split" in given.about["splits"]
+    assert given.images["split"][["dog.png", "beach.jpg", "trip/beach.jpg", "trip/tree.JPG"]].tolist() == [
+        "train",
+        "val",
+        "test",
+        "",
+    ]
+    assert (
+        given.captions["split"].tolist() == ["train", "train", "val", "test"]
+        and "column split" in given.about["splits"]
+    )
     (photos / "captions.csv").write_text("image,caption\ndog.png,A dog.\ndog.png,Again a dog.\nbeach.jpg,A beach.\n")
     hashed = load_folder(photos)
-    assert hashed.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {i: hash_split(i) for i in ("dog.png", "beach.jpg")}
+    assert hashed.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {
+        i: hash_split(i) for i in ("dog.png", "beach.jpg")
+    }
     assert "by a hash" in hashed.about["splits"] and "captions.csv has no column split" in hashed.about["splits"]
 
 
