@@ -50,7 +50,7 @@ def _captions() -> list[float]:
 
     texts = ["A red circle, left of two small squares.", "the Large triangle isn't on a blue sky", "a red-hot star"]
     tokens = Vocabulary.build(texts).encode(texts)
-    return [float((tokens.ids * (1 + np.arange(tokens.ids.shape[1]))).sum()), *tokens.mask.sum(1).tolist()]
+    return [float((tokens.ids.numpy() * (1 + np.arange(tokens.ids.shape[1]))).sum()), *tokens.mask.sum(1).tolist()]
 
 
 def _batches() -> list[float]:
