@@ -62,6 +62,7 @@ def test_the_root_completes_to_what_a_user_needs():
         xmr_core.trian_or_load  # noqa: B018
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_no_heavy_library():
     code = "import sys, xmr_core; dir(xmr_core); print([m for m in ('torch', 'pandas', 'transformers') if m in sys.modules])"
     assert (
@@ -86,7 +87,12 @@ def test_every_public_name_is_documented_and_has_an_example(name):
         assert ">>>" in text, f"{name} has no example"
 
 
-@pytest.mark.parametrize("module", sorted({value.__module__ for value in PUBLIC.values()}))
+def example(module: str):
+    """The module as a parameter; examples of training train."""
+    return pytest.param(module, marks=pytest.mark.slow) if module.startswith("xmr_core.training") else module
+
+
+@pytest.mark.parametrize("module", [example(name) for name in sorted({value.__module__ for value in PUBLIC.values()})])
 def test_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     result = doctest.testmod(
