@@ -371,7 +371,7 @@ def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
     found = rank(library, Query("image", item="more/1.png"))
     assert np.allclose(found.scores, rank(own, Query("image", item=own.image_ids[1])).scores[[0, 5, 6]], atol=2e-3)
     assert found.table.set_index("text")["annotated"].to_dict() == {own.texts[0]: False, own.texts[5]: True, own.texts[6]: True}
-    with pytest.raises(BadInput, match="no picture in"):
+    with pytest.raises(BadInput, match="no image in"):
         open_folder(runs["dive"], folder / "nowhere-yet" if (folder / "nowhere-yet").mkdir() is None else folder)
 
 
@@ -392,5 +392,5 @@ def test_captions_of_a_text_model_are_kept_word_by_word():
     found = _stored(given)
     assert found.lengths.tolist() == lengths
     for row, length in enumerate(lengths):
-        again = found.at(np.array([row]))
+        again = found.read(np.array([row]))
         assert again.local_feats.shape == (1, length, 4) and torch.equal(again.local_feats[0], states[row, :length])

@@ -353,7 +353,7 @@ def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
 def test_unusable_features_name_the_picture_and_leave_nothing(corpus):
     extractor = Counting()
     extractor.spoil = True
-    with pytest.raises(BadInput, match="picture 'i127' are not finite"):
+    with pytest.raises(BadInput, match="image 'i127' are not finite"):
         cached_features(corpus, extractor, progress=iter)
     assert not [f for f in paths.folder("cache").iterdir() if f.suffix in (".npy", ".part", ".json")]
 

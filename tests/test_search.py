@@ -259,11 +259,11 @@ def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
     told = json.loads(path.read_text())
     told["items"]["images"] = 31
     path.write_text(json.dumps(told))
-    with pytest.raises(DamagedFile, match="do not match the seal"):
+    with pytest.raises(DamagedFile, match="do not match its seal"):
         open_index(built)
     told.pop("seal")
     write_manifest(path, {**told, "format": 99})
-    with pytest.raises(BadInput, match="format 99, this version reads format 1"):
+    with pytest.raises(BadInput, match="format 99, this version reads format 2"):
         open_index(built)
     for text in ("{}", "[]", "3"):
         path.write_text(text)
@@ -357,12 +357,12 @@ from xmr_core.training.runs import load
 from xmr_core.search import Source, save_index
 import xmr_core.search.index as building
 run = load({runs["dive"].id!r})
-pieces = building._pieces
+pieces = building._chunks
 def slow(items):
     yield items[:3]
     print("writing", flush=True)
     time.sleep(60)
-building._pieces = slow
+building._chunks = slow
 save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
 """
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -431,7 +431,7 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 4
     assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
-    assert "32 pictures, 160 captions" in capsys.readouterr().out and open_index(tmp_path / "own").about["dtype"] == "float16"
+    assert "32 images, 160 captions" in capsys.readouterr().out and open_index(tmp_path / "own").about["dtype"] == "float16"
 
 
 @pytest.mark.parametrize(
