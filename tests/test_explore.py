@@ -433,5 +433,5 @@ def test_captions_of_a_text_model_are_kept_word_by_word():
     found = _stored(given)
     assert found.lengths.tolist() == lengths
     for row, length in enumerate(lengths):
-        again = found.at(np.array([row]))
+        again = found.read(np.array([row]))
         assert again.local_feats.shape == (1, length, 4) and torch.equal(again.local_feats[0], states[row, :length])

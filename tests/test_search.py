@@ -286,7 +286,7 @@ def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
         open_index(built)
     told.pop("seal")
     write_manifest(path, {**told, "format": 99})
-    with pytest.raises(BadInput, match="format 99, this version reads format 1"):
+    with pytest.raises(BadInput, match="format 99, this version reads format 2"):
         open_index(built)
     for text in ("{}", "[]", "3"):
         path.write_text(text)

@@ -147,6 +147,6 @@ def test_what_cannot_be_asked_is_refused(zoo):
         zero_shot(zoo["clip"], corpus(), split="val")
     with pytest.raises(BadInput, match="brings features and no images"):
         zero_shot(zoo["clip"], Corpus(**{**vars(corpus()), "read_pixels": None}))
-    with pytest.raises(BadInput, match="expected pictures of 3×32×32, got 3×16×16"):
+    with pytest.raises(BadInput, match="expected images of 3×32×32, got 3×16×16"):
         ZeroShot(zoo["clip"]).encode_images(Pixels(torch.rand(1, 3, 16, 16)))
     assert zero_shot(zoo["clip"], corpus(), protocol=Protocol("two", 6, 2, "")).per_query["fold"].nunique() == 2
