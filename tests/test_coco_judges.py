@@ -1,4 +1,4 @@
-"""Who else judged COCO's test images: ECCV Caption and CxC in both directions, plausible matches from instance annotations."""
+"""Further relevance of COCO's test images: ECCV Caption and CxC in both directions, and plausible matches."""
 
 import json
 from importlib.util import find_spec
@@ -11,8 +11,8 @@ from karpathy_files import coco_folder, coco_record, draw
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.readers import coco_relevance
-from xmr_core.data.readers.relevance import TwoWayRelevance
 from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.relevance import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
@@ -31,15 +31,26 @@ def coco(tmp_path):
 def write_instances(coco, labels: dict[int, list[int]], folder: str = "annotations") -> None:
     """The real layout; crowds have run lengths for polygons."""
     annotations = [
-        {"segmentation": [[1.5, 2.0, 3.25, 4.0]], "area": 7.5, "iscrowd": 0, "image_id": i, "bbox": [0, 0, 1, 1], "category_id": c, "id": 7}
+        {
+            "segmentation": [[1.5, 2.0, 3.25, 4.0]],
+            "area": 7.5,
+            "iscrowd": 0,
+            "image_id": i,
+            "bbox": [0, 0, 1, 1],
+            "category_id": c,
+            "id": 7,
+        }
         for i, chosen in labels.items()
         for c in chosen
     ]
     annotations[0] |= {"segmentation": {"counts": [272, 2], "size": [4, 6]}, "iscrowd": 1}
     value = {
-        "info": {"year": 2014}, "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels], "licenses": [], "annotations": annotations,
+        "info": {"year": 2014},
+        "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels],
+        "licenses": [],
+        "annotations": annotations,
         "categories": [{"supercategory": "person", "id": c, "name": str(c)} for c in range(1, 91)],
-    }  # fmt: skip
+    }
     (coco.root / folder).mkdir(exist_ok=True)
     (coco.root / folder / "instances_val2014.json").write_text(json.dumps(value))
 
@@ -66,7 +77,8 @@ def test_plausible_matches_of_labelled_images(coco, folder):
 def test_labels_of_other_images_are_left_out_and_said(coco):
     write_instances(coco, {1: [1]})
     corpus = coco.load()
-    assert list(corpus.judges) == ["annotated"] and "none of the 3 images of 'test'" in corpus.about["judges left out"]["plausible"]
+    assert list(corpus.judges) == ["annotated"]
+    assert "none of the 3 images of 'test'" in corpus.about["judges left out"]["plausible"]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +116,13 @@ def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch
 
 @pytest.fixture
 def judged(coco):
-    """The test images are real ones with their real ids: one that ECCV Caption asked about, and four whose captions fit it."""
+    """The test images have real ids: one is a query of ECCV Caption, and four have captions that fit it."""
     pytest.importorskip("eccv_caption", reason="eccv_caption brings the judgments of COCO")
     data = Path(find_spec("eccv_caption").origin).parent / "data"
-    eccv, owners = (json.loads((data / f"{name}.json").read_text()) for name in ("eccv_image_to_caption", "original_caption_to_image"))
+    eccv, owners = (
+        json.loads((data / f"{name}.json").read_text())
+        for name in ("eccv_image_to_caption", "original_caption_to_image")
+    )
     order = np.load(data / "coco_test_ids.npy").tolist()
     asked = next(iter(eccv))
     ids = list(dict.fromkeys([int(asked), *(owners[str(c)][0] for c in eccv[asked] if str(c) in owners)]))[:5]
@@ -127,17 +142,24 @@ def test_the_ids_are_those_of_the_judgments(judged):
     corpus = coco.load()
     assert list(corpus.judges) == ["annotated", "eccv", "cxc"] and set(corpus.about["judges left out"]) == {"plausible"}
     image_ids, caption_ids = (
-        table.index.to_numpy()[rows] for table, rows in zip((corpus.images, corpus.captions), corpus.rows("test"), strict=True)
+        table.index.to_numpy()[rows]
+        for table, rows in zip((corpus.images, corpus.captions), corpus.rows("test"), strict=True)
     )
     for kind in ("eccv", "cxc"):
         t2i = corpus.judges[kind]("test")
         for relevance, name, queries, gallery in (
-            (t2i, "caption_to_image", caption_ids, image_ids), (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
-        ):  # fmt: skip
-            assert relevance.query_ids.tolist() == queries.tolist() and relevance.gallery_ids.tolist() == gallery.tolist()
+            (t2i, "caption_to_image", caption_ids, image_ids),
+            (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
+        ):
+            assert relevance.query_ids.tolist() == queries.tolist()
+            assert relevance.gallery_ids.tolist() == gallery.tolist()
             told = json.loads((data / f"{kind}_{name}.json").read_text())
             for q, query in enumerate(queries.tolist()):
-                assert set(gallery[relevance[q]].tolist()) == set(told.get(str(query), [])) & set(gallery.tolist()), (kind, name, query)
+                assert set(gallery[relevance[q]].tolist()) == set(told.get(str(query), [])) & set(gallery.tolist()), (
+                    kind,
+                    name,
+                    query,
+                )
         assert relevance.counts.sum() > 5
     with pytest.raises(BadInput, match="not COCO annotation ids of the test images"):
         corpus.judges["eccv"]("val")
@@ -156,7 +178,7 @@ def test_the_judgments_go_through_evaluation(judged):
     assert found.dropped["eccv", "t2i"] == np.count_nonzero(eccv.counts == 0)
 
 
-def test_both_ways_are_kept_apart():
+def test_two_directions_stay_apart():
     there = Relevance.from_pairs([("c1", "i2"), ("c2", "i1")], ["c1", "c2", "c3"], ["i1", "i2"])
     back = Relevance.from_pairs([("i1", "c3"), ("i2", "c1"), ("i2", "c2")], ["i1", "i2"], ["c1", "c2", "c3"])
     both = TwoWayRelevance.join(there, back)
@@ -165,6 +187,7 @@ def test_both_ways_are_kept_apart():
     assert again.indices.tolist() == [1, 0] and again.query_ids.tolist() == ["c1", "c2", "c3"]
     part = both.restrict(np.array([2, 0]), np.array([1, 0]))
     assert [part[q].tolist() for q in (0, 1)] == [[], [0]] and part.query_ids.tolist() == ["c3", "c1"]
-    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]] and part.transpose().query_ids.tolist() == ["i2", "i1"]
+    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]]
+    assert part.transpose().query_ids.tolist() == ["i2", "i1"]
     with pytest.raises(BadInput, match="need the same ids"):
         TwoWayRelevance.join(there, there)

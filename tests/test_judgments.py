@@ -38,7 +38,9 @@ def test_plausible_matches_equal_the_loop(zeta):
     relevance = plausible_match(codes, image_of, zeta, labelled)
     assert relevance.gallery_ids.tolist() == [i for i in range(9) if i != 4] and 8 not in relevance.query_ids
     mine = scores[np.ix_(relevance.gallery_ids, relevance.query_ids)]
-    assert metrics.r_precision(relevant_ranks(mine.T, relevance)) == pytest.approx(loop_pmrp(scores, codes, image_of, labelled, zeta))
+    assert metrics.r_precision(relevant_ranks(mine.T, relevance)) == pytest.approx(
+        loop_pmrp(scores, codes, image_of, labelled, zeta)
+    )
 
 
 @pytest.mark.parametrize("name", cases("pcme", "pmrp"))
@@ -50,7 +52,10 @@ def test_golden_pmrp(name):
     for zeta in ZETAS:
         relevance = plausible_match(case["in.class_codes"].numpy(), image_of, zeta, labelled)
         mine = scores[np.ix_(relevance.gallery_ids, relevance.query_ids)]
-        for key, matrix, judged in (("i2t", mine, relevance.transpose()), ("t2i", np.ascontiguousarray(mine.T), relevance)):
+        for key, matrix, judged in (
+            ("i2t", mine, relevance.transpose()),
+            ("t2i", np.ascontiguousarray(mine.T), relevance),
+        ):
             ranks = relevant_ranks(matrix, judged)
             found[key].append(100 * metrics.r_precision(ranks).mean())
             found[f"{key} r1"].append(100 * metrics.recall_at_k(ranks, 1).mean())
@@ -77,7 +82,12 @@ def test_golden_class_metrics(name):
 def test_precision_at_k_counts():
     relevance = Relevance.from_matrix(np.array([[1, 0, 1, 0], [0, 0, 0, 1]], bool), range(2), range(4))
     ranks = relevant_ranks(np.array([[4.0, 3, 2, 1], [4, 3, 2, 1]]), relevance)
-    assert [metrics.precision_at_k(ranks, k).tolist() for k in (1, 2, 3, 4)] == [[1, 0], [0.5, 0], [2 / 3, 0], [0.5, 0.25]]
+    assert [metrics.precision_at_k(ranks, k).tolist() for k in (1, 2, 3, 4)] == [
+        [1, 0],
+        [0.5, 0],
+        [2 / 3, 0],
+        [0.5, 0.25],
+    ]
     with pytest.raises(BadInput, match="k must be at least 1"):
         metrics.precision_at_k(ranks, 0)
 
@@ -90,7 +100,9 @@ def test_golden_ranking_by_sample_products(name):
     torch.testing.assert_close((-scores).sort(dim=1).values, case["out.neg_sorted_sims_sum"], rtol=1e-5, atol=1e-6)
     order = case["out.rank_order_sum"].numpy()
     for nth in range(order.shape[1]):  # the nth item of their order has rank n + 1 of ours
-        relevance = Relevance.from_positions(np.arange(len(order)), order[:, nth], range(len(order)), range(order.shape[1]))
+        relevance = Relevance.from_positions(
+            np.arange(len(order)), order[:, nth], range(len(order)), range(order.shape[1])
+        )
         assert (relevant_ranks(scores.numpy(), relevance).ranks == nth + 1).all()
 
 
@@ -110,7 +122,10 @@ def test_plausible_matches_refuse(change, says):
 
 @pytest.fixture
 def judgments(tmp_path):
-    """Two images and three captions in the package's layout; caption 12 was judged by nobody, 13 fits an image that is not at hand."""
+    """Two images and three captions in the package's layout.
+
+    Nobody judged caption 12, and caption 13 fits an image that is not in the corpus.
+    """
     for name, content in {
         "eccv_image_to_caption": {"1": [11, 13], "2": [12], "9": [11]},
         "eccv_caption_to_image": {"11": [1, 2], "13": [9]},
@@ -154,7 +169,12 @@ def test_the_packages_own_files_have_the_known_counts():
     assert len(captions) == 25000
     images = np.unique(coco_judgments("annotated", "t2i", range(600000), captions).indices)
     assert len(images) == 5000
-    for kind, direction, queries in (("eccv", "i2t", 1261), ("eccv", "t2i", 1332), ("cxc", "i2t", 5000), ("cxc", "t2i", 24972)):
+    for kind, direction, queries in (
+        ("eccv", "i2t", 1261),
+        ("eccv", "t2i", 1332),
+        ("cxc", "i2t", 5000),
+        ("cxc", "t2i", 24972),
+    ):
         assert len(coco_judgments(kind, direction, images, captions)) == queries
 
 
@@ -197,4 +217,7 @@ def test_golden_eccv_caption_on_all_of_coco(name):
             recalls["i2t"].append(metrics.recall_at_k(relevant_ranks(block, part.transpose()), k).mean())
             recalls["t2i"].append(metrics.recall_at_k(relevant_ranks(np.ascontiguousarray(block.T), part), k).mean())
         for direction, found in recalls.items():
-            assert np.mean(found) == pytest.approx(float(case[f"out.coco_1k_r{k}.{direction}"]), rel=1e-5), (k, direction)
+            assert np.mean(found) == pytest.approx(float(case[f"out.coco_1k_r{k}.{direction}"]), rel=1e-5), (
+                k,
+                direction,
+            )

@@ -36,10 +36,13 @@ def test_flickr30k_in_the_order_of_the_file(flickr):
     assert corpus.images["split"].tolist() == ["test", "train", "val", "train", "test", "test", "train"]
     assert corpus.images.index.tolist() == [f"{n}.jpg" for n in range(7)]
     assert corpus.captions.index[:6].tolist() == ["9", "8", "7", "6", "5", "109"]
-    assert corpus.captions.loc["407", "text"] == "A dog number 4 runs in way 2 ." and corpus.captions.loc["407", "split"] == "test"
-    assert not corpus.faults and list(corpus.judges) == ["annotated"] and set(corpus.about["protocols"]) <= set(PROTOCOLS)
+    assert corpus.captions.loc["407", "text"] == "A dog number 4 runs in way 2 ."
+    assert corpus.captions.loc["407", "split"] == "test"
+    assert not corpus.faults and list(corpus.judges) == ["annotated"]
+    assert set(corpus.about["protocols"]) <= set(PROTOCOLS)
     annotated = corpus.judges["annotated"]("test")
-    assert annotated.gallery_ids.tolist() == ["0.jpg", "4.jpg", "5.jpg"] and annotated.indices.tolist() == [0] * 5 + [1] * 5 + [2] * 5
+    assert annotated.gallery_ids.tolist() == ["0.jpg", "4.jpg", "5.jpg"]
+    assert annotated.indices.tolist() == [0] * 5 + [1] * 5 + [2] * 5
     assert corpus.read_pixels(np.array([3]), 8).shape == (1, 8, 8, 3)
 
 
@@ -48,10 +51,13 @@ def test_coco_keeps_five_sentences_and_its_own_numbers(coco):
     assert corpus.images.index.tolist() == list(range(900, 893, -1)) and corpus.images["split"].tolist()[3] == "train"
     assert corpus.captions.index[corpus.captions["image_id"] == 899].tolist() == [109, 108, 107, 106, 105]
     assert corpus.faults == {"sentences beyond 5 of an image, not used": 2}
-    assert corpus.about["protocols"] == ["full"] and set(corpus.about["judges left out"]) == {"eccv", "cxc", "plausible"}
+    assert corpus.about["protocols"] == ["full"]
+    assert set(corpus.about["judges left out"]) == {"eccv", "cxc", "plausible"}
     image_of = corpus.judges["annotated"]("test").indices
     assert [fold[0].tolist() for fold in Protocol("", 3, 3, "").folds(3, image_of)] == [[0], [1], [2]]
-    assert corpus.images.index[corpus.rows("test")[0]].tolist() == [900, 896, 895], "contiguous parts of the file are the folds"
+    assert corpus.images.index[corpus.rows("test")[0]].tolist() == [900, 896, 895], (
+        "contiguous parts of the file are the folds"
+    )
 
 
 def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
@@ -61,7 +67,8 @@ def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
             more = {"filepath": first["filepath"], "cocoid": 10_000 + n} if folder is coco else {}
             folder.records.append(record(100 + n, "test", f"more{n}.png", 1, **more))
         monkeypatch.setattr(
-            "xmr_core.data.readers.karpathy.list_images", lambda _, records=folder.records: {r["filename"]: __file__ for r in records}
+            "xmr_core.data.readers.karpathy.list_images",
+            lambda _, records=folder.records: {r["filename"]: __file__ for r in records},
         )
         corpus = folder.load()
         assert corpus.about["protocols"] == [*fitting, "full"] and set(fitting) <= set(PROTOCOLS)
@@ -157,7 +164,11 @@ def odd_record(records):
     ("spoil", "says", "left"),
     [
         (lack, "2 records, numbered from 0, lack one of filename, split, sentences.*the first is 2", (5, 25)),
-        (misspell, "1 records are of a split that is none of train, restval, val, test, the first is 'tset of ", (6, 30)),
+        (
+            misspell,
+            "1 records are of a split that is none of train, restval, val, test, the first is 'tset of ",
+            (6, 30),
+        ),
         (repeat_a_file, "1 records repeat a file name or id", (6, 30)),
         (repeat_a_caption, "1 caption ids repeat", (7, 34)),
         (odd_record, "1 records, numbered from 0, lack one of", (6, 30)),
@@ -190,8 +201,11 @@ def test_sentences_that_are_tolerated(either):
     corpus = either.load()
     beyond = {"sentences beyond 5 of an image, not used": 2} if either.name == "coco" else {}
     assert corpus.faults == beyond | {
-        "captions without a word": 1, "images with fewer than 5 captions": 3, "images without a caption": 1, "sentences that cannot be read": 3,
-    }  # fmt: skip
+        "captions without a word": 1,
+        "images with fewer than 5 captions": 3,
+        "images without a caption": 1,
+        "sentences that cannot be read": 3,
+    }
     assert len(corpus.rows("test")[0]) == 3 and len(corpus.rows("test")[1]) == 5
 
 
@@ -207,13 +221,18 @@ def test_an_empty_split_is_empty_and_no_accident(either):
     [
         ("[1, 2]", "found list"),
         ('{"images": []}', "found an object with 'images'"),
-        ('{"info": {}, "annotations": [{"id": 1, "caption": "a"}], "images": [{"id": 1, "file_name": "a.jpg"}]}', "'info', 'annotations'"),
+        (
+            '{"info": {}, "annotations": [{"id": 1, "caption": "a"}], "images": [{"id": 1, "file_name": "a.jpg"}]}',
+            "'info', 'annotations'",
+        ),
         ("{}", "found an object with nothing"),
     ],
 )
 def test_json_that_is_not_karpathys(either, content, found):
     either.json.write_text(content)
-    with pytest.raises(BadInput, match=f"is not one of Karpathy's split files: expected .*{found}.*Give dataset_{either.name}.json"):
+    with pytest.raises(
+        BadInput, match=f"is not one of Karpathy's split files: expected .*{found}.*Give dataset_{either.name}.json"
+    ):
         either.read()
 
 
@@ -229,7 +248,9 @@ def test_json_that_was_cut_short(either):
     whole = either.json.read_bytes()
     for content in (whole[:-40], whole[:1], b""):
         either.json.write_bytes(content)
-        with pytest.raises(DamagedFile, match=rf"{either.json.name} is no whole JSON file .*; character [\d,]+ of {len(content):,}\)"):
+        with pytest.raises(
+            DamagedFile, match=rf"{either.json.name} is no whole JSON file .*; character [\d,]+ of {len(content):,}\)"
+        ):
             either.read()
 
 
