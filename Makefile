@@ -9,9 +9,11 @@ TORCH_PIP ?=
 PY := "$(VENV)/bin/python"
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
+# A process per core; a file, and so the cells of a notebook, stays in one process; conftest.py puts the longest first.
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup study test notebooks reports report readme lab lint clean clean-runs
+.PHONY: help setup study check test notebooks reports report readme lab lint clean clean-runs
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -21,8 +23,12 @@ setup: $(STAMP) ## create .venv and install everything at the pinned versions
 study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
 	$(PY) -m xmr_core run "$(NOTEBOOK)"
 
-test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs
-	$(PY) -m pytest --nbval tests notebooks
+check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: a minute, for every change
+	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
+		echo "make check took $$(( $$(date +%s) - start )) s"
+
+test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: ten minutes on two
+	$(PY) -m pytest $(WORKERS) --nbval tests notebooks
 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb

@@ -1,4 +1,4 @@
-"""How long the explorer takes on 5,000 pictures × 25,000 captions that are encoded: a sentence, a slider, a picture, two methods.
+"""How long the explorer takes on 5,000 images × 25,000 captions that are encoded: a sentence, a slider, an image, two methods.
 
 python benchmarks/explorer_speed.py [--method dive] [--width 1024]. The embeddings are random, the encoders real but untrained; times are what
 the kernel needs from a changed widget to the last message, medians of several. Memory is the peak of the process.
@@ -42,7 +42,7 @@ def like(one, n: int, generator: torch.Generator):
 
 
 def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library:
-    """A method with random encodings of many items, and random pictures."""
+    """A method with random encodings of many items, and random images."""
     generator, split = torch.Generator().manual_seed(seed), prepared.splits["test"]
     with torch.inference_mode():
         one = method.encode_images(split.images_at(np.array([0]))), method.encode_captions(split.captions_at(np.array([0])))
@@ -50,8 +50,8 @@ def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library
     ids, caption_ids = np.array([f"i{n}" for n in range(IMAGES)]), np.array([f"c{n}" for n in range(CAPTIONS)])
     own = Relevance.from_positions(np.arange(CAPTIONS), np.arange(CAPTIONS) // (CAPTIONS // IMAGES), caption_ids, ids)
     texts = np.array([f"caption number {n}" for n in range(CAPTIONS)], dtype=object)
-    picture = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
-    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, picture)
+    image = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
+    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, image)
 
 
 def timed(what: str, acts: list) -> None:
@@ -76,23 +76,23 @@ def main() -> None:
     words = prepared.vocabulary.words[4:]
     sentences = [" ".join(words[(7 * n + m) % len(words)] for m in range(WORDS)) for n in range(TIMES + 1)]
     print(
-        f"{asked.method}, width {asked.width}, {IMAGES:,} pictures × {CAPTIONS:,} captions, {os.cpu_count()} cores, torch on {torch.get_num_threads()} threads\n"
+        f"{asked.method}, width {asked.width}, {IMAGES:,} images × {CAPTIONS:,} captions, {os.cpu_count()} cores, torch on {torch.get_num_threads()} threads\n"
     )
     print("| what | median ms | longest ms |\n| --- | --- | --- |")
     explorer.text.value = sentences[-1]
     assert f"{IMAGES:,} images ranked" in explorer.status.value, explorer.status.value
-    timed("a typed sentence, 5,000 pictures", [lambda s=s: setattr(explorer.text, "value", s) for s in sentences[:TIMES]])
+    timed("a typed sentence, 5,000 images", [lambda s=s: setattr(explorer.text, "value", s) for s in sentences[:TIMES]])
     sliders = [x for row in explorer.controls.children for x in row.children if hasattr(x, "base")]
     move = lambda: [lambda a=a: setattr(sliders[0], "value", float(2**a)) for a in np.linspace(0, 6, TIMES)]  # noqa: E731
     if sliders:
-        timed("α moved, 5,000 pictures", move())
+        timed("α moved, 5,000 images", move())
     timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
-    timed("a picture, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
+    timed("an image, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
     assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
     if sliders:
         timed("α moved, 25,000 captions", move())
     explorer.second.value = asked.method
-    timed("a picture, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
+    timed("an image, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

@@ -3,7 +3,7 @@
     python benchmarks/precomputed_memory.py [--gb 20] [--steps 100] [--quick]
 
 Makes a data set in the layout of SCAN whose arrays are sparse files (36 regions × 2048 float32 of zeros: they take no disk), then
-trains one method on pictures spread over the whole of it, once through the package's own reader and once on a plain memory
+trains one method on images spread over the whole of it, once through the package's own reader and once on a plain memory
 map for comparison, each in a process of its own. The files are removed afterwards. --quick: 5 GB.
 """
 
@@ -32,13 +32,13 @@ def write_sparse(path: Path, shape: tuple[int, ...]) -> None:
 
 
 def make(folder: Path, gb: float) -> int:
-    """The data set: train one row a picture, dev and testall repeated five times, as in the public package. Returns training pictures."""
+    """The data set: train one row an image, dev and testall repeated five times, as in the public package. Returns training images."""
     held_out = HELD_OUT * PER
     train = int(gb * 1e9 / (REGIONS * WIDTH * 4)) - 2 * held_out
     rng = np.random.default_rng(0)
-    for stem, rows, pictures in (("train", train, train), ("dev", held_out, HELD_OUT), ("testall", held_out, HELD_OUT)):
+    for stem, rows, images in (("train", train, train), ("dev", held_out, HELD_OUT), ("testall", held_out, HELD_OUT)):
         write_sparse(folder / f"{stem}_ims.npy", (rows, REGIONS, WIDTH))
-        words = rng.integers(0, 1000, (pictures * PER, 10)).astype(str)  # numbers are words too
+        words = rng.integers(0, 1000, (images * PER, 10)).astype(str)  # numbers are words too
         (folder / f"{stem}_caps.txt").write_text("\n".join(map(" ".join, words)) + "\n")
         (folder / f"{stem}_ids.txt").write_text("".join(f"{n}\n" for n in range(rows)))
     return train
@@ -76,7 +76,7 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
         captions[asked],
         feature_reader(corpus.features),
         vocabulary.encode(corpus.captions["text"].iloc[captions[asked]].tolist()),
-        corpus.judges["annotated"]("train").restrict(asked, chosen),
+        corpus.relevance_sets["annotated"]("train").restrict(asked, chosen),
     )
     inputs = Inputs(corpus.about["width"], corpus.about["cells"], len(vocabulary.words), ordered_cells=corpus.about["ordered_cells"])
     torch.manual_seed(0)
@@ -110,7 +110,7 @@ if __name__ == "__main__":
         n = make(folder, 5.0 if args.quick else args.gb)
         apparent = sum(f.stat().st_size for f in folder.iterdir()) / 1e9
         on_disk = sum(f.stat().st_blocks * 512 for f in folder.iterdir()) / 1e9
-        print(f"{n:,} training pictures, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, batches of {args.batch}\n")
+        print(f"{n:,} training images, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, batches of {args.batch}\n")
         print("| features | when | time | resident memory, GB |\n|---|---|---|---|", flush=True)
         for how in ("rows", "mapped"):
             words = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder), "--how", how]

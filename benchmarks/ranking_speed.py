@@ -1,10 +1,10 @@
-"""What ranks cost beside the scores they are made of: a whole evaluation of 5,000 pictures × 25,000 captions, in both directions.
+"""What ranks cost beside the scores they are made of: a whole evaluation of 5,000 images × 25,000 captions, in both directions.
 
     python benchmarks/ranking_speed.py [--images 5000 --captions 25000] [--d 1024] [--k 4] [--similarity smooth-chamfer …] [--signal 1.5]
 
 In one process: all blocks scored and thrown away, then an evaluation (scores, ranks of every relevant item both ways, metrics), and so
 again; the medians' difference is what ranks and metrics cost. Extra memory is the peak of the evaluation above inputs. Captions lie near
-their pictures, by `signal` times the noise: 0 is an untrained model, for which half of all items are before the right one.
+their images, by `signal` times the noise: 0 is an untrained model, for which half of all items are before the right one.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def peak(reset: bool = False) -> float:
 
 
 def sets(args: argparse.Namespace) -> tuple[EmbeddingSet, EmbeddingSet]:
-    """Pictures, and captions around them, one after the other as in COCO."""
+    """Images, and captions around them, one after the other as in COCO."""
     g = torch.Generator().manual_seed(0)
     images = F.normalize(torch.randn(args.images, args.k, args.d, generator=g), dim=-1)
     captions = torch.randn(args.captions, args.k, args.d, generator=g)

@@ -1,10 +1,10 @@
-"""Do pictures reach the network, and features the training loop, fast enough?
+"""Do images reach the network, and features the training loop, fast enough?
 
     python benchmarks/real_speed.py
 
 Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache, against the bare
 forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached reads: batches read from the cache
-(with views, dropped cells and dropped words), against the batches that a step of training uses up; it must reach 5. Pictures are drawn,
+(with views, dropped cells and dropped words), against the batches that a step of training uses up; it must reach 5. Images are drawn,
 the network has random weights: neither changes the speed.
 """
 
@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 
 def corpus_files(root: Path, n: int) -> None:
-    """A corpus in Flickr8k's layout: n training pictures of 224 pixels, and a few more."""
+    """A corpus in Flickr8k's layout: n training images of 224 pixels, and a few more."""
     from xmr_core.data.scenes import load_scenes
 
     folder, text = root / "Flicker8k_Dataset", root / "Flickr8k_text"
@@ -31,15 +31,15 @@ def corpus_files(root: Path, n: int) -> None:
     scenes = load_scenes("tiny")
     captions, names = scenes.captions["text"].tolist(), [f"{i}.jpg" for i in range(n + 20)]
     for i, name in enumerate(names):
-        picture = Image.fromarray(scenes.read_pixels(np.array([i % 128]))[0]).resize((224, 224), Image.Resampling.BICUBIC)
-        picture.save(folder / name, quality=85)
+        image = Image.fromarray(scenes.read_pixels(np.array([i % 128]))[0]).resize((224, 224), Image.Resampling.BICUBIC)
+        image.save(folder / name, quality=85)
     lines = [f"{name}#{c}\t{captions[(5 * i + c) % len(captions)]}" for i, name in enumerate(names) for c in range(5)]
     (text / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
     for split, part in (("train", names[:n]), ("dev", names[n : n + 10]), ("test", names[n + 10 :])):
         (text / f"Flickr_8k.{split}Images.txt").write_text("\n".join(part) + "\n")
 
 
-def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
+def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base import paths
     from xmr_core.data.augment import Augmentation
     from xmr_core.data.batches import Batches
@@ -53,7 +53,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
     with tempfile.TemporaryDirectory() as home:
         os.environ["XMR_HOME"] = home
         root = Path(home) / "data"
-        corpus_files(root, pictures)
+        corpus_files(root, images)
         torch.manual_seed(0)
         (root / "weights").mkdir()
         weights = root / "weights" / "mobilenet_v2.safetensors"
@@ -93,8 +93,8 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
         assert paths.root() != Path(home)
     mid = statistics.median
     return {
-        "pictures per second, bare forward pass": round(mid(bare), 1),
-        "pictures per second, from files into the cache": round(mid(extracted), 1),
+        "images per second, bare forward pass": round(mid(bare), 1),
+        "images per second, from files into the cache": round(mid(extracted), 1),
         "extraction / bare": round(mid(extracted) / mid(bare), 2),
         "batches per second, read": round(mid(read), 1),
         f"batches per second, used by {method}": round(mid(used), 2),
@@ -103,7 +103,7 @@ def measure(pictures: int, rounds: int, steps: int, method: str) -> dict:
 
 
 class _Whole:
-    """The whole picture under another name, so that every round extracts anew."""
+    """The whole image under another name, so that every round extracts anew."""
 
     def __init__(self, n: int):
         self.identity = f"round {n}"
@@ -116,12 +116,12 @@ class _Whole:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=96)
+    parser.add_argument("--images", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--method", default="vse++", help="the fastest method is the hardest to feed")
     given = parser.parse_args()
-    found = measure(given.pictures, given.rounds, given.steps, given.method)
+    found = measure(given.images, given.rounds, given.steps, given.method)
     print(json.dumps(found, indent=1))
     short = [name for name, least in (("extraction / bare", 0.6), ("read / used", 5.0)) if found[name] < least]
     raise SystemExit(f"too slow: {', '.join(short)}" if short else 0)

@@ -1,6 +1,6 @@
-"""How many pictures a second does `scenes` give, from seed to features? Prints three rounds and the median.
+"""How many images a second does `scenes` give, from seed to features? Prints three rounds and the median.
 
-python benchmarks/scenes_speed.py [pictures]
+python benchmarks/scenes_speed.py [images]
 """
 
 import statistics
@@ -25,7 +25,7 @@ def main(n: int) -> None:
         done = time.perf_counter()
         rates.append(n / (done - started))
         print(f"world and captions {n / (made - started):.0f}/s, features {n / (done - made):.0f}/s, both {rates[-1]:.0f}/s")
-    print(f"median {statistics.median(rates):.0f} pictures a second")
+    print(f"median {statistics.median(rates):.0f} images a second")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How near each similarity comes to the matrix products that it cannot do without: 1,000 pictures × 5,000 captions.
+"""How near each similarity comes to the matrix products that it cannot do without: 1,000 images × 5,000 captions.
 
     python benchmarks/scoring_speed.py [--case scan …] [--images 1000 --captions 5000] [--times 3]
 

@@ -1,4 +1,4 @@
-"""Peak memory of one training step of the methods that compare every pair: 128 pictures × 128 captions, width 1024.
+"""Peak memory of one training step of the methods that compare every pair: 128 images × 128 captions, width 1024.
 
     python benchmarks/training_memory.py [--regions 36] [--words 8 16] [--batch 128]
 

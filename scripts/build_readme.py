@@ -6,7 +6,7 @@ python scripts/build_readme.py, or `make readme`.
 import textwrap
 from pathlib import Path
 
-from xmr_core.base import paths
+from xmr_core.base.files import write_atomic
 from xmr_core.study.method_tables import methods_table, options_table, published_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,5 +46,5 @@ def with_table(readme: str) -> str:
 
 if __name__ == "__main__":
     readme = ROOT / "README.md"
-    paths.write_atomic(readme, with_table(readme.read_text()))
-    paths.write_atomic(OPTIONS, options_page())
+    write_atomic(readme, with_table(readme.read_text()))
+    write_atomic(OPTIONS, options_page())

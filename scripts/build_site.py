@@ -5,12 +5,9 @@ no number is typed: results come from reports/results.csv, pages from docs/ and 
 Chromium or Chrome on the path; without one it is left out, and said so.
 """
 
-import contextlib
-import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,13 +15,13 @@ from pathlib import Path
 import build_reports
 import nbformat
 import pandas as pd
+from render_site import BUILD, ROOT, pdf, sphinx
 
-from xmr_core.base import paths
+from xmr_core.base.files import make_folder
 from xmr_core.study import results
 from xmr_core.study.claims import CLAIMS, ledger
 
-ROOT = Path(__file__).resolve().parents[1]
-REPORTS, NOTEBOOKS, DOCS, BUILD = ROOT / "reports", ROOT / "notebooks", ROOT / "docs", ROOT / "build"
+REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
 GROUPS = {
     "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
@@ -35,7 +32,6 @@ GROUPS = {
     "Uncertainty": ["uncertainty_vs_recall", "corruption_vs_uncertainty", "gaussian_distances"],
     "Tools": ["explore", "train", "scenes"],
 }  # fmt: skip
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -161,17 +157,6 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
     return notebook
 
 
-def sphinx(builder: str, source: Path, out: Path) -> None:
-    """Run Sphinx; any warning is an error. Raises: SystemExit with what Sphinx said."""
-    from sphinx.cmd.build import main as build
-
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        failed = build(["-b", builder, "-W", "--keep-going", "-q", str(source), str(out)])
-    if failed:
-        raise SystemExit(f"error: the report cannot be built.\n{printed.getvalue()[-3000:]}")
-
-
 def main() -> int:
     try:
         import furo  # noqa: F401
@@ -190,27 +175,11 @@ def main() -> int:
         for left_over in (".doctrees", ".buildinfo", "objects.inv", "_sources"):
             path = Path(temporary) / "html" / left_over
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        html = paths.make_folder(BUILD) / "html"
+        html = make_folder(BUILD) / "html"
         shutil.rmtree(html, ignore_errors=True)
         shutil.copytree(Path(temporary) / "html", html)
         print(f"{html.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB")
         return pdf(Path(temporary) / "single" / "index.html", Path(temporary) / "report.pdf")
-
-
-def pdf(page: Path, made: Path) -> int:
-    """Print a page into build/report.pdf. Returns the exit status; without a browser nothing is done, and said so."""
-    browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if browser is None:
-        print("no Chromium or Chrome on the path: build/report.pdf was left as it is", file=sys.stderr)
-        return 0
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={made}"]
-    done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True)
-    if done.returncode or not made.exists():
-        print(f"error: {browser} could not print the report: {done.stderr[-500:]}", file=sys.stderr)
-        return 1
-    paths.write_atomic(BUILD / "report.pdf", made.read_bytes())
-    print(f"build/report.pdf, {made.stat().st_size / 1e6:.1f} MB")
-    return 0
 
 
 if __name__ == "__main__":

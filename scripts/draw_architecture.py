@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from test_architecture import FLOORS, imports, package_files, room_imported, room_of  # noqa: E402
 
-from xmr_core.base import paths  # noqa: E402
+from xmr_core.base.files import write_atomic  # noqa: E402
 
 OUTPUT = ROOT / "docs" / "architecture.svg"
 COLOURS = {
@@ -105,7 +105,7 @@ def main() -> int:
     plt.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "architecture", "font.family": "DejaVu Sans"}
     content = io.StringIO()
     draw().savefig(content, format="svg", metadata={"Date": None})
-    paths.write_atomic(OUTPUT, "\n".join(line.rstrip() for line in content.getvalue().splitlines()) + "\n")
+    write_atomic(OUTPUT, "\n".join(line.rstrip() for line in content.getvalue().splitlines()) + "\n")
     print(f"{OUTPUT.relative_to(ROOT)}, {OUTPUT.stat().st_size / 1e3:.0f} kB")
     return 0
 

@@ -58,8 +58,7 @@ def _batches() -> list[float]:
     from xmr_core.data.batches import Batches
     from xmr_core.data.prepare import DataConfig, prepare
 
-    split = vars(prepare(DataConfig(size="tiny")))
-    split = split.get("splits", split.get("sides"))["train"]
+    split = prepare(DataConfig(size="tiny")).splits["train"]
     augmentation = Augmentation(0.2, "each", 0.2, "unknown", 0.0, words=50)
     batches = Batches(split, 16, 2, 3, "images", "annotated", augmentation)
     batch = batches.batch(1, 0, batches.plan(1))
@@ -83,7 +82,9 @@ def _evaluation() -> list[float]:
     scores = rng.integers(0, 40, (20, 60)) / 8 + 2 * np.repeat(np.eye(20), 3, 1)  # with ties
     own = np.repeat(np.eye(20, dtype=bool), 3, 0)
     more = own | (rng.random(own.shape) < 0.1)
-    relevances = {name: Relevance.from_matrix(m, np.arange(60), np.arange(20)) for name, m in (("own", own), ("more", more))}
+    relevances = {
+        name: Relevance.from_matrix(m, np.arange(60), np.arange(20)) for name, m in (("own", own), ("more", more))
+    }
     return evaluate_scores(scores, relevances).summary()["value"].tolist()
 
 

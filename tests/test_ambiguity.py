@@ -7,7 +7,7 @@ import pytest
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
-from xmr_core.evaluation.analysis.ambiguity import agreement_of_proxies, per_query_values, punished
+from xmr_core.evaluation.analysis.ambiguity import agreement_of_benchmarks, per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 
@@ -48,13 +48,13 @@ def test_the_proxy_that_orders_as_the_truth_comes_first():
     table = pd.DataFrame(
         {"truth": [1, 2, 3, 4.0], "same": [10, 20, 30, 40.0], "against": [4, 3, 2, 1.0], "half": [1, 2, 4, 3.0], "flat": 1.0}
     )
-    found = agreement_of_proxies(table, "truth", ["against", "flat", "half", "same"])
+    found = agreement_of_benchmarks(table, "truth", ["against", "flat", "half", "same"])
     assert found["proxy"].tolist() == ["same", "half", "against", "flat"]
     assert found["tau"].tolist()[:3] == pytest.approx([1, 4 / 6, -1]) and np.isnan(found["tau"].iloc[3])
     with pytest.raises(BadInput, match="no column 'gone'"):
-        agreement_of_proxies(table, "truth", ["gone"])
+        agreement_of_benchmarks(table, "truth", ["gone"])
     with pytest.raises(BadInput, match="at least 3 rows"):
-        agreement_of_proxies(table[:2], "truth", ["same"])
+        agreement_of_benchmarks(table[:2], "truth", ["same"])
 
 
 def test_values_of_one_query_from_several_kinds_of_relevance():
@@ -73,7 +73,7 @@ def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):
     assert all(1 <= len(s) <= 5 for s in shown)
     place = {image_id: n for n, image_id in enumerate(corpus.images.index[pictures])}
     owner = [place[i] for i in corpus.captions["image_id"].iloc[captions]]
-    own = corpus.judges["annotated"]("test")
+    own = corpus.relevance_sets["annotated"]("test")
     for zeta in (0, 1, 2):
         found = scenes_plausible(corpus, "test", zeta)
         assert list(found.gallery_ids) == list(own.gallery_ids) and list(found.query_ids) == list(own.query_ids)

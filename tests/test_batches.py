@@ -159,7 +159,7 @@ def test_frozen_states_of_captions_are_read_ragged():
     states, indptr = np.arange(12.0, dtype=np.float32)[:, None], np.array([0, 3, 4, 9, 12])
     captions = CaptionStates(states, indptr, np.array([3, 0, 1]))
     assert captions.lengths.tolist() == [3, 3, 1]
-    out = captions.at(np.array([2, 0]))
+    out = captions.read(np.array([2, 0]))
     assert out.local_feats[..., 0].tolist() == [[3, 0, 0], [9, 10, 11]] and out.mask.tolist() == [[True, False, False], [True] * 3]
     relevance = Relevance.from_positions(np.arange(3), np.arange(3), list("abc"), list("xyz"))
     split = Split(np.arange(3), np.arange(3), lambda rows: None, captions, relevance)

@@ -109,6 +109,7 @@ def test_info_says_what_is_where(tmp_path, capsys):
     assert stop.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path, monkeypatch):
     """With everything against it: another python first in PATH, a foreign kernel called python3, a backend that shows nothing."""
     decoys = tmp_path / "jupyter" / "kernels" / "python3"
@@ -138,6 +139,7 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     assert stopped.returncode == 1 and "without writing its completion record" in stopped.stderr and str(output) in stopped.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -164,6 +166,7 @@ def test_a_failing_notebook_fails(tmp_path, capsys, cells, message):
         assert errors[0].traceback == ["\x1b[31mBadInput\x1b[0m: alpha must be positive"]
 
 
+@pytest.mark.slow
 def test_a_misspelt_name_that_plain_papermill_lets_pass_stops_the_notebook(tmp_path):
     import papermill
 
@@ -173,6 +176,7 @@ def test_a_misspelt_name_that_plain_papermill_lets_pass_stops_the_notebook(tmp_p
     assert error.value.ename == "BadInput" and "Did you mean 'alpha'" in error.value.evalue
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monkeypatch):
     attempts, real = [], running.own_kernel
 
@@ -192,6 +196,7 @@ def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monke
     assert len(attempts) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     note = tmp_path / "pid"

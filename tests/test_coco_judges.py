@@ -61,24 +61,24 @@ def test_plausible_matches_of_labelled_images(coco, folder):
     draw(coco.root / "val2014" / coco.records[-1]["filename"])
     write_instances(coco, {900: [1, 1, 90], 896: [90, 1], 895: [1], 4321: [7], 898: [1]}, folder)  # 5 has no label
     corpus = coco.load()
-    assert tuple(corpus.judges) == ("annotated", *PLAUSIBLE)
-    exact, near, nearer = (corpus.judges[kind]("test") for kind in PLAUSIBLE)
+    assert tuple(corpus.relevance_sets) == ("annotated", *PLAUSIBLE)
+    exact, near, nearer = (corpus.relevance_sets[kind]("test") for kind in PLAUSIBLE)
     assert (
         exact.gallery_ids.tolist() == [900, 896, 895]
         and exact.query_ids.tolist() == corpus.captions.index[corpus.rows("test")[1]][:15].tolist()
     )
     assert [exact[q].tolist() for q in (0, 5, 10)] == [[0, 1], [0, 1], [2]]
     assert (near.counts == 3).all() and (nearer.counts == 3).all()
-    assert corpus.judges[PLAUSIBLE[0]]("val").gallery_ids.tolist() == [898]
+    assert corpus.relevance_sets[PLAUSIBLE[0]]("val").gallery_ids.tolist() == [898]
     with pytest.raises(BadInput, match="none of the 3 images of 'train' is labelled"):
-        corpus.judges[PLAUSIBLE[0]]("train")
+        corpus.relevance_sets[PLAUSIBLE[0]]("train")
 
 
 def test_labels_of_other_images_are_left_out_and_said(coco):
     write_instances(coco, {1: [1]})
     corpus = coco.load()
-    assert list(corpus.judges) == ["annotated"]
-    assert "none of the 3 images of 'test'" in corpus.about["judges left out"]["plausible"]
+    assert list(corpus.relevance_sets) == ["annotated"]
+    assert "none of the 3 images of 'test'" in corpus.about["relevance sets left out"]["plausible"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_instances_that_are_none(coco, content, says):
     with pytest.raises(BadInput, match=says):
         coco.load()
     corpus = coco.load(faults := FaultLog(collect=True))
-    assert len(faults.refused) == 1 and list(corpus.judges) == ["annotated"] and len(corpus.images) == 7
+    assert len(faults.refused) == 1 and list(corpus.relevance_sets) == ["annotated"] and len(corpus.images) == 7
 
 
 def test_an_instance_without_a_image_is_counted(coco):
@@ -110,8 +110,8 @@ def test_an_instance_without_a_image_is_counted(coco):
 def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch):
     monkeypatch.setattr(coco_relevance, "find_spec", lambda _: None)
     corpus = coco.load()
-    assert list(corpus.judges) == ["annotated"]
-    assert all("install it" in corpus.about["judges left out"][kind] for kind in ("eccv", "cxc"))
+    assert list(corpus.relevance_sets) == ["annotated"]
+    assert all("install it" in corpus.about["relevance sets left out"][kind] for kind in ("eccv", "cxc"))
 
 
 @pytest.fixture
@@ -140,13 +140,14 @@ def judged(coco):
 def test_the_ids_are_those_of_the_judgments(judged):
     coco, data = judged
     corpus = coco.load()
-    assert list(corpus.judges) == ["annotated", "eccv", "cxc"] and set(corpus.about["judges left out"]) == {"plausible"}
+    assert list(corpus.relevance_sets) == ["annotated", "eccv", "cxc"]
+    assert set(corpus.about["relevance sets left out"]) == {"plausible"}
     image_ids, caption_ids = (
         table.index.to_numpy()[rows]
         for table, rows in zip((corpus.images, corpus.captions), corpus.rows("test"), strict=True)
     )
     for kind in ("eccv", "cxc"):
-        t2i = corpus.judges[kind]("test")
+        t2i = corpus.relevance_sets[kind]("test")
         for relevance, name, queries, gallery in (
             (t2i, "caption_to_image", caption_ids, image_ids),
             (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
@@ -162,12 +163,12 @@ def test_the_ids_are_those_of_the_judgments(judged):
                 )
         assert relevance.counts.sum() > 5
     with pytest.raises(BadInput, match="not COCO annotation ids of the test images"):
-        corpus.judges["eccv"]("val")
+        corpus.relevance_sets["eccv"]("val")
 
 
 def test_the_judgments_go_through_evaluation(judged):
     corpus = judged[0].load()
-    relevances = {kind: judge("test") for kind, judge in corpus.judges.items()}
+    relevances = {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}
     scores = np.zeros((len(corpus.rows("test")[0]), len(corpus.rows("test")[1])))
     eccv = relevances["eccv"]
     for query in range(len(eccv.transpose())):

@@ -23,8 +23,7 @@ EXTRACTOR = """
 import numpy as np
 from {helper} import scaled
 class Brightness:
-    identity, shape, dtype, batch, side = "brightness", (4, 3), np.float32, 16, 64
-    resolution = 64
+    identity, shape, dtype, batch, resolution = "brightness", (4, 3), np.float32, 16, 64
     def __call__(self, pixels):
         "Mean colour of four columns."
         return scaled(np.stack(np.split(pixels.astype(np.float32) / 255, 4, 2), 1).mean((2, 3)))
@@ -59,8 +58,11 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         prepared = preparing.prepare(plan.config.data)
-        split = getattr(prepared, "splits", None) or prepared.sides
-        seen[n] = (identity_of(extractor), plan.id, float(split["train"].images_at(np.arange(2)).local_feats.mean()))
+        seen[n] = (
+            identity_of(extractor),
+            plan.id,
+            float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()),
+        )
     assert seen[1][2] == pytest.approx(100 * seen[0][2], rel=1e-3), "features of the old code were taken"
     assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
 
@@ -103,7 +105,11 @@ def test_an_own_method_counts_with_its_code(tmp_path):
     def version(text):
         return own_code_version(imported(tmp_path, "own_method", text).matched)
 
-    assert version(source) == version(source.replace("Every word", "Each word")) != version(source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)"))
+    assert (
+        version(source)
+        == version(source.replace("Every word", "Each word"))
+        != version(source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)"))
+    )
 
 
 def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, monkeypatch):
@@ -116,7 +122,9 @@ def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, mo
         text, real = file.read_text(), Path.read_text
         assert old in text
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_text", lambda p, *a, **k: text.replace(old, new, 1) if p == file else real(p, *a, **k))
+            patch.setattr(
+                Path, "read_text", lambda p, *a, **k: text.replace(old, new, 1) if p == file else real(p, *a, **k)
+            )
             code_version._plain_file.cache_clear()
             after = {name: code_of(name, "scenes") for name in papers()}
         code_version._plain_file.cache_clear()
@@ -125,6 +133,7 @@ def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, mo
     assert changed_by("losses/soft_contrastive.py", "return", "return 2 *") == {"pcme"}
     assert changed_by("training/schedule.py", "return", "return 2 *") == set(papers())
     assert changed_by("training/schedule.py", '"""', '"""More words. ') == set()
+    assert changed_by("training/schedule.py", "def lr_factor", "def lr_factor(((") == set(papers()), "a file that is being edited"
     assert changed_by("base/errors.py", "class", "X = 1\n\n\nclass") == set()
 
 

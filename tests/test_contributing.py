@@ -103,6 +103,7 @@ def test_the_head_keeps_the_contract(monkeypatch):
 # step 5: a run
 
 
+@pytest.mark.slow
 def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     monkeypatch.setitem(recipes.RECIPES, "toy", toy)

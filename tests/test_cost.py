@@ -205,7 +205,7 @@ def rows_of(*values: int, method="cosine", **changed) -> pd.DataFrame:
         "what": "all pairs",
         "method": method,
         "varied": "width",
-        "pictures": 2,
+        "images": 2,
         "captions": 3,
         "seconds": 1.0,
         "bare_seconds": 0.5,
@@ -247,7 +247,7 @@ def measured() -> pd.DataFrame:
     parts = []
     for method, seconds, counted in (("smooth-Chamfer", 16.0, 160), ("cosine", 1.0, 10)):
         for what, times in (("all pairs", 2.0), ("one query", 1.0)):
-            about = {"varied": "captions", "pictures": 2, "multiply_adds": counted, "what": what, "method": method}
+            about = {"varied": "captions", "images": 2, "multiply_adds": counted, "what": what, "method": method}
             parts += [rows_of(n, captions=n, seconds=times * seconds * n, **about) for n in (400, 100)]
         parts.append(rows_of(100, varied="paper", method=method, what="top 10", seconds=seconds, captions=100))
     return pd.concat(parts, ignore_index=True)
@@ -308,7 +308,7 @@ def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three(
     swept = {method: {c.varied for c in cases if c.method == method} - {"paper"} for method in timing.TIMED}
     assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
     assert swept["SGR"] == {"captions", "width", "words"}
-    assert [(c.method, c.pictures, c.captions) for c in cases if c.varied == "paper"] == [
+    assert [(c.method, c.images, c.captions) for c in cases if c.varied == "paper"] == [
         (m, 1000, 5000) for m in ("cosine", "smooth-Chamfer", "SCAN t2i")
     ]
     named = published.dive_cost()["similarity"].tolist()
@@ -325,6 +325,7 @@ def benchmark():
     return module
 
 
+@pytest.mark.slow
 def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, tmp_path, capfd):
     path = tmp_path / "cost.csv"
     words = ["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]
@@ -343,6 +344,7 @@ def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, t
     assert "7 of 7 cases" in capfd.readouterr().out and len(cost.read(path)) == len(whole)
 
 
+@pytest.mark.slow
 def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchmark):
     held = torch.ones(1 << 25).sum()  # 128 MiB in this process are not its business
     case = cost.Case("cosine", "captions", 4000, Shape(d=8), 4000, 4000)
@@ -352,13 +354,14 @@ def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchma
     assert 0.9 * 2**25 / 2**30 <= every["extra_gib"] < 0.2, "blocks of 8 million scores in float32 are 32 MB"
 
 
+@pytest.mark.slow
 def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benchmark, tmp_path, capsys, monkeypatch):
     path = tmp_path / "cost.csv"
     path.write_text("a,b\n1,2\n")
     assert benchmark.main(["--tiny", "--rows", str(path)]) == 1
     assert "is not a table of costs" in capsys.readouterr().err and path.read_text() == "a,b\n1,2\n"
     path.unlink()
-    broken = replace(cost.plan(["cosine"], tiny=True)[0], pictures=10**15)  # no machine holds them: the case fails in its process
+    broken = replace(cost.plan(["cosine"], tiny=True)[0], images=10**15)  # no machine holds them: the case fails in its process
     monkeypatch.setattr(sweeps, "plan", lambda *_: [broken, *cost.plan(["cosine"], tiny=True)[1:2]])
     assert benchmark.main(["--tiny", "--seconds", "1e-6", "--rows", str(path)]) == 1
     assert "error: cosine, captions 20" in capsys.readouterr().err and len(cost.read(path)) == 2

@@ -89,7 +89,7 @@ def test_a_fold_validates_on_classes_of_its_own(cub):
     assert birds_of(corpus, "val") == {BIRDS[4]}, "held-out images count only in training classes"
     assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(0, 13), image_id(2, 5)}
     assert corpus.fingerprint != load_cub(cub).fingerprint
-    assert corpus.picture_fingerprint == load_cub(cub).picture_fingerprint
+    assert corpus.image_fingerprint == load_cub(cub).image_fingerprint
     with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
         load_cub(cub, "2")
     with pytest.raises(BadInput, match="fold of cub is .* got '4'"):
@@ -117,15 +117,15 @@ def test_reeds_lists_and_one_folder_for_all(cub):
 
 def test_classes_are_relevant(cub):
     corpus = load_cub(cub)
-    assert list(corpus.judges) == ["annotated", "class"]
-    seen = corpus.judges["class"]("seen")
+    assert list(corpus.relevance_sets) == ["annotated", "class"]
+    seen = corpus.relevance_sets["class"]("seen")
     assert (seen.counts == 1).all() and len(seen) == 30, "three birds, one image each"
-    train = corpus.judges["class"]("train")
+    train = corpus.relevance_sets["class"]("train")
     kinds = dict(zip(corpus.images.index, corpus.images["class"], strict=True))
     for q in (0, 200, 509):
         own = kinds[train.query_ids[q].partition("#")[0]]
         assert set(train.gallery_ids[train[q]]) == {i for i in train.gallery_ids if kinds[i] == own}
-    relevances = {kind: judge("test") for kind, judge in corpus.judges.items()}
+    relevances = {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}
     table = evaluate_scores(np.random.default_rng(0).random((14, 140)), relevances).per_query
     assert (table[table["relevance"] == "class"]["R@1"] == 1).all(), "the test images are of one class"
     assert table[table["relevance"] == "annotated"]["R@1"].mean() < 1
@@ -135,7 +135,7 @@ def test_an_empty_split_is_empty_and_no_accident(cub):
     write(cub / "annotations" / "cub" / "testclasses.txt", [])
     corpus = load_cub(cub)
     assert [len(rows) for rows in corpus.rows("test")] == [0, 0] and corpus.faults == {"images in no split": EACH}
-    assert len(corpus.judges["class"]("test")) == len(corpus.judges["annotated"]("test")) == 0
+    assert len(corpus.relevance_sets["class"]("test")) == len(corpus.relevance_sets["annotated"]("test")) == 0
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from xmr_core.training.runs.ensemble import scores_of
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name)) for name in ("pcme", "dive", "vse++")}
 
 
@@ -62,7 +62,7 @@ def test_distances_need_distributions(runs, call):
 def test_uncertainty_of_what_was_corrupted(runs):
     run = runs["pcme"]
     prepared, method = run.prepared(), run.method()
-    table = corrupted_uncertainty(method, prepared, [0.0, 1.0], pictures=10).set_index(["side", "share"])
+    table = corrupted_uncertainty(method, prepared, [0.0, 1.0], images=10).set_index(["side", "share"])
     images, captions = encode_split(method, prepared.splits["test"].first(10))
     assert table.loc[("images", 0.0), "value"] == pytest.approx(uncertainty(images).mean(), abs=1e-4)
     assert table.loc[("captions", 0.0), "value"] == pytest.approx(uncertainty(captions).mean(), abs=1e-4)
@@ -71,10 +71,10 @@ def test_uncertainty_of_what_was_corrupted(runs):
         blank = method.encode_images(prepared.new_images(grey))
     assert table.loc[("images", 1.0), "value"] == pytest.approx(uncertainty(blank)[0], abs=1e-4), "a picture erased whole is grey"
     assert list(dict.fromkeys(table.index.get_level_values(0))) == ["images", "captions"]
-    sets = corrupted_uncertainty(runs["dive"].method(), runs["dive"].prepared(), [0.0], pictures=5)
+    sets = corrupted_uncertainty(runs["dive"].method(), runs["dive"].prepared(), [0.0], images=5)
     assert sets["value"].notna().all()
     with pytest.raises(BadInput, match="no uncertainty"):
-        corrupted_uncertainty(runs["vse++"].method(), runs["vse++"].prepared(), [0.0], pictures=5)
+        corrupted_uncertainty(runs["vse++"].method(), runs["vse++"].prepared(), [0.0], images=5)
 
 
 def test_rows_of_uncertainty(runs):

@@ -82,7 +82,17 @@ def dead_links(path: Path, text: str) -> list[str]:
     return out
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(p.read_text())], ids=lambda p: p.relative_to(DOCS).as_posix())
+def pages_with_code() -> list:
+    """Pages with blocks that run; one that trains is slow."""
+    out = []
+    for page in PAGES:
+        if blocks := python_blocks(page.read_text()):
+            marks = [pytest.mark.slow] if "train_or_load" in "".join(blocks) else []
+            out.append(pytest.param(page, id=page.relative_to(DOCS).as_posix(), marks=marks))
+    return out
+
+
+@pytest.mark.parametrize("page", pages_with_code())
 @pytest.mark.filterwarnings("ignore")
 def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))

@@ -13,7 +13,7 @@ from xmr_core.base.types import Features
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
 from xmr_core.search import Query, Settings, open_folder, open_library, rank
 from xmr_core.search.library import _stored
-from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
+from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
 from xmr_core.search.query import encode, words_of
 from xmr_core.search.state import (
     MOST_STEPS,
@@ -26,7 +26,7 @@ from xmr_core.search.state import (
     ranks_by,
     unsure_queries,
 )  # fmt: skip
-from xmr_core.search.why import doubt, without_each_cell, without_each_word
+from xmr_core.search.why import relative_uncertainty, without_each_cell, without_each_word
 from xmr_core.similarities.chamfer import smooth_chamfer
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.training.runs import train_or_load
@@ -36,9 +36,9 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
 
 
@@ -94,9 +94,9 @@ def test_a_sentence_is_encoded_like_a_caption_and_strange_words_are_named(librar
 def test_a_picture_from_elsewhere_is_read_like_one_of_the_corpus(libraries):
     library = libraries["dive"]
     pixels = library.pixels(2)
-    given = rank(library, Query("picture", pixels=pixels)).scores
+    given = rank(library, Query("upload", pixels=pixels)).scores
     assert np.allclose(given, rank(library, Query("image", item=library.image_ids[2])).scores, atol=1e-4)
-    assert encode(library, Query("picture", pixels=np.zeros((100, 50, 3), np.uint8))).x.shape[0] == 1
+    assert encode(library, Query("upload", pixels=np.zeros((100, 50, 3), np.uint8))).x.shape[0] == 1
 
 
 def test_settings_change_the_similarity_and_nothing_else(libraries):
@@ -129,7 +129,7 @@ def test_settings_that_a_method_does_not_have(libraries, name, settings, message
 @pytest.mark.parametrize(
     ("given", "message"),
     [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"), ({"kind": "image"}, "needs the id"),
-     ({"kind": "picture"}, "an image must be"), ({"kind": "picture", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
+     ({"kind": "upload"}, "an image must be"), ({"kind": "upload", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
 )  # fmt: skip
 def test_queries_that_cannot_be_asked(given, message):
     with pytest.raises(BadInput, match=message):
@@ -200,48 +200,48 @@ def test_a_cell_is_worth_what_the_score_loses_without_it(libraries, name):
 def test_doubt_is_placed_among_all_items(libraries):
     pcme = libraries["pcme"]
     values = pcme.uncertainty("captions")
-    value, share = doubt(pcme, "captions", at=int(values.argmax()))
+    value, share = relative_uncertainty(pcme, "captions", position=int(values.argmax()))
     assert value == values.max() and share == pytest.approx(159 / 160)
-    value, share = doubt(pcme, "captions", item=pcme.captions[int(values.argmin())])
+    value, share = relative_uncertainty(pcme, "captions", item=pcme.captions[int(values.argmin())])
     assert value == pytest.approx(values.min()) and share == 0
 
 
 def test_where_elements_look_and_which_captions_are_nearest(libraries):
     dive = libraries["dive"]
-    looks = element_looks(dive, 3)
+    looks = element_attention(dive, 3)
     assert looks.shape == (4, 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
     table = nearest_captions(dive, 3)
     cosines = np.einsum("kd,ted->kte", dive.images.x[3].numpy(), dive.captions.x.numpy()).max(-1)
     assert table["text"].tolist() == dive.texts[cosines.argmax(1)].tolist() and np.allclose(table["cosine"], cosines.max(1), atol=1e-5)
-    right = dive.judges["annotated"].transpose()[3]
+    right = dive.relevance_sets["annotated"].transpose()[3]
     assert table["annotated"].tolist() == [bool(c in right) for c in cosines.argmax(1)]
     for library in (libraries["scan"], libraries["vse++"]):
         with pytest.raises(BadInput, match="no small sets"):
             nearest_captions(library, 3)
         with pytest.raises(BadInput, match="attention to cells"):
-            element_looks(library, 3)
+            element_attention(library, 3)
 
 
 @pytest.mark.parametrize("name", ["scan", "sgraf"])
 def test_where_each_word_looks(libraries, name):
     library = libraries[name]
-    words, looks = word_looks(library, library.texts[2] + " zeppelin", 5)
+    words, looks = word_attention_of(library, library.texts[2] + " zeppelin", 5)
     assert words == library.texts[2].split() and looks.shape == (len(words), 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
     tokens = library.prepared.new_captions([library.texts[2]])
     whole = word_attention(library.method, library.inputs(np.array([5])), tokens)[0, 0].numpy()
     assert len(whole) == len(words) + 2 and np.allclose(looks, whole[1:-1], atol=1e-6), "<start> and <end> are no words"
     with pytest.raises(BadInput, match="no attention of words"):
-        word_looks(libraries["dive"], library.texts[2], 5)
+        word_attention_of(libraries["dive"], library.texts[2], 5)
 
 
 def test_how_much_each_word_counts(libraries):
     library = libraries["sgraf"]
     (table,) = word_weights(library, library.texts[2], 5).values()
-    assert table["word"].tolist() == ["(whole)", *library.texts[2].split()]
+    assert table["word"].tolist() == ["(global)", *library.texts[2].split()]
     inputs = library.inputs(np.array([5])), library.prepared.new_captions([library.texts[2]])
     whole = node_weights(library.method, *inputs)["SAF"][0, 0].numpy()  # the wholes, <start>, words, <end>
     assert np.allclose(table["weight"], [whole[0], *whole[2:-1]]) and len(set(np.round(whole, 7))) == len(whole)
-    with pytest.raises(BadInput, match="no nodes of words"):
+    with pytest.raises(BadInput, match="no nodes to weigh"):
         word_weights(libraries["scan"], library.texts[2], 5)
     with pytest.raises(BadInput, match="knows none"):
         word_weights(library, "zeppelin", 5)
@@ -304,15 +304,15 @@ def test_queries_that_are_chosen_for_one(libraries):
     hard = hard_query(dive, seed=1)
     assert not rank(dive, hard).table["annotated"].iloc[0] and hard == hard_query(dive, seed=1)
     many = ambiguous_queries(dive, "caption", 5)
-    counts = dict(zip(dive.caption_ids, dive.judges["exhaustive"].counts, strict=True))
+    counts = dict(zip(dive.caption_ids, dive.relevance_sets["exhaustive"].counts, strict=True))
     assert counts[many[0].item] == max(counts.values()) and len(many) == 5
     assert unsure_queries(pcme, "image", 1)[0].item == pcme.image_ids[pcme.uncertainty("images").argmax()]
     assert {random_query(dive, "caption", n).kind for n in range(3)} == {"caption"}
     assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
-    alike = replace(dive, judges={"annotated": dive.judges["annotated"]})
+    alike = replace(dive, relevance_sets={"annotated": dive.relevance_sets["annotated"]})
     for call, message in (
         (lambda: hard_query(dive, tries=0), "none of them is hard"), (lambda: ambiguous_queries(alike), "as many known right answers"),
-        (lambda: hard_query(replace(dive, judges={})), "has no relevance set 'annotated'"), (lambda: ambiguous_queries(replace(dive, judges={})), "as many"),
+        (lambda: hard_query(replace(dive, relevance_sets={})), "has no relevance set 'annotated'"), (lambda: ambiguous_queries(replace(dive, relevance_sets={})), "as many"),
         (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
@@ -367,11 +367,11 @@ def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
     lines = [f"{n}.png,{own.texts[t]}" for t, n in ((0, 0), (5, 1), (6, 1))]
     (folder / "captions.csv").write_text("image,caption\n" + "\n".join(lines) + "\n")
     library = open_folder(runs["dive"], folder, progress=iter)
-    assert len(library.texts) == 3 and library.judges["annotated"].counts.tolist() == [1, 1, 1]
+    assert len(library.texts) == 3 and library.relevance_sets["annotated"].counts.tolist() == [1, 1, 1]
     found = rank(library, Query("image", item="more/1.png"))
     assert np.allclose(found.scores, rank(own, Query("image", item=own.image_ids[1])).scores[[0, 5, 6]], atol=2e-3)
     assert found.table.set_index("text")["annotated"].to_dict() == {own.texts[0]: False, own.texts[5]: True, own.texts[6]: True}
-    with pytest.raises(BadInput, match="no picture in"):
+    with pytest.raises(BadInput, match="no image in"):
         open_folder(runs["dive"], folder / "nowhere-yet" if (folder / "nowhere-yet").mkdir() is None else folder)
 
 

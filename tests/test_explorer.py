@@ -18,9 +18,9 @@ from xmr_core.ui.widgets import Explorer, cards
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
+def libraries(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: open_library(train_or_load(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
             name: open_library(train_or_load(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
         }
@@ -169,9 +169,9 @@ def test_the_same_file_can_be_uploaded_again(explorer):
     content = picture_file()
     for _ in range(2):
         explorer.upload.value = ({"name": "a.png", "type": "image/png", "size": len(content), "content": content, "last_modified": NOW},)
-        assert explorer.state.query.kind == "picture" and explorer.upload.value == ()
+        assert explorer.state.query.kind == "upload" and explorer.upload.value == ()
         explorer.buttons["Random caption"].click()
-    assert sum(state.query is not None and state.query.kind == "picture" for state in explorer.state.past) == 2
+    assert sum(state.query is not None and state.query.kind == "upload" for state in explorer.state.past) == 2
 
 
 def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):

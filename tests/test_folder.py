@@ -43,7 +43,7 @@ def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
     assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"}
     assert len(corpus.captions) == 0
-    relevance = corpus.judges["annotated"]("test")
+    relevance = corpus.relevance_sets["annotated"]("test")
     assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(IMAGES) and not corpus.faults
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
     (photos / "notes.txt").write_text("x")

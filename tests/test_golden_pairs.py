@@ -61,6 +61,14 @@ def variances(images: GaussianEmbedding, captions: GaussianEmbedding) -> torch.T
     return of_images[:, None] + of_captions
 
 
+def with_pseudo_positives(scores: torch.Tensor, degrees: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """A pair that scores at least as high as the best match of its row is given the degree of that match. Returns the
+    degrees, and how many pairs beyond the best matches have it by this rule."""
+    best = degrees.argmax(1, keepdim=True)
+    pseudo = scores >= scores.gather(1, best)
+    return torch.where(pseudo, degrees.gather(1, best), degrees), int(pseudo.sum()) - len(scores)
+
+
 @pytest.mark.parametrize("name", cases("pcmepp", "criterion"))
 def test_pcmepp_loss(name):
     case = Case(name)
@@ -75,12 +83,20 @@ def test_pcmepp_loss(name):
     information = [kl_to_one(given) for given in (images, captions)]
     close(information[0], case["out.part_kl_img"])
     close(information[1], case["out.part_kl_cap"])
-    if case.cfg["matched_given"]:
-        return  # soft labels and pseudo-positives
+    match = case["in.matched"] if case.cfg["matched_given"] else diagonal(len(means))  # degrees, or which pairs match
     a, b = (case[f"w.criterion.{name}"].requires_grad_() for name in ("negative_scale", "shift"))
-    pairs = soft_contrastive(b - a * distances, diagonal(len(distances)), "mean")
+    logits = b - a * distances
+    pairs = soft_contrastive(logits, match, "mean")
     close(pairs, case["out.part_bce"])
     loss = 2 * pairs + case.cfg["vib_beta"] * sum(information)
+    if case.cfg["smoothness_alpha"]:
+        for direction, scores, degrees in (("i2t", logits, match), ("t2i", logits.T, match.T)):
+            degrees, count = with_pseudo_positives(scores.detach(), degrees)
+            close(degrees, case[f"out.matched_pp_{direction}"])
+            assert count == case[f"out.n_pseudo_{direction}"]
+            part = soft_contrastive(scores, degrees, "mean")
+            close(part, case[f"out.part_pp_{direction}"])
+            loss = loss + case.cfg["smoothness_alpha"] * part
     close(loss, case["out.loss"])
     loss.backward()
     for key, leaf in {**leaves, "negative_scale": a, "shift": b}.items():

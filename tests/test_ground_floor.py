@@ -90,6 +90,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch)
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.slow
 def test_a_real_limit_on_file_size_is_one_clear_line(tmp_path):
     script = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"

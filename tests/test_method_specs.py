@@ -125,6 +125,7 @@ def test_a_method_from_outside_is_compared_and_labelled(registered):
     assert one.n_parameters() == other.n_parameters() and other.address == ADDRESS
 
 
+@pytest.mark.slow
 def test_claims_of_a_user_change_nothing_of_the_papers(registered):
     rows = study.results.study_rows()
     before = ledger(rows, CLAIMS)

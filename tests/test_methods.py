@@ -30,6 +30,7 @@ def prepared(tmp_path_factory):
         yield prepare(tiny_config().data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, options", VARIANTS)
 def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)

@@ -149,6 +149,7 @@ print(f"took {id(p) % 97 + 0.5} s at {hex(id(p))}")
 pd.DataFrame({"x": [1]}).style"""
 
 
+@pytest.mark.slow
 def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
     """The whole recipe, in a copy of the layout, called from another folder."""
 

@@ -16,9 +16,13 @@ def check(name: str, now: dict, remedy: str) -> None:
     """now: {'versions', 'numbers'}. Processors differ in the last bits, so numbers may differ by a thousandth."""
     assert name in expected(), f"there are no numbers of {name}; {AGAIN.removeprefix('then ')}"
     recorded = expected()[name]
-    same = len(now["numbers"]) == len(recorded["numbers"]) and np.allclose(now["numbers"], recorded["numbers"], rtol=1e-3, atol=1e-6)
+    same = len(now["numbers"]) == len(recorded["numbers"]) and np.allclose(
+        now["numbers"], recorded["numbers"], rtol=1e-3, atol=1e-6
+    )
     if recorded["versions"] != now["versions"]:
-        assert same, f"numbers of {name} were recorded with other versions ({recorded['versions']}); {AGAIN.removeprefix('then ')}"
+        assert same, (
+            f"numbers of {name} were recorded with other versions ({recorded['versions']}); {AGAIN.removeprefix('then ')}"
+        )
         return
     assert same, (
         f"numbers of {name} changed and no version did. If that was meant, raise {remedy}; {AGAIN}. "
@@ -33,7 +37,9 @@ def own_home(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("method", "form"), FORMS)
 def test_numbers_of_a_method_belong_to_its_version(method, form):
-    remedy = f"`version` in the spec of {method}, or, where several methods changed, the stage in training/runs/versions.py"
+    remedy = (
+        f"`version` in the spec of {method}, or, where several methods changed, the stage in training/runs/versions.py"
+    )
     check(f"{method} {form}", of_method(method, form), remedy)
 
 

@@ -31,6 +31,7 @@ def arrays(n=40, l=3, e=12):
     return features, captions, np.arange(2 * n) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(papers()))
 def test_five_lines_train_any_method_on_own_tensors(method):
     features, captions, image_of = arrays()
@@ -41,6 +42,7 @@ def test_five_lines_train_any_method_on_own_tensors(method):
     assert {"i2t", "t2i"} <= set(run.metrics["direction"]) and len(run.per_query) == 4 + 8
 
 
+@pytest.mark.slow
 def test_a_method_learns_what_the_arrays_hold():
     corpus = data.from_arrays(*arrays(100))
     config = base_config("vse++", device="cpu").replace(data=data.config_for(corpus), epochs=12, d=16, batch_images=20)
@@ -142,6 +144,7 @@ def own_module(tmp_path, monkeypatch):
     sys.modules.pop("own_pieces", None)
 
 
+@pytest.mark.slow
 def test_readers_and_extractors_of_a_users_own_are_found_by_name(own_module):
     config = data.DataConfig(f"{own_module}:load", "somewhere", features=f"{own_module}:Doubled")
     prepared = data.prepare(config)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xmr_core.base import paths
+from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 
 
@@ -20,57 +20,57 @@ def one_line(error) -> str:
 
 def test_sealed_gives_back_what_was_written(tmp_path):
     for payload in (b"", b"x", os.urandom(5000)):
-        assert paths.read_sealed(paths.write_sealed(tmp_path / "f", payload)) == payload
+        assert files.read_sealed(files.write_sealed(tmp_path / "f", payload)) == payload
 
 
 @pytest.mark.parametrize("keep", [0, 5, 13, 30, 45, 144])
 def test_truncated_sealed_file_is_noticed(tmp_path, keep):
-    path = paths.write_sealed(tmp_path / "f", bytes(100))
+    path = files.write_sealed(tmp_path / "f", bytes(100))
     whole = path.read_bytes()
     assert keep < len(whole) == 145
     path.write_bytes(whole[:keep])
     with pytest.raises(DamagedFile) as error:
-        paths.read_sealed(path)
+        files.read_sealed(path)
     assert str(path) in one_line(error) and f"{keep} bytes" in str(error.value)
 
 
 @pytest.mark.parametrize("at", [0, 12, 13, 44, 45, 144])
 def test_one_flipped_bit_is_noticed_wherever_it_is(tmp_path, at):
-    path = paths.write_sealed(tmp_path / "f", bytes(100))
+    path = files.write_sealed(tmp_path / "f", bytes(100))
     raw = bytearray(path.read_bytes())
     raw[at] ^= 1
     path.write_bytes(raw)
     with pytest.raises(DamagedFile):
-        paths.read_sealed(path)
+        files.read_sealed(path)
 
 
 def test_appended_foreign_and_missing_files_are_noticed(tmp_path):
-    path = paths.write_sealed(tmp_path / "f", b"payload")
+    path = files.write_sealed(tmp_path / "f", b"payload")
     path.write_bytes(path.read_bytes() + b"\0")
     (tmp_path / "foreign").write_bytes(b"PK\x03\x04 a zip file, perhaps" * 9)
     for bad in (path, tmp_path / "foreign", tmp_path / "absent", tmp_path):
         with pytest.raises(DamagedFile) as error:
-            paths.read_sealed(bad)
+            files.read_sealed(bad)
         assert str(bad) in one_line(error)
 
 
 def test_write_atomic_replaces_and_leaves_nothing_beside(tmp_path):
-    paths.write_atomic(tmp_path / "deep" / "f", "one")
-    path = paths.write_atomic(tmp_path / "deep" / "f", "zwei")
+    files.write_atomic(tmp_path / "deep" / "f", "one")
+    path = files.write_atomic(tmp_path / "deep" / "f", "zwei")
     assert path.read_text() == "zwei" and os.listdir(path.parent) == ["f"]
     assert path.stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
 def test_full_disk_keeps_the_old_file_and_leaves_no_rest(tmp_path, monkeypatch, function):
-    path = paths.write_atomic(tmp_path / "f", "old")
+    path = files.write_atomic(tmp_path / "f", "old")
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, function, full)
     with pytest.raises(CannotWrite) as error:
-        paths.write_atomic(path, "new")
+        files.write_atomic(path, "new")
     assert "disk is full" in one_line(error) and str(path) in str(error.value)
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["f"]
 
@@ -78,28 +78,29 @@ def test_full_disk_keeps_the_old_file_and_leaves_no_rest(tmp_path, monkeypatch, 
 def test_a_folder_below_a_file_is_refused_for_everyone(tmp_path):
     (tmp_path / "f").write_text("a file")
     with pytest.raises(CannotWrite) as error:
-        paths.make_folder(tmp_path / "f" / "deep")
+        files.make_folder(tmp_path / "f" / "deep")
     assert "is a file, not a folder" in one_line(error)
-    for attempt in (lambda: paths.write_atomic(tmp_path / "f" / "g", "x"), lambda: paths.make_folder(tmp_path / "f")):
+    for attempt in (lambda: files.write_atomic(tmp_path / "f" / "g", "x"), lambda: files.make_folder(tmp_path / "f")):
         with pytest.raises(CannotWrite) as error:
             attempt()
         assert "in the way" in one_line(error)
     with pytest.raises(CannotWrite):
-        paths.write_atomic(tmp_path, "x")  # the path is a folder
+        files.write_atomic(tmp_path, "x")  # the path is a folder
     assert os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no resource limits")
 def test_a_write_that_the_system_cuts_short_leaves_the_old_file(tmp_path):
-    path = paths.write_sealed(tmp_path / "f", b"old")
+    path = files.write_sealed(tmp_path / "f", b"old")
     script = (
-        "import resource, signal, sys; from xmr_core.base import paths; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); paths.write_sealed(sys.argv[1], bytes(5000))"
+        "import resource, signal, sys; from xmr_core.base import files; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); files.write_sealed(sys.argv[1], bytes(5000))"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
     assert done.returncode != 0
     assert done.stderr.strip().splitlines()[-1].startswith("xmr_core.base.errors.CannotWrite: cannot write")
-    assert paths.read_sealed(path) == b"old" and os.listdir(tmp_path) == ["f"]
+    assert files.read_sealed(path) == b"old" and os.listdir(tmp_path) == ["f"]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
@@ -107,28 +108,28 @@ def test_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(CannotWrite, match="No permission"):
-            paths.write_atomic(tmp_path / "f", "x")
+            files.write_atomic(tmp_path / "f", "x")
     finally:
         tmp_path.chmod(0o700)
 
 
 def test_json_round_trip_and_damage(tmp_path):
-    path = paths.write_json(tmp_path / "f.json", {"b": [1, 2.5], "a": "é"})
-    assert paths.read_json(path) == {"a": "é", "b": [1, 2.5]}
+    path = files.write_json(tmp_path / "f.json", {"b": [1, 2.5], "a": "é"})
+    assert files.read_json(path) == {"a": "é", "b": [1, 2.5]}
     path.write_text(path.read_text()[:-4])
     for bad in (path, tmp_path / "absent.json"):
         with pytest.raises(DamagedFile) as error:
-            paths.read_json(bad)
+            files.read_json(bad)
         assert "Delete it" in one_line(error)
 
 
 def test_hashes_name_the_content(tmp_path):
-    assert paths.content_hash({"a": 1, "b": [2]}) == paths.content_hash({"b": [2], "a": 1})
-    assert len({paths.content_hash(v) for v in ({"a": 1}, {"a": 1.5}, {"a": "1"}, [1], 1)}) == 5
+    assert fingerprint.content_hash({"a": 1, "b": [2]}) == fingerprint.content_hash({"b": [2], "a": 1})
+    assert len({fingerprint.content_hash(v) for v in ({"a": 1}, {"a": 1.5}, {"a": "1"}, [1], 1)}) == 5
     (tmp_path / "f").write_bytes(b"abc")
-    before = paths.file_hash(tmp_path / "f")
+    before = fingerprint.file_hash(tmp_path / "f")
     (tmp_path / "f").write_bytes(b"abd")
-    assert before != paths.file_hash(tmp_path / "f") and len(before) == 16
+    assert before != fingerprint.file_hash(tmp_path / "f") and len(before) == 16
 
 
 def test_root_is_the_variable_else_the_checkout(tmp_path, monkeypatch):
@@ -136,10 +137,36 @@ def test_root_is_the_variable_else_the_checkout(tmp_path, monkeypatch):
     assert paths.root() == tmp_path / "home" and paths.folder("runs") == tmp_path / "home" / "runs" and paths.folder("runs").is_dir()
     monkeypatch.delenv("XMR_HOME")
     monkeypatch.chdir(tmp_path)
-    assert paths.root() == Path(paths.__file__).resolve().parents[1]
+    assert paths.root() == Path(paths.__file__).resolve().parents[2]
 
 
 def test_existing_names_what_was_expected(tmp_path):
-    assert paths.existing(tmp_path, "folder") == tmp_path
+    assert files.existing(tmp_path, "folder") == tmp_path
     with pytest.raises(BadInput, match="word list not found: .*absent"):
-        paths.existing(tmp_path / "absent", "word list")
+        files.existing(tmp_path / "absent", "word list")
+
+
+def test_a_record_gives_back_what_was_written_and_notices_every_change(tmp_path):
+    path, value = tmp_path / "r.json", {"b": [1, 2.5e-07, None], "a": "é", "c": {"é": True}}
+    assert files.read_record(files.write_record(path, value)) == value
+    content = path.read_bytes()
+    for byte in range(len(content)):
+        for bit in range(8):
+            path.write_bytes(content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :])
+            with pytest.raises(DamagedFile) as error:
+                files.read_record(path)
+            one_line(error)
+
+
+def test_only_one_file_writes_under_a_temporary_name():
+    package = Path(files.__file__).parents[1]
+    words = ("mkstemp", "os.replace", "os.fsync")
+    writers = {p.relative_to(package).as_posix() for p in package.rglob("*.py") if any(w in p.read_text() for w in words)}
+    assert writers == {"base/files.py"}
+
+
+def test_a_block_that_fails_leaves_nothing(tmp_path):
+    with pytest.raises(DamagedFile), files.atomic(tmp_path / "f") as temporary:
+        temporary.write_text("half")
+        raise DamagedFile("its own error stays")
+    assert not os.listdir(tmp_path)

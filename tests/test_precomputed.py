@@ -60,7 +60,7 @@ def test_rows_and_lines_find_each_other_in_both_layouts(scan):
         "test",
     ]
     assert corpus.images["source_id"].tolist() == [f"{100 + i}" for i in range(6)] + ["200", "201", "300", "301", "302"]
-    relevance = corpus.judges["annotated"]("test")
+    relevance = corpus.relevance_sets["annotated"]("test")
     assert relevance.indices.tolist() == np.repeat(np.arange(3), 5).tolist() and list(relevance.gallery_ids) == [
         "test/0",
         "test/1",
@@ -80,9 +80,9 @@ def test_fingerprints_follow_the_content(scan, tmp_path):
     file = tmp_path / "elsewhere" / "dev_caps.txt"
     file.write_text(file.read_text().replace("way 3", "way 9", 1))
     words = load_precomputed(tmp_path / "elsewhere")
-    assert words.fingerprint != first.fingerprint and words.picture_fingerprint == first.picture_fingerprint
+    assert words.fingerprint != first.fingerprint and words.image_fingerprint == first.image_fingerprint
     write(tmp_path / "elsewhere", "dev", 2, True, seed=7)
-    assert load_precomputed(tmp_path / "elsewhere").picture_fingerprint != first.picture_fingerprint
+    assert load_precomputed(tmp_path / "elsewhere").image_fingerprint != first.image_fingerprint
 
 
 def test_the_whole_test_split_is_taken_and_said(scan):

@@ -55,6 +55,7 @@ def config(flickr, method="vse-infty", **changes):
     return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").replace(**{**small, **changes})
 
 
+@pytest.mark.slow
 def test_frozen_networks_on_both_sides(flickr, tmp_path):
     run = train_or_load(config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2))
     prepared = run.prepared()
@@ -93,6 +94,7 @@ def weights_of(run):
     return {k: v.clone() for k, v in run.method().state_dict().items()}
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_the_pretrained_weights_and_thaws_in_stages(flickr):
     networks = {"image_model": str(flickr / "resnet"), "text_model": str(flickr / "bert"), "fine_tune": "both"}
     frozen = train_or_load(config(flickr, **networks, freeze_epochs=2, val_images=3))
@@ -138,6 +140,7 @@ def test_pixels_are_cropped_when_there_are_views(flickr):
     assert not torch.equal(whole.x, split.images_at(np.arange(3), np.array([7, 8, 9])).x)
 
 
+@pytest.mark.slow
 def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
     table = {"word2idx": {w: n for n, w in enumerate(words)}, "idx2word": {str(n): w for n, w in enumerate(words)}, "idx": len(words)}
@@ -149,6 +152,7 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     assert read_vocabulary(tmp_path / "vocab.json", "treebank").tokeniser == "treebank"
 
 
+@pytest.mark.slow
 def test_a_dual_encoder_is_a_row_like_any_other(flickr):
     from xmr_core.study import results
 
@@ -157,6 +161,7 @@ def test_a_dual_encoder_is_a_row_like_any_other(flickr):
     assert row["parameters"].iloc[0] > 1000 and (row["train_seconds"] == 0).all() and (row["best_epoch"] == -1).all()
 
 
+@pytest.mark.slow
 def test_validation_on_some_pictures_only(flickr):
     few = config(flickr, image_model=str(flickr / "resnet"), val_images=2, epochs=1)
     run = train_or_load(few)
@@ -198,6 +203,7 @@ def test_every_data_set_needs_its_folder():
         prepare(DataConfig("flickr30", "x"))
 
 
+@pytest.mark.slow
 def test_region_features_train_too(tmp_path):
     rng = np.random.default_rng(0)
     for split, n in (("train", 12), ("dev", 6), ("test", 6)):
@@ -217,6 +223,7 @@ def test_region_features_train_too(tmp_path):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
 
 
+@pytest.mark.slow
 def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_again(flickr, monkeypatch):
     c = config(flickr, image_model=str(flickr / "resnet"), epochs=1)
     before = train_or_load(c)
@@ -226,7 +233,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.captions.index[real.corpus.rows(split)[1]],
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
-    more = replace(real, corpus=replace(real.corpus, judges={**real.corpus.judges, "anything": everything}))
+    more = replace(real, corpus=replace(real.corpus, relevance_sets={**real.corpus.relevance_sets, "anything": everything}))
     module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
@@ -237,6 +244,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     assert kept.equals(before.per_query) and after.provenance.train_seconds == before.provenance.train_seconds
 
 
+@pytest.mark.slow
 def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
     still = config(flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1)
     run, p = train_or_load(still), prepare(still.data)

@@ -212,6 +212,7 @@ def test_the_class_token_enters_the_global_feature(zoo):
         net(Pixels(torch.rand(2, 3, 16, 16)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freeze", [True, False])
 def test_frozen_batch_norm_is_frozen(zoo, freeze):
     net = backbone(zoo, "resnet", freeze_norm=freeze).train()
@@ -522,6 +523,7 @@ except RuntimeError:
 """
 
 
+@pytest.mark.slow
 def test_torchvision_is_not_needed_even_where_it_is_broken(zoo, tmp_path):
     """A torchvision that does not fit torch fails on import, and transformers imports any that it finds."""
     broken = tmp_path / "torchvision"

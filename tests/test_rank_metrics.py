@@ -106,3 +106,9 @@ def test_the_catalogue_gives_the_function_and_not_the_module_of_its_name():
     import xmr_core.evaluation.evaluate  # binding the module must not hide the function
 
     assert callable(evaluate) and callable(xmr_core.evaluation.evaluate)
+
+
+def test_a_package_with_a_public_name_like_its_own_stays_a_package():
+    import xmr_core.methods.registry
+
+    assert xmr_core.methods.methods is xmr_core.methods.registry.methods and xmr_core.methods.build is not None

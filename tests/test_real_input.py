@@ -26,7 +26,7 @@ from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.text.tokenisers import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.data.features import feature_cache
+from xmr_core.data.features import array_cache
 
 REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
@@ -69,11 +69,11 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     }  # fmt: skip
     assert corpus.captions.loc["0.jpg#3", "text"] == "A dog number 0 runs in way 3 ."
     assert corpus.read_pixels(np.array([2])).shape == (1, 224, 224, 3)
-    annotated, human = corpus.judges["annotated"]("test"), corpus.judges["human"]("test")
+    annotated, human = corpus.relevance_sets["annotated"]("test"), corpus.relevance_sets["human"]("test")
     assert annotated.counts.tolist() == [1] * 10
     extra = human.gallery_ids[human[list(human.query_ids).index("6.jpg#0")]]
     assert set(extra) == {"5.jpg", "6.jpg"} and human.counts.sum() == 11
-    crowd = corpus.judges["crowd"]("test")
+    crowd = corpus.relevance_sets["crowd"]("test")
     assert set(crowd.gallery_ids[crowd[list(crowd.query_ids).index("6.jpg#2")]]) == {"5.jpg", "6.jpg"}
     assert crowd.counts.sum() == 11, "half of the crowd is not most of it"
     assert corpus.grades["expert"]["grade"].tolist() == pytest.approx([10 / 3, 2]) and corpus.grades["crowd"]["grade"].tolist() == [
@@ -90,14 +90,14 @@ def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
     file = flickr / "Flickr8k_text" / "Flickr8k.token.txt"
     file.write_text(file.read_text().replace("way 2", "way 7", 1))
     after = load_flickr8k(flickr)
-    assert after.fingerprint != before.fingerprint and after.picture_fingerprint == before.picture_fingerprint, (
+    assert after.fingerprint != before.fingerprint and after.image_fingerprint == before.image_fingerprint, (
         "features need not be made again"
     )
     picture = flickr / "Flicker8k_Dataset" / "3.jpg"
     raw = bytearray(picture.read_bytes())
     raw[-3] ^= 1  # same length, other content
     picture.write_bytes(raw)
-    assert load_flickr8k(flickr).picture_fingerprint != before.picture_fingerprint
+    assert load_flickr8k(flickr).image_fingerprint != before.image_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ class Counting(CellDescriptor):
 
 @pytest.fixture
 def corpus():
-    feature_cache._verified.clear()
+    array_cache._verified.clear()
     from xmr_core.data.scenes import load_scenes
 
     return load_scenes("tiny")
@@ -294,7 +294,7 @@ class Dying(CellDescriptor):
 
 
 def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
+    monkeypatch.setattr(array_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     assert not list(paths.folder("cache").glob("features-*.npy"))
@@ -306,7 +306,7 @@ def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
 
 
 def test_what_is_left_of_other_work_is_not_continued(corpus, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_EVERY", 1)
+    monkeypatch.setattr(array_cache, "_EVERY", 1)
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     (part,) = paths.folder("cache").glob("features-*.part")
@@ -344,7 +344,7 @@ def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
     else:
         raw = file.read_bytes()
         file.write_bytes(raw[:-1000] if damage == "truncate" else raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:])
-    feature_cache._verified.clear()
+    array_cache._verified.clear()
     with pytest.warns(UserWarning, match=f"{file.name} is damaged and is rebuilt"):
         again = cached_features(corpus, CellDescriptor(), progress=iter)
     assert (again == first).all()

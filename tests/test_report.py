@@ -15,6 +15,8 @@ import build_site  # noqa: E402
 from xmr_core.study import results  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> Path:

@@ -14,9 +14,9 @@ from xmr_core.training.runs import train_or_load_all
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
 
 

@@ -33,6 +33,7 @@ def test_claims_about_sweeps_have_a_part_that_measures_them():
     assert asked <= measured
 
 
+@pytest.mark.slow
 def test_rows_are_appended_where_the_notebook_left_them(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(run_study, "ROOT", tmp_path)

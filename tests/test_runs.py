@@ -31,7 +31,7 @@ from xmr_core.training.runs import (
     produce,
     scores_of,
     stored_ids,
-    stored_run,
+    load,
     train_or_load,
     train_or_load_all,
     versions,
@@ -39,6 +39,8 @@ from xmr_core.training.runs import (
 from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.produce import plan_run
 from xmr_core.training.state import load_state
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -193,9 +195,12 @@ def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores(
     both = ensemble_of(runs)
     mean = (scores_of(runs[0]) + scores_of(runs[1])) / 2
     corpus = runs[0].prepared().corpus
-    wanted = evaluate_scores(mean, {kind: judge("test") for kind, judge in corpus.judges.items()})
+    wanted = evaluate_scores(mean, {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()})
     assert both.metrics.equals(wanted.summary()) and both.provenance.parameters == 2 * runs[0].provenance.parameters
-    assert both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs) and both.id != ensemble_of(runs[:1]).id
+    assert (
+        both.provenance.train_seconds == sum(r.provenance.train_seconds for r in runs)
+        and both.id != ensemble_of(runs[:1]).id
+    )
     assert not both.metrics.equals(runs[0].metrics)
 
 
@@ -209,7 +214,7 @@ def test_an_ensemble_of_nothing_or_of_two_corpora_is_refused():
 def _read_again(run):
     """Its per-query table as evaluation makes it, not as CSV gives it back."""
     corpus = run.prepared().corpus
-    return evaluate_scores(scores_of(run), {kind: judge("test") for kind, judge in corpus.judges.items()}).per_query
+    return evaluate_scores(scores_of(run), {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}).per_query
 
 
 def test_an_exported_run_answers_without_its_corpus(tmp_path):
@@ -231,8 +236,14 @@ def test_ensembles_by_formula():
     assert [list(run.provenance.members) for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
     table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
     rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
-    assert rows["value"].notna().all() and "val_rsum" not in set(rows["metric"]) and set(rows["variant"]) == {"VSE++ + DivE"}
-    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(table["seed"]) == [0, 1, 2]
+    assert (
+        rows["value"].notna().all()
+        and "val_rsum" not in set(rows["metric"])
+        and set(rows["variant"]) == {"VSE++ + DivE"}
+    )
+    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(
+        table["seed"]
+    ) == [0, 1, 2]
     for formula, says in (
         ("DivE", "at least two parts"),
         ("DivE + VSE+", "Did you mean 'VSE\\+\\+'"),
@@ -320,10 +331,10 @@ def test_every_flipped_bit_of_a_finished_run_is_noticed(finished, tmp_path, monk
     for byte, bit in bits(name, len(content)):
         file.write_bytes(content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :])
         with pytest.raises(DamagedFile) as error:
-            stored_run(finished[0].id)
+            load(finished[0].id)
         assert "\n" not in str(error.value) and "Train it again." in str(error.value), (byte, bit)
     file.write_bytes(content)
-    assert stored_run(finished[0].id).metrics.equals(finished[0].metrics)
+    assert load(finished[0].id).metrics.equals(finished[0].metrics)
 
 
 def test_every_flipped_bit_of_a_state_is_noticed(finished, tmp_path):
@@ -341,10 +352,10 @@ def test_a_file_of_something_else_is_refused_by_id_and_rebuilt_by_config(finishe
     place = copied(finished[0], tmp_path)
     (place / name).write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(DamagedFile, match="is damaged"):
-        stored_run(finished[0].id)
+        load(finished[0].id)
     with pytest.warns(UserWarning, match="is damaged and is made again") as said:
         again = train_or_load(tiny_config(epochs=1))
-    assert len(said) == 1 and again.metrics.equals(finished[0].metrics) and stored_run(again.id).config == finished[0].config
+    assert len(said) == 1 and again.metrics.equals(finished[0].metrics) and load(again.id).config == finished[0].config
 
 
 def test_an_edited_configuration_is_never_used(finished, tmp_path, monkeypatch):
@@ -353,24 +364,24 @@ def test_an_edited_configuration_is_never_used(finished, tmp_path, monkeypatch):
     place = copied(finished[0], tmp_path)
     (place / "config.json").write_text((place / "config.json").read_text().replace('"alpha": 16.0', '"alpha": 2.0'))
     with pytest.raises(DamagedFile, match="config.json is missing or altered"):
-        stored_run(finished[0].id)
+        load(finished[0].id)
     stored = files.read_record(finished[0].folder / "config.json")
     stored["config"]["options"]["alpha"] = 2.0
     files.write_record(place / "config.json", stored)
     folder.write_record(place, finished[0].provenance)
     with pytest.raises(DamagedFile, match="names another run than its configuration leads to"):
-        stored_run(finished[0].id)
+        load(finished[0].id)
     shutil.copy(finished[1].folder / "config.json", place)
     folder.write_record(place, finished[0].provenance)
     with pytest.raises(DamagedFile, match="is the configuration of another run"):
-        stored_run(finished[0].id)
+        load(finished[0].id)
 
 
 def test_the_folder_of_another_run_is_not_taken(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     shutil.copytree(finished[1].folder, tmp_path / "runs" / finished[0].id)
     with pytest.raises(DamagedFile, match="is the record of another run"):
-        stored_run(finished[0].id)
+        load(finished[0].id)
     with pytest.warns(UserWarning) as said:
         again = train_or_load(tiny_config(epochs=1))
     assert [str(w.message).split()[0] for w in said] == ["run", "checkpoint"], "the record, and the state below it"
@@ -391,7 +402,7 @@ def test_a_foreign_state_is_not_continued(finished, tmp_path, monkeypatch):
 def test_weights_that_changed_after_loading_are_not_used(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     place = copied(finished[0], tmp_path)
-    run = stored_run(finished[0].id)
+    run = load(finished[0].id)
     (place / "model.safetensors").write_bytes(b"\0" * 64)
     with pytest.raises(DamagedFile, match="was altered since"):
         run.method()

@@ -84,7 +84,7 @@ def test_splits_share_no_image_and_five_captions_belong_to_each():
 
 def test_relevance_of_both_kinds():
     corpus = load_scenes("tiny", ambiguity=0.5)
-    annotated, exhaustive = (corpus.judges[kind]("test") for kind in ("annotated", "exhaustive"))
+    annotated, exhaustive = (corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive"))
     own = corpus.captions["image_id"].loc[annotated.query_ids].to_numpy()
     assert (annotated.counts == 1).all() and (annotated.gallery_ids[annotated.indices] == own).all()
     assert all(annotated[q][0] in exhaustive[q] for q in range(len(annotated)))
@@ -92,7 +92,10 @@ def test_relevance_of_both_kinds():
 
 
 def test_the_knob_makes_captions_vaguer():
-    means = [load_scenes("tiny", ambiguity=a).judges["exhaustive"]("train").counts.mean() for a in (0.0, 0.3, 0.6, 1.0)]
+    means = [
+        load_scenes("tiny", ambiguity=a).relevance_sets["exhaustive"]("train").counts.mean()
+        for a in (0.0, 0.3, 0.6, 1.0)
+    ]
     assert means == sorted(means) and means[-1] > 3 * means[0]
 
 

@@ -22,9 +22,9 @@ from xmr_core.similarities.sgraf_joint import JointSgraf
 from xmr_core.similarities.similarity_nodes import PARTS
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
-HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",
-              "embedding_global.1": "norm_whole", "embedding_common.0": "common"}  # fmt: skip
-NAMES = {"sim_tranloc_w": "nodes.local", "sim_tranglo_w": "nodes.whole", "sim_eval_w": "score", "SAF_module.attn_sim_w": "reasoner.weigh",
+HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "global_linear",
+              "embedding_global.1": "norm_global", "embedding_common.0": "common"}  # fmt: skip
+NAMES = {"sim_tranloc_w": "nodes.local", "sim_tranglo_w": "nodes.global_linear", "sim_eval_w": "score", "SAF_module.attn_sim_w": "reasoner.weigh",
          "SAF_module.bn": "reasoner.norm", "SGR_module.": "reasoner.steps.", "graph_query_w": "query", "graph_key_w": "key",
          "sim_graph_w": "graph"}  # fmt: skip
 
@@ -94,7 +94,7 @@ def test_the_authors_batch_statistics(name):
     features = sides(case, case["in.images"], case["in.captions"])
     close(similarity(image_head(features[0]), caption_head(features[1])), case["out.scores"])
     stored = {k.removeprefix("out.after.sim_enc."): case[k] for k in case.names("out.after.")}
-    ours = {"v_global_out.after.embedding_local.1": image_head.norm_local, "v_global_out.after.embedding_global.1": image_head.norm_whole}
+    ours = {"v_global_out.after.embedding_local.1": image_head.norm_local, "v_global_out.after.embedding_global.1": image_head.norm_global}
     if case.cfg["module"] == "SAF":
         ours["SAF_module.bn"] = similarity.reasoner.norm
     assert len(stored) == 3 * len(ours)
@@ -112,7 +112,7 @@ def test_the_authors_global_vectors(name):
             GlobalTokenHead(x.shape[2], x.shape[2], regions, normalise=False), case.weights(f"w.{part}_global_w."), HEAD_NAMES
         ).eval()
         local = torch.tanh(head.norm_local(head.local(x)))
-        whole = torch.tanh(head.norm_whole(head.whole(case["in.global"])))
+        whole = torch.tanh(head.norm_global(head.global_linear(case["in.global"])))
         weights = head.common(local * whole[:, None]).softmax(1)
         close(torch.nn.functional.normalize((weights * x).sum(1), dim=-1), case["out.visual" if part == "v" else "out.text"])
 
@@ -132,7 +132,7 @@ def of_one_pair(module: Sgraf, image, caption, direction, parts, reasoner) -> fl
     lin = lambda name, x: w[f"{name}.weight"] @ x + w[f"{name}.bias"]  # noqa: E731
     sigmoid = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
     contexts, queries = (image[1:], caption[1:]) if direction == "t2i" else (caption[1:], image[1:])
-    nodes = [] if parts == "local" else [reference.unit(lin("nodes.whole", (image[0] - caption[0]) ** 2))]
+    nodes = [] if parts == "local" else [reference.unit(lin("nodes.global_linear", (image[0] - caption[0]) ** 2))]
     if parts != "global":
         for q, weights in zip(queries, reference.scan_attention(contexts, queries, 9.0, "clipped_l2norm"), strict=True):
             c = reference.unit(sum(a * x for a, x in zip(weights, contexts, strict=True)))
@@ -174,6 +174,7 @@ def test_every_form_equals_the_loop_over_pairs(reasoner, direction, parts):
     assert_close(module(images, captions), torch.tensor(wanted, dtype=torch.float64), rtol=1e-7, atol=1e-7)  # their 1e-8 under each norm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reasoner", REASONERS)
 def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
     module, images, captions = made(reasoner), graphs(3, 4, 3), graphs(4, 5, 4)

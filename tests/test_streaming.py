@@ -72,6 +72,7 @@ def coarse(images, captions):
     return exact if exact.dtype == torch.float64 else exact.bfloat16().float()
 
 
+@pytest.mark.slow
 @LAWS()
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]), st.sampled_from(["smooth", "scan", "coarse", "cosine"]))
 def test_law_ranks_are_those_of_exact_arithmetic_whatever_the_budget(seed, ragged, k, name):
@@ -226,7 +227,7 @@ def test_best_items_settle_what_fast_scores_confuse():
 
 
 def test_fewer_items_than_asked_for_and_bad_questions():
-    scores, items = top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 10, asking="images")
+    scores, items = top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 10, modality="images")
     assert items.shape == scores.shape == (4, 3) and (np.sort(items, 1) == np.arange(3)).all()
     for call, message in (
         (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 0), "k must be at least 1"),
@@ -266,6 +267,7 @@ def test_several_judges_of_other_ids_are_asked_in_one_pass_and_folds_for_themsel
         assert set(streamed.changed) == {(kind, way) for kind in kinds for way in ("i2t", "t2i")}
 
 
+@pytest.mark.slow
 def test_every_pair_stands_in_one_block_and_hardly_any_padding_is_scored():
     images, captions = sets(50, 6, 1), sets(400, 12, 2, ragged=True)
     for budget in BUDGETS:

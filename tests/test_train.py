@@ -16,6 +16,8 @@ from xmr_core.training.collapse import PATIENCE, CollapseWatch
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.state import load_state, previous, save_state
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):

@@ -159,7 +159,9 @@ def test_recall_is_the_share_of_exact_answers():
             recall(found, exact if found.size else found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dive", "vse++"])
+@pytest.mark.slow
 def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
     """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
@@ -237,6 +239,7 @@ def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch
     open_elements(folder, gallery, digest)  # what was there is left alone
 
 
+@pytest.mark.slow
 def test_the_room_is_imported_without_faiss():
     code = "import sys\nimport xmr_core.search\nassert 'faiss' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -245,6 +248,7 @@ def test_the_room_is_imported_without_faiss():
 # ------------------------------------------------------------------------------------------------------------------------- killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["os.fsync", "os.replace", "faiss.write_index", "manifest"])
 def test_a_build_that_stops_anywhere_is_not_taken_for_complete(made, monkeypatch, step):
     _, gallery, folder, digest = made(sets())
@@ -277,6 +281,7 @@ def test_a_disk_that_is_full_is_said(made, monkeypatch):
     assert not list(folder.glob(".*.tmp")) and not (folder / "elements.faiss").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_build_leaves_nothing_that_opens(made):
     _, gallery, folder, digest = made(sets())

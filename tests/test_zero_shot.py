@@ -130,9 +130,9 @@ def test_what_cannot_be_asked_is_refused(zoo):
         zero_shot(zoo["vit"], corpus())
     with pytest.raises(BadInput, match="coco-1k needs exactly 5,000 images, got 6"):
         zero_shot(zoo["clip"], corpus(), protocol=COCO_1K)
-    with pytest.raises(BadInput, match="no pictures or no captions in its split 'val'"):
+    with pytest.raises(BadInput, match="no images or no captions in its split 'val'"):
         zero_shot(zoo["clip"], corpus(), split="val")
-    with pytest.raises(BadInput, match="brings features and no pictures"):
+    with pytest.raises(BadInput, match="brings features and no images"):
         zero_shot(zoo["clip"], Corpus(**{**vars(corpus()), "read_pixels": None}))
     with pytest.raises(BadInput, match="expected pictures of 3×32×32, got 3×16×16"):
         ZeroShot(zoo["clip"]).encode_images(Pixels(torch.rand(1, 3, 16, 16)))

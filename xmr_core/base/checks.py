@@ -24,7 +24,7 @@ def require_flag(name: str, value: object) -> None:
         raise BadInput(f"{name} must be True or False, got {value!r}.")
 
 
-def require_choice(name: str, value: object, known: Iterable[str]) -> None:
+def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise BadInput, with the nearest known word, unless value is one of the known ones."""
-    if value not in (known := tuple(known)):
-        raise unknown(name, value, known)
+    if value not in (choices := tuple(choices)):
+        raise unknown(name, value, choices)

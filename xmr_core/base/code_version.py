@@ -40,8 +40,8 @@ def is_own_code(thing: type | Callable) -> bool:
 def own_code_version(thing: type | Callable) -> str:
     """10 hex digits for a user's own class or function: its file, and the files beside it that this one imports.
 
-    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that it
-    names. Code of this package is not followed, because its parts have explicit versions.
+    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that
+    it names. Code of this package is not followed, because its parts have explicit versions.
 
     >>> class Doubled:
     ...     def __call__(self, x):
@@ -74,15 +74,23 @@ def _reached(names: Iterable[str], file_of: Callable[[str], Path | None]) -> set
 
 @lru_cache(maxsize=1024)
 def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
-    """(source without comments and docstrings, names it imports) of a file that was changed at a time in nanoseconds."""
+    """(source without comments and docstrings, names it imports) of a file that was changed at a time in
+    nanoseconds.
+    """
     text = path.read_text()
-    return _plain(text), _imports(ast.parse(text))
+    try:
+        return _plain(text), _imports(ast.parse(text))
+    except SyntaxError:  # somebody is editing it; what runs was imported before
+        return text, []
 
 
 def _plain(text: str) -> str:
     tree = ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node, False) is not None:
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and ast.get_docstring(node, False) is not None
+        ):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
 
@@ -155,7 +163,9 @@ def _named_sources(thing: type | Callable) -> dict[str, str]:
         sources[name] = _plain(ast.unparse(tree))
         for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & scope.keys()):
             value = scope[used]
-            if getattr(value, "__module__", None) == thing.__module__ and (inspect.isclass(value) or inspect.isroutine(value)):
+            if getattr(value, "__module__", None) == thing.__module__ and (
+                inspect.isclass(value) or inspect.isroutine(value)
+            ):
                 waiting.append(value)
             elif isinstance(value, (bool, int, float, str, bytes, tuple)):
                 sources[used] = repr(value)

@@ -1,4 +1,6 @@
-"""Files that are whole or not there: the only place that writes under a temporary name, waits for the disk and renames."""
+"""Files that are whole or not there: the only place that writes under a temporary name, waits for the disk and
+renames.
+"""
 
 import errno
 import hashlib
@@ -16,12 +18,13 @@ from xmr_core.base.fingerprint import content_hash
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
+_ELSEWHERE = "choose another one (environment variable XMR_HOME, or the output path)."
 _REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space or choose another folder.",
     errno.EDQUOT: "The disk quota is used up: free some space or choose another folder.",
     errno.EFBIG: "The file would exceed the allowed size: free some space or choose another folder.",
-    errno.EROFS: "The folder is read-only: choose another one (environment variable XMR_HOME, or the output path).",
-    errno.EACCES: "No permission to write there: choose another one (environment variable XMR_HOME, or the output path).",
+    errno.EROFS: f"The folder is read-only: {_ELSEWHERE}",
+    errno.EACCES: f"No permission to write there: {_ELSEWHERE}",
     errno.ENOTDIR: "A part of the path is a file, not a folder: choose another path.",
     errno.EEXIST: "A file with that name is in the way: choose another path.",
 }
@@ -29,7 +32,9 @@ _REMEDIES = {
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
     """The error for a refused write, with its cause and what to do about it, in one line."""
-    return CannotWrite(f"cannot write {path} ({error.strerror or error}). {_REMEDIES.get(error.errno, 'Choose another folder.')}")
+    return CannotWrite(
+        f"cannot write {path} ({error.strerror or error}). {_REMEDIES.get(error.errno, 'Choose another folder.')}"
+    )
 
 
 def make_folder(path: Path | str) -> Path:
@@ -54,8 +59,8 @@ def existing(path: Path | str, what: str) -> Path:
 def atomic(path: Path | str) -> Iterator[Path]:
     """A temporary path beside `path`. It takes that name when the block ends well, and is removed when the block fails.
 
-    Use it for contents that something else writes (a library, or code that writes piece by piece); write_atomic is for the
-    others. Raises: CannotWrite when the folder refuses; errors of this package inside the block stay what they are.
+    Use it for contents that something else writes (a library, or code that writes piece by piece); write_atomic is for
+    the others. Raises: CannotWrite when the folder refuses; errors of this package inside the block stay what they are.
 
     >>> with atomic(Path(tempfile.mkdtemp()) / "words.txt") as temporary:
     ...     _ = temporary.write_text("a dog")
@@ -117,7 +122,9 @@ def as_json(value: object) -> Any:
 
 
 def write_record(path: Path | str, value: Mapping[str, object]) -> Path:
-    """Write a JSON object with a digest of itself, so that read_record notices any later change. Raises: CannotWrite."""
+    """Write a JSON object with a digest of itself, so that read_record notices any later change. Raises:
+    CannotWrite.
+    """
     value = as_json(value)
     return write_json(path, {**value, "seal": content_hash(value)})
 

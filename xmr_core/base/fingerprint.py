@@ -58,8 +58,8 @@ def file_content(path: Path | str) -> str:
 def files_content(files: Sequence[Path | str]) -> str:
     """16 hex digits that name the bytes of many files, in order.
 
-    The result is kept in `cache/` under the sizes and times of change of the files, so that a folder of 100,000 images is
-    read once and not at every start. Raises: DamagedFile naming a file that cannot be read.
+    The result is kept in `cache/` under the sizes and times of change of the files, so that a folder of 100,000 images
+    is read once and not at every start. Raises: DamagedFile naming a file that cannot be read.
     """
     from xmr_core.base import files as storage  # which needs content_hash from here
     from xmr_core.base import paths

@@ -21,9 +21,9 @@ from xmr_core.base.fingerprint import content_hash, file_hash  # noqa: F401
 def root() -> Path:
     """The folder that holds `runs/`, `cache/` and `outputs/`.
 
-    It is `$XMR_HOME` when that is set; else the checkout this package was imported from (recognised by the `pyproject.toml`
-    beside the package); else the current folder. A notebook therefore finds the same runs from JupyterLab, papermill and
-    pytest, whose current folders differ.
+    It is `$XMR_HOME` when that is set; else the checkout this package was imported from (recognised by the
+    `pyproject.toml` beside the package); else the current folder. A notebook therefore finds the same runs from
+    JupyterLab, papermill and pytest, whose current folders differ.
     """
     if home := os.environ.get("XMR_HOME"):
         return Path(home).expanduser().resolve()

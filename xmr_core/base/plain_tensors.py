@@ -34,30 +34,30 @@ def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
     return x
 
 
-def as_set(given: Comparable, mask: Tensor | np.ndarray | None = None, what: str = "image") -> EmbeddingSet:
+def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str = "image") -> EmbeddingSet:
     """Sets of vectors: an EmbeddingSet as it is; an Embedding, or a tensor "n d", as sets of one; a tensor "n k d" with
     its mask "n k".
 
     Raises: BadInput for another rank or kind of number, a mask that is not Boolean "n k" or that is given beside an own
         one, a set without a real element, and NaN or infinity in a plain tensor.
     """
-    if isinstance(given, Embedding):
-        given = given.x[:, None]
-    elif not isinstance(given, Rows):
-        given = as_floats(given, f"the vectors of the {what}s", 2, 3)
-        given = given[:, None] if given.ndim == 2 else given
-    if isinstance(given, Tensor):
-        mask = _as_mask(mask, given)
-        require_elements(given, mask, given.shape[-1], what)
-        return EmbeddingSet(given, mask)
-    if not isinstance(given, EmbeddingSet):
+    if isinstance(items, Embedding):
+        items = items.x[:, None]
+    elif not isinstance(items, Rows):
+        items = as_floats(items, f"the vectors of the {what}s", 2, 3)
+        items = items[:, None] if items.ndim == 2 else items
+    if isinstance(items, Tensor):
+        mask = _as_mask(mask, items)
+        require_elements(items, mask, items.shape[-1], what)
+        return EmbeddingSet(items, mask)
+    if not isinstance(items, EmbeddingSet):
         raise BadInput(
-            f"sets of vectors are needed, got {type(given).__name__} for the {what}s. For distributions: MatchLogit."
+            f"sets of vectors are needed, got {type(items).__name__} for the {what}s. For distributions: MatchLogit."
         )
     if mask is not None:
         raise BadInput(f"the {what}s bring their own mask; give a mask beside plain tensors only.")
-    _check_set(given, what)
-    return given
+    _check_set(items, what)
+    return items
 
 
 def as_sets(
@@ -67,48 +67,48 @@ def as_sets(
     return as_set(images, image_mask, "image"), as_set(captions, caption_mask, "caption")
 
 
-def as_vectors(given: Comparable, what: str = "image") -> Embedding:
+def as_vectors(items: Comparable, what: str = "image") -> Embedding:
     """One vector per item: an Embedding as it is, sets of one vector, or a tensor "n d".
 
     Raises: BadInput for sets of several vectors, another rank or kind of number, and NaN or infinity in a plain tensor.
     """
-    if isinstance(given, Embedding):
-        return given
-    if not isinstance(given, Rows):
-        given = as_floats(given, f"the vectors of the {what}s", 2, 3)
-        require_finite(given.flatten(1), what)
-        if given.ndim == 2:
-            return Embedding(given)
-        given = EmbeddingSet(given, torch.ones(given.shape[:2], dtype=torch.bool, device=given.device))
-    if not isinstance(given, EmbeddingSet):
+    if isinstance(items, Embedding):
+        return items
+    if not isinstance(items, Rows):
+        items = as_floats(items, f"the vectors of the {what}s", 2, 3)
+        require_finite(items.flatten(1), what)
+        if items.ndim == 2:
+            return Embedding(items)
+        items = EmbeddingSet(items, torch.ones(items.shape[:2], dtype=torch.bool, device=items.device))
+    if not isinstance(items, EmbeddingSet):
         raise BadInput(
-            f"single vectors are needed, got {type(given).__name__} for the {what}s. For distributions: MatchLogit."
+            f"single vectors are needed, got {type(items).__name__} for the {what}s. For distributions: MatchLogit."
         )
-    if given.x.shape[1] != 1:
+    if items.x.shape[1] != 1:
         raise BadInput(
-            f"single vectors are compared, got sets of {given.x.shape[1]}. Take a set similarity, as smooth_chamfer."
+            f"single vectors are compared, got sets of {items.x.shape[1]}. Take a set similarity, as smooth_chamfer."
         )
-    return Embedding(given.x[:, 0])
+    return Embedding(items.x[:, 0])
 
 
-def as_gaussians(given: object, what: str = "image") -> GaussianEmbedding:
+def as_gaussians(items: object, what: str = "image") -> GaussianEmbedding:
     """Distributions; raises BadInput for anything else."""
-    if not isinstance(given, GaussianEmbedding):
+    if not isinstance(items, GaussianEmbedding):
         raise BadInput(
-            f"distributions are needed, got {type(given).__name__} for the {what}s. Give GaussianEmbeddings."
+            f"distributions are needed, got {type(items).__name__} for the {what}s. Give GaussianEmbeddings."
         )
-    return given
+    return items
 
 
-def samples_of(given: GaussianEmbedding, what: str = "image") -> Tensor:
+def samples_of(items: GaussianEmbedding, what: str = "image") -> Tensor:
     """The samples "n j d" of distributions. Raises: BadInput where there are none."""
-    if as_gaussians(given, what).samples is None:
+    if as_gaussians(items, what).samples is None:
         raise BadInput(f"the distributions of the {what}s have no samples. Draw some, or take a closed form ('KL').")
-    return given.samples
+    return items.samples
 
 
 def as_features(
-    given: "Features | Tensor | np.ndarray",
+    inputs: "Features | Tensor | np.ndarray",
     mask: Tensor | np.ndarray | None = None,
     global_feat: Tensor | np.ndarray | None = None,
     width: int | None = None,
@@ -120,7 +120,7 @@ def as_features(
     Raises: BadInput for another type, rank or kind of number, for a mask or global features beside Features, and as
         require_elements.
     """
-    features = _as_features(given, mask, global_feat)
+    features = _as_features(inputs, mask, global_feat)
     if width is not None:
         require_elements(features.local_feats, features.mask, width)
     return features
@@ -137,14 +137,14 @@ def global_of(features: Features, needs: str) -> Tensor:
     return features.global_feat
 
 
-def _as_features(given, mask, global_feat) -> Features:
-    if isinstance(given, Features):
+def _as_features(inputs, mask, global_feat) -> Features:
+    if isinstance(inputs, Features):
         if mask is not None or global_feat is not None:
             raise BadInput("Features bring their own mask and global features; give these beside plain tensors only.")
-        return given
-    if isinstance(given, Rows):
-        raise BadInput(f'features are needed, got {type(given).__name__}. Give Features, or a tensor "n l e".')
-    x = as_floats(given, "the local features", 3)
+        return inputs
+    if isinstance(inputs, Rows):
+        raise BadInput(f'features are needed, got {type(inputs).__name__}. Give Features, or a tensor "n l e".')
+    x = as_floats(inputs, "the local features", 3)
     return Features(
         x, _as_mask(mask, x), None if global_feat is None else as_floats(global_feat, "the global features", 2)
     )
@@ -161,8 +161,8 @@ def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
     return mask
 
 
-def _check_set(given: EmbeddingSet, what: str) -> None:
-    x, mask = given.x, given.mask
+def _check_set(items: EmbeddingSet, what: str) -> None:
+    x, mask = items.x, items.mask
     if x.ndim != 3 or not x.is_floating_point():
         raise BadInput(
             f"sets of {what}s must be floating-point numbers of shape n × k × d, got {x.dtype} of {tuple(x.shape)}."

@@ -15,8 +15,8 @@ import torch
 class Environment:
     """Code, versions and hardware that made something, as plain values.
 
-    git_commit: 12 hex digits, '' outside a checkout. git_dirty: tracked files differed from that commit. device: name of
-    the GPU, or the CPU's architecture and number of cores. machine: the architecture alone ('x86_64').
+    git_commit: 12 hex digits, '' outside a checkout. git_dirty: tracked files differed from that commit. device: name
+    of the GPU, or the CPU's architecture and number of cores. machine: the architecture alone ('x86_64').
     """
 
     git_commit: str

@@ -147,13 +147,13 @@ class Corpus:
     images: index image_id; columns split, plus what the source needs (path, …).
     captions: index caption_id; columns image_id, text, split. A caption belongs to the split of its image.
     fingerprint: 16 hex digits that change when any image, caption or split changes. They name content, never a place.
-    picture_fingerprint: the same for the images alone, which is what frozen image features depend on.
+    image_fingerprint: the same for the images alone, which is what frozen image features depend on.
     read_pixels: (image row numbers, pixels of the result's side, one Crop per row) → uint8 "n h w 3" (RGB); the last
         two have
         defaults. None for a corpus of features. It is never called for features that are already cached.
     features: "images l e", an array or JoinedRows, of a corpus that has region features and no images.
-    judges: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with captions as
-        queries and images as gallery. 'annotated' comes first.
+    relevance_sets: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with
+        captions as queries and images as gallery. 'annotated' comes first.
     grades: name of a kind of human judgment → rows image_id, caption_id, grade (its unit is in the reader's docstring).
     faults: what was wrong in the files and tolerated, with counts: {'captions of a missing image': 5, …}.
     about: facts that some features need, such as the side of the images in pixels.
@@ -164,8 +164,8 @@ class Corpus:
     captions: pd.DataFrame
     fingerprint: str
     read_pixels: Callable[..., np.ndarray] | None
-    judges: Mapping[str, Callable]
-    picture_fingerprint: str = ""
+    relevance_sets: Mapping[str, Callable]
+    image_fingerprint: str = ""
     features: object = None
     grades: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)

@@ -66,15 +66,17 @@ def from_arrays(
         return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
 
     content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=8).hexdigest()
-    pictures = paths.content_hash([content, array.shape, str(array.dtype)])
+    image_content = paths.content_hash([content, array.shape, str(array.dtype)])
     corpus = Corpus(
         name=name,
         images=images,
         captions=table,
-        fingerprint=paths.content_hash([pictures, ordered, images["split"].tolist(), owners.tolist(), list(captions)]),
-        picture_fingerprint=pictures,
+        fingerprint=paths.content_hash(
+            [image_content, ordered, images["split"].tolist(), owners.tolist(), list(captions)]
+        ),
+        image_fingerprint=image_content,
         read_pixels=None,
-        judges={"annotated": annotated},
+        relevance_sets={"annotated": annotated},
         features=array,
         about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
     )

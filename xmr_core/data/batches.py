@@ -46,7 +46,7 @@ class Split:
     def captions_at(self, positions: np.ndarray) -> Tokens | Features:
         """Tokens (or frozen word states) at positions in the split, cut to the longest of them."""
         if isinstance(self.captions, CaptionStates):
-            return self.captions.at(np.asarray(positions))
+            return self.captions.read(np.asarray(positions))
         tokens = self.captions[np.asarray(positions)]
         longest = int(tokens.mask.sum(1).max())
         return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])

@@ -13,7 +13,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file
-from xmr_core.data.features.feature_cache import cached_array
+from xmr_core.data.features.array_cache import cached_array
 from xmr_core.data.features.glove import load_word_vectors
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_states import PretrainedStates, describe_text
@@ -98,7 +98,7 @@ def _of_text_model(
     def read(texts: Sequence[str]) -> Features:
         own = model(texts, progress=iter)
         rows = np.arange(len(own))
-        return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).at(rows)
+        return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).read(rows)
 
     identity = {"text_model": model.identity}
     return CaptionInputs(states.__getitem__, read, identity, width=model.width, pieces=model.pieces)

@@ -96,7 +96,7 @@ def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
     _, cells, width = corpus.features.shape
     ordered = bool(corpus.about.get("ordered_cells", False))
     return ImageInputs(
-        feature_reader(corpus.features), f"regions-{corpus.picture_fingerprint}", width, cells, ordered=ordered
+        feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", width, cells, ordered=ordered
     )
 
 

@@ -21,7 +21,7 @@ class CaptionStates:
     these are, in the order of the split.
 
     >>> captions = CaptionStates(np.arange(3.0)[:, None], np.array([0, 1, 3]), np.array([1, 0]))
-    >>> captions.at(np.array([0, 1])).local_feats[..., 0].tolist()
+    >>> captions.read(np.array([0, 1])).local_feats[..., 0].tolist()
     [[1.0, 2.0], [0.0, 0.0]]
     """
 
@@ -38,7 +38,7 @@ class CaptionStates:
         """Word states of each caption."""
         return np.diff(self.indptr)[self.rows]
 
-    def at(self, positions: np.ndarray) -> Features:
+    def read(self, positions: np.ndarray) -> Features:
         """Features "n l e" of captions at positions in the split, padded with zeros to the longest."""
         starts, lengths = self.indptr[self.rows[positions]], self.lengths[positions]
         mask = np.arange(lengths.max(initial=0))[None] < lengths[:, None]

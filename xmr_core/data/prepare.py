@@ -145,7 +145,8 @@ def prepare_corpus(
         views, classes = images.views if split == "train" else 0, None
         if "class" in corpus.images:
             classes = corpus.images["class"].iloc[i].astype("category").cat.codes.to_numpy()
-        splits[split] = Split(i, t, images.read, captions.of_rows(t), corpus.judges["annotated"](split), views, classes)
+        relevance = corpus.relevance_sets["annotated"](split)
+        splits[split] = Split(i, t, images.read, captions.of_rows(t), relevance, views, classes)
     inputs = Inputs(
         image_width=images.width,
         cells=images.cells,

@@ -20,13 +20,14 @@ KS = (1, 5, 10)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """per_query: one row per (relevance, direction, fold, query): first_rank, r_precision, map_at_r, R@k columns,
-    image.
+    """Ranks of all queries, and what was left out.
 
-    image: position of the image a query belongs to, for resampling; −1 for a caption to which the first relevance gives
-    no image or several. dropped: queries without a relevant item, by relevance and direction; they are in no average.
-    changed: share of queries of which a rank would have been another one by the fast (float32)
-    scores alone, by relevance and direction; ranks are those of exact scores.
+    per_query: one row per (relevance, direction, fold, query), with columns image, n_relevant, first_rank, r_precision,
+    map_at_r and R@k. `image` is the position of the image that a query belongs to, for resampling; −1 for a caption to
+    which the first relevance gives no image or several.
+    dropped: number of queries without a relevant item, by relevance and direction; they are in no average.
+    changed: share of queries of which a rank would be another one by the fast (float32) scores alone, by relevance and
+    direction. The ranks themselves are those of exact scores.
     """
 
     per_query: pd.DataFrame
@@ -35,10 +36,10 @@ class Evaluation:
     changed: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def summary(self) -> pd.DataFrame:
-        """Tidy rows: relevance, direction, metric, k, value, n_queries; folds averaged.
+        """Tidy rows: relevance, direction, metric, k, value, n_queries; the mean over folds.
 
-        Recalls, R-Precision and mAP@R are fractions; rsum (direction 'both') is the sum of six recalls in [0, 6];
-        median_rank and mean_rank count from 1.
+        Recalls, R-Precision and mAP@R are fractions; rsum (direction 'both') is the sum of six recalls, in [0, 6];
+        median_rank and mean_rank count from 1. See docs/evaluation.md.
         """
         rows = []
         for (relevance, direction), table in self.per_query.groupby(["relevance", "direction"], sort=False):
@@ -63,14 +64,23 @@ def evaluate(
     progress: Callable[[int], object] = lambda pairs: None,
     device: torch.device | str | None = None,
 ) -> Evaluation:
-    """Score every image against every caption, block by block, and rank both ways (retrieval.ranks).
+    """Score every image against every caption, block by block, and rank in both directions.
 
-    relevances: kind → Relevance with captions as queries and images as gallery. The ids of the first are those of the
-        representations, in their order. A caption with exactly one image in it follows that image into its fold, and is
-        resampled with it; a protocol of several folds needs that of every caption. The ids of the others may be fewer
-        (PMRP leaves unlabelled images out): queries and gallery are then those that both have.
-    progress: told the number of pairs of each block when it is done. device: where blocks are scored, None for where
-        the representations are.
+    Args: relevances: kind → Relevance with captions as queries and images as gallery. The ids of the first are those of
+            the representations, in their order. A caption with exactly one image in it follows that image into its
+            fold, and is resampled with it; a protocol of several folds needs that of every caption. The others may have
+            fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both have.
+        protocol: which images and captions are ranked together. progress: receives the number of pairs of each block
+            that is done. device: where blocks are scored, None for where the representations are.
+    Raises: BadInput as evaluate_scores does.
+
+    >>> import torch
+    >>> from xmr_core.base.types import Embedding
+    >>> from xmr_core.similarities.cosine import cosine
+    >>> relevance = Relevance.from_pairs([("a", 0), ("b", 1)], ["a", "b"], [0, 1])
+    >>> items = Embedding(torch.eye(2))
+    >>> float(evaluate(cosine, items, items, {"annotated": relevance}).summary()["value"].iloc[-1])
+    6.0
     """
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, progress)
 
@@ -81,28 +91,37 @@ def evaluate_scores(
     protocol: Protocol = FULL,
     progress: Callable[[int], object] = lambda pairs: None,
 ) -> Evaluation:
-    """As evaluate, from a finished score matrix "i t" (of a file, say) or any Scores (an ensemble)."""
+    """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say).
+
+    Raises: BadInput when the scores do not fit the first relevance; what the protocol raises.
+
+    >>> relevance = Relevance.from_pairs([("a", 0), ("b", 1)], ["a", "b"], [0, 1])
+    >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
+    [2, 2, 2, 2]
+    """
     scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
     own = next(iter(relevances.values()))
     if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(
-            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) do not fit a relevance of {len(own.gallery_ids)} images "
-            f"and {len(own.query_ids)} captions."
+            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) do not fit a relevance of "
+            f"{len(own.gallery_ids)} images and {len(own.query_ids)} captions."
         )
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped, changed = [], {}, {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        asked = [
+        questions = [
             (kind, *question)
             for kind, relevance in relevances.items()
             for question in _questions(relevance, own, i, t, image_of, dropped, kind)
         ]
-        whole = len(i) == scores.shape[0] and len(t) == scores.shape[1]
-        found = ranks(scores if whole else scores.part(i, t), [question for *_, question in asked], progress)
-        for (kind, direction, image, question), its, moved in zip(asked, found.ranks, found.changed, strict=True):
-            tables.append(_table(kind, direction, fold, image, question.relevance, its))
-            changed.setdefault((kind, direction), []).append(moved)
+        complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
+        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], progress)
+        for (kind, direction, image, question), own_ranks, share in zip(
+            questions, answers.ranks, answers.changed, strict=True
+        ):
+            tables.append(_table(kind, direction, fold, image, question.relevance, own_ranks))
+            changed.setdefault((kind, direction), []).append(share)
     means = {key: float(np.mean(shares)) for key, shares in changed.items()}
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol, means)
 
@@ -110,48 +129,50 @@ def evaluate_scores(
 def _questions(
     relevance: Relevance, own: Relevance, i: np.ndarray, t: np.ndarray, image_of: np.ndarray, dropped: dict, kind: str
 ) -> list[tuple[str, np.ndarray, Question]]:
-    """(direction, image of each query, question) both ways, among the images and captions of a fold; positions are
-    those in the fold."""
-    t_own, t_its = _shared(t, own.query_ids, relevance.query_ids)
-    i_own, i_its = _shared(i, own.gallery_ids, relevance.gallery_ids)
-    whole = (len(t_its), len(i_its)) == (len(relevance.query_ids), len(relevance.gallery_ids))
-    whole = whole and (np.diff(t_its) == 1).all() and (np.diff(i_its) == 1).all()
-    t2i = relevance if whole else relevance.restrict(t_its, i_its)
+    """(direction, image of each query, question) of both directions, among the images i and captions t of a fold.
+
+    Positions in a question are those in the fold.
+    """
+    t_own, t_relevance = _shared(t, own.query_ids, relevance.query_ids)
+    i_own, i_relevance = _shared(i, own.gallery_ids, relevance.gallery_ids)
+    complete = (len(t_relevance), len(i_relevance)) == (len(relevance.query_ids), len(relevance.gallery_ids))
+    complete = complete and (np.diff(t_relevance) == 1).all() and (np.diff(i_relevance) == 1).all()
+    t2i = relevance if complete else relevance.restrict(t_relevance, i_relevance)
     captions, images = np.searchsorted(t, t_own), np.searchsorted(i, i_own)
-    out = []
-    for direction, judged, by, asking, answering, owner in (
+    questions = []
+    for direction, relevant, modality, queries, gallery, owner in (
         ("i2t", t2i.transpose(), "images", images, captions, i_own),
         ("t2i", t2i, "captions", captions, images, image_of[t_own]),
     ):
-        asked = np.flatnonzero(judged.counts)
-        dropped[kind, direction] = dropped.get((kind, direction), 0) + len(judged) - len(asked)
-        if len(asked) < len(judged):
-            judged = judged.restrict(asked, np.arange(len(answering)))
-        out.append((direction, owner[asked], Question(judged, by, asking[asked], answering)))
-    return out
+        rows = np.flatnonzero(relevant.counts)
+        dropped[kind, direction] = dropped.get((kind, direction), 0) + len(relevant) - len(rows)
+        if len(rows) < len(relevant):
+            relevant = relevant.restrict(rows, np.arange(len(gallery)))
+        questions.append((direction, owner[rows], Question(relevant, modality, queries[rows], gallery)))
+    return questions
 
 
-def _table(kind: str, direction: str, fold: int, image: np.ndarray, judged: Relevance, ranks: RelevantRanks) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "relevance": kind,
-            "direction": direction,
-            "fold": fold,
-            "query": judged.query_ids,
-            "image": image,
-            "n_relevant": judged.counts,
-            "first_rank": metrics.first_rank(ranks),
-            "r_precision": metrics.r_precision(ranks),
-            "map_at_r": metrics.map_at_r(ranks),
-            **{f"R@{k}": metrics.recall_at_k(ranks, k) for k in KS},
-        }
-    )
+def _table(
+    kind: str, direction: str, fold: int, image: np.ndarray, relevance: Relevance, ranks: RelevantRanks
+) -> pd.DataFrame:
+    columns = {
+        "relevance": kind,
+        "direction": direction,
+        "fold": fold,
+        "query": relevance.query_ids,
+        "image": image,
+        "n_relevant": relevance.counts,
+        "first_rank": metrics.first_rank(ranks),
+        "r_precision": metrics.r_precision(ranks),
+        "map_at_r": metrics.map_at_r(ranks),
+    }
+    return pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(ranks, k) for k in KS})
 
 
-def _shared(positions: np.ndarray, ids: np.ndarray, its: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(those positions in ids whose id is also in its, where it is there)."""
-    if ids is its or np.array_equal(ids, its):
+def _shared(positions: np.ndarray, ids: np.ndarray, other_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(those positions in ids whose id is also in other_ids, their positions there)."""
+    if ids is other_ids or np.array_equal(ids, other_ids):
         return positions, positions
-    at = {b: n for n, b in enumerate(its.tolist())}
-    there = np.array([at.get(b, -1) for b in ids[positions].tolist()], np.int64)
-    return positions[there >= 0], there[there >= 0]
+    position_of = {value: n for n, value in enumerate(other_ids.tolist())}
+    others = np.array([position_of.get(value, -1) for value in ids[positions].tolist()], np.int64)
+    return positions[others >= 0], others[others >= 0]

@@ -12,7 +12,9 @@ from xmr_core.base.provenance import Environment
 
 @dataclass(frozen=True)
 class Setting:
-    """What stands in a table beside a number. size: of the scenes ('quick'), '' for other corpora. epochs: 0 if untrained."""
+    """What stands in a table beside a number. size: of the scenes ('quick'), '' for other corpora. epochs: 0 if
+    untrained.
+    """
 
     method: str
     form: str
@@ -26,15 +28,17 @@ class Setting:
 class Provenance:
     """Where the numbers came from.
 
-    started_utc: ISO time. train_seconds, evaluate_seconds: wall clock. parameters: how many numbers can be trained.
-    environment: packages and machine. code: hash of the code that was run, '' where none was computed. versions: of the
-    components that a run reached, by component.
-    best_epoch: 0-based, −1 where no epoch was chosen. best_value: RSUM of that epoch on the validation split, in [0, 6], or
-    NaN. messages: warnings of the training. relevances: kinds of relevance that were evaluated.
-    ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
-    word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.
-    members: ids of the runs of an ensemble. model: source and identity of a model that was used as it is.
-    files: digests of the files of a stored run, by name.
+    Attributes:
+        started_utc: ISO time. train_seconds, evaluate_seconds: wall clock.
+        parameters: how many numbers can be trained.
+        environment: packages and machine.
+        code: hash of the code that was run, '' where none was computed. versions: of the components that were run.
+        best_epoch: 0-based, −1 where none was chosen. best_value: its RSUM on the validation split in [0, 6], or NaN.
+        messages: warnings of the training. relevances: kinds of relevance that were evaluated.
+        ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
+        word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.
+        members: ids of the runs of an ensemble. model: source and identity of a model that was used as it is.
+        files: digests of the files of a stored run, by name.
     """
 
     started_utc: str
@@ -65,7 +69,8 @@ class Evaluated:
     >>> from xmr_core.base.provenance import environment
     >>> provenance = Provenance("2026-11-22T09:00:00+00:00", 0.0, 10, environment("cpu"))
     >>> empty = pd.DataFrame(columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
-    >>> Evaluated("zero-shot-1", Setting("zero-shot", "as it is", "coco"), empty, pd.DataFrame(), provenance).setting.method
+    >>> setting = Setting("zero-shot", "as it is", "coco")
+    >>> Evaluated("zero-shot-coco-s0-1", setting, empty, pd.DataFrame(), provenance).setting.method
     'zero-shot'
     """
 

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.masked import require_finite
 from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens
 from xmr_core.data.features.model_folder import read_settings
@@ -25,20 +25,27 @@ from xmr_core.evaluation.protocols import FULL, Protocol
 from xmr_core.similarities.cosine import Cosine
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
-_PADDING_IN_VIEW = ("siglip",)  # trained on captions of one length: their padding is read like words, and the last place is the summary
+# Trained on captions of one length: their padding is read like words, and the last position is the summary
+_READ_PADDING = ("siglip",)
 _BARE = str.maketrans("", "", string.punctuation)
 
 
 class ZeroShot(nn.Module):
-    """A pretrained dual encoder with a Method's way of being asked: one unit vector per picture and caption, compared by cosine.
+    """A pretrained dual encoder with the interface of a Method: one unit vector per image and caption, compared by
+    cosine.
 
-    Scale and bias of the model's logits are left out: they change no rank. Captions of SigLIP are lower-cased, stripped of
-    punctuation where the tokenizer of its first version is used, and padded to the model's length without a mask, as it was trained.
-    Pictures are resized whole, where the models' own preprocessing cuts out the middle.
+    Scale and bias of the model's logits are left out, because they change no rank. Captions of SigLIP are lower-cased,
+    stripped of punctuation where the tokenizer of its first version is used, and padded to the model's length without a
+    mask, as it was trained. Images are resized without cutting, where the models' own preprocessing cuts out the
+    middle.
 
     Args: source: folder or hub name. device: where it computes, None for the CPU.
-    identity: names weights, tokenizer and scaling by content. resolution: of the pictures in pixels.
+    Attributes: identity: names weights, tokenizer and scaling by content. resolution: of the images in pixels.
     Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_scaling do.
+
+    >>> ZeroShot("no/such/folder")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: ...
     """
 
     similarity = Cosine()
@@ -52,8 +59,9 @@ class ZeroShot(nn.Module):
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        self.first_siglip = self.model_type in _PADDING_IN_VIEW and _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
-        self.identity = f"{loaded.folder.identity}-{paths.content_hash([self.pieces.identity, asdict(self.scaling)])}"
+        first = _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
+        self.first_siglip = self.model_type in _READ_PADDING and first
+        self.identity = f"{loaded.folder.identity}-{content_hash([self.pieces.identity, asdict(self.scaling)])}"
         self.to(device).eval()
 
     @property
@@ -66,26 +74,29 @@ class ZeroShot(nn.Module):
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tokens, int]:
         """(captions as word pieces the way the model was trained on them, how many were cut to its length)."""
-        if self.model_type not in _PADDING_IN_VIEW:
+        if self.model_type not in _READ_PADDING:
             return self.pieces(texts)
         texts = [text.lower() for text in texts]
-        tokens, cut = self.pieces([" ".join(text.translate(_BARE).split()) for text in texts] if self.first_siglip else texts)
+        if self.first_siglip:
+            texts = [" ".join(text.translate(_BARE).split()) for text in texts]
+        tokens, cut = self.pieces(texts)
         more = (0, self.pieces.max_length - tokens.ids.shape[1])
         return Tokens(F.pad(tokens.ids, more, value=self.pieces.pad), F.pad(tokens.mask, more)), cut
 
     @torch.inference_mode()
     def encode_images(self, images: Pixels) -> Embedding:
-        """Pixels "n 3 resolution resolution" in [0, 1] → unit vectors "n d". Raises BadInput for pictures of another resolution."""
+        """Pixels "n 3 h w" in [0, 1] → unit vectors "n d". Raises: BadInput for images of another resolution."""
         if images.x.shape[1:] != (3, self.resolution, self.resolution):
-            raise BadInput(f"expected pictures of 3×{self.resolution}×{self.resolution}, got {'×'.join(map(str, images.x.shape[1:]))}.")
+            size = "×".join(map(str, images.x.shape[1:]))
+            raise BadInput(f"expected images of 3×{self.resolution}×{self.resolution}, got {size}.")
         x = self.scaling.apply(images.x.to(self.device), self.mean, self.std)
-        return _unit(self.model.get_image_features(pixel_values=x), "picture")
+        return _unit(self.model.get_image_features(pixel_values=x), "image")
 
     @torch.inference_mode()
     def encode_captions(self, captions: Tokens) -> Embedding:
         """Word pieces from `tokens` → unit vectors "n d"."""
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
-        seen = {} if self.model_type in _PADDING_IN_VIEW else {"attention_mask": mask.long()}
+        seen = {} if self.model_type in _READ_PADDING else {"attention_mask": mask.long()}
         return _unit(self.model.get_text_features(input_ids=ids, **seen), "caption")
 
 
@@ -97,56 +108,71 @@ def zero_shot(
     device: torch.device | str | None = None,
     progress: Callable | None = None,
 ) -> Evaluation:
-    """Rank a split with a pretrained dual encoder, by all judges of the corpus.
+    """Rank a split with a pretrained dual encoder, by all kinds of relevance of the corpus.
 
     Args: source: folder, hub name, or a ZeroShot (whose device then counts). progress: wraps each iterable of batches.
     Raises: BadInput as ZeroShot and zero_shot_scores do, and for counts that are not the protocol's.
+
+    >>> from xmr_core.data.scenes import load_scenes
+    >>> zero_shot("no/such/folder", load_scenes("tiny"))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: ...
     """
     model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
     scores = zero_shot_scores(model, corpus, split, progress)
-    return evaluate_scores(scores, {kind: judge(split) for kind, judge in corpus.judges.items()}, protocol)
+    return evaluate_scores(scores, {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}, protocol)
 
 
-def zero_shot_scores(model: ZeroShot, corpus: Corpus, split: str = "test", progress: Callable | None = None) -> Float[np.ndarray, "i t"]:
+def zero_shot_scores(
+    model: ZeroShot, corpus: Corpus, split: str = "test", progress: Callable | None = None
+) -> Float[np.ndarray, "i t"]:
     """Cosines of all images and captions of a split, in file order. progress: wraps each iterable of batches.
 
-    Raises: BadInput for a corpus without pictures or an empty split.
+    Raises: BadInput for a corpus without images or an empty split.
+
+    >>> from types import SimpleNamespace
+    >>> zero_shot_scores(None, SimpleNamespace(name="regions", read_pixels=None))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: regions brings features and no images; a pretrained dual encoder needs the images ...
     """
     if corpus.read_pixels is None:
-        raise BadInput(f"{corpus.name} brings features and no pictures; a pretrained dual encoder needs the pictures themselves.")
+        raise BadInput(
+            f"{corpus.name} brings features and no images; a pretrained dual encoder needs the images themselves."
+        )
     image_rows, caption_rows = corpus.rows(split)
     if not len(image_rows) or not len(caption_rows):
-        raise BadInput(f"{corpus.name} has no pictures or no captions in its split {split!r}.")
+        raise BadInput(f"{corpus.name} has no images or no captions in its split {split!r}.")
     progress = progress or iter
-    images = [model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(_parts(image_rows, _IMAGES))]
+    image_batches = [image_rows[n : n + _IMAGES] for n in range(0, len(image_rows), _IMAGES)]
+    images = [
+        model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(image_batches)
+    ]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
-    captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in progress(order.split(_CAPTIONS))]
+    caption_batches = progress(order.split(_CAPTIONS))
+    captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in caption_batches]
     joined = torch.cat([part.x for part in captions])[order.argsort()]
-    return score_matrix(cosine, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
+    return score_matrix(model.similarity, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
 def _pixels(corpus: Corpus, rows: np.ndarray, resolution: int) -> Pixels:
-    return Pixels(torch.from_numpy(np.ascontiguousarray(corpus.read_pixels(rows, resolution))).permute(0, 3, 1, 2).float() / 255)
-
-
-def _parts(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    return [rows[at : at + size] for at in range(0, len(rows), size)]
+    pixels = torch.from_numpy(np.ascontiguousarray(corpus.read_pixels(rows, resolution)))
+    return Pixels(pixels.permute(0, 3, 1, 2).float() / 255)
 
 
 def _cut(tokens: Tokens, model: ZeroShot) -> Tokens:
-    """To the longest of them, unless the model reads padding."""
-    longest = tokens.ids.shape[1] if model.model_type in _PADDING_IN_VIEW else int(tokens.mask.sum(1).max())
+    """Captions cut to the longest of them, unless the model reads padding."""
+    longest = tokens.ids.shape[1] if model.model_type in _READ_PADDING else int(tokens.mask.sum(1).max())
     return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
 
 
-def _unit(output, what: str) -> Embedding:
+def _unit(output, modality: str) -> Embedding:
     """From a tensor, or an output whose pooler_output is the projected vector (transformers since version 5)."""
     x: Tensor = output if isinstance(output, Tensor) else output.pooler_output
-    require_finite(x, what)
+    require_finite(x, modality)
     return Embedding(F.normalize(x.float(), dim=-1))
 
 
 def _tokenizer_class(folder: Path) -> str:
-    told = folder / "tokenizer_config.json"
-    return str(read_settings(told).get("tokenizer_class", "")) if told.exists() else ""
+    file = folder / "tokenizer_config.json"
+    return str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""

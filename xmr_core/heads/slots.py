@@ -23,8 +23,8 @@ _EPS = 1e-7  # of the renormalisation over inputs
 
 
 class SlotBlock(nn.Module):
-    """What one round of slot attention learns: the layers of q, k, v and the output, the feed-forward, their LayerNorms,
-    and the GRU cell with update 'gru'. `SlotHead` computes with them."""
+    """What one round of slot attention learns: the layers of q, k, v and the output, the feed-forward, their
+    LayerNorms, and the GRU cell with update 'gru'. `SlotHead` computes with them."""
 
     def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
         super().__init__()
@@ -131,11 +131,10 @@ class SlotHead(nn.Module):
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         x, valid = features.local_feats, features.mask[:, None, None, :]  # n 1 1 l
-        n = len(x)
         if self.padding == "masked":
             # a wild pad would leave LayerNorm as NaN, and NaN · 0 is NaN
             x = torch.where(features.mask[..., None], x, 0.0)
-        slots, maps, previous = self._start(n), [], None
+        slots, maps, previous = self._start(len(x)), [], None
         for block in self.blocks or [self] * self.iterations:
             if block is not previous:  # shared weights give the same keys and values in all rounds
                 keys, values = self._read(block, x, features.mask)

@@ -35,7 +35,7 @@ class TokenHead(nn.Module):
 
 
 class GlobalTokenHead(nn.Module):
-    """The tokens, and before them one vector of the whole item by self-attention against the mean token.
+    """The tokens, and before them one vector of the entire item by self-attention against the mean token.
 
         v̄ = mean_i v_i,   l_i = drop(tanh(N(W_l v_i + b_l))),   g = drop(tanh(N(W_g v̄ + b_g))),
         w = softmax_i((l_i ⊙ g) · w_c + b_c),   row 0 = l2(Σ_i w_i v_i),   rows 1… = v_i
@@ -54,12 +54,12 @@ class GlobalTokenHead(nn.Module):
     def __init__(self, d_local: int, d: int, regions: int = 0, dropout: float = 0.4, normalise: bool = True):
         super().__init__()
         self.tokens = TokenHead(d_local, d, normalise)
-        self.local, self.whole, self.common = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, 1)
-        for linear in (self.local, self.whole, self.common):
+        self.local, self.global_linear, self.common = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, 1)
+        for linear in (self.local, self.global_linear, self.common):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
         self.norm_local = nn.BatchNorm1d(regions) if regions else nn.Identity()
-        self.norm_whole = nn.BatchNorm1d(d) if regions else nn.Identity()
+        self.norm_global = nn.BatchNorm1d(d) if regions else nn.Identity()
         self.regions, self.dropout = regions, nn.Dropout(dropout)
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
@@ -68,14 +68,14 @@ class GlobalTokenHead(nn.Module):
             raise BadInput(
                 f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}."
             )
-        whole, attention = self.whole_vector(tokens.x, tokens.mask)
+        global_row, attention = self.global_vector(tokens.x, tokens.mask)
         mask = F.pad(tokens.mask, (1, 0), value=True)
-        return EmbeddingSet(torch.cat([whole[:, None], tokens.x], 1), mask, attention=attention[:, None])
+        return EmbeddingSet(torch.cat([global_row[:, None], tokens.x], 1), mask, attention=attention[:, None])
 
-    def whole_vector(self, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def global_vector(self, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """(row 0 "n d", w "n l") of tokens "n l d"."""
         mean = masked_mean(v, mask[..., None], dim=1)
         local = self.dropout(torch.tanh(self.norm_local(self.local(v))))
-        whole = self.dropout(torch.tanh(self.norm_whole(self.whole(mean))))
-        weights = masked_softmax(self.common(local * whole[:, None]).squeeze(-1), mask)
+        global_gate = self.dropout(torch.tanh(self.norm_global(self.global_linear(mean))))
+        weights = masked_softmax(self.common(local * global_gate[:, None]).squeeze(-1), mask)
         return F.normalize((weights[..., None] * v).sum(1), dim=-1), weights

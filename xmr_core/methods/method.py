@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
-from xmr_core.similarities.base import Similarity, as_similarity
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.functions import as_similarity
 
 
 class Method(nn.Module):
@@ -17,7 +18,7 @@ class Method(nn.Module):
     captions → caption_encoder → Features → caption_head ┘
 
     Args:
-        name: id of the method, for tables. similarity: a Similarity, or a function of two representations. One that
+        name: id of the method, for tables; its `address` is what the registry finds it by. similarity: a Similarity, or a function of two representations. One that
             learns
             may give several score matrices while training (`scorings`); the objective is then the sum over them.
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
@@ -41,7 +42,7 @@ class Method(nn.Module):
         lr_scales: dict[str, float] | None = None,
     ):
         super().__init__()
-        self.name = name
+        self.name = self.address = name
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
         self.similarity = as_similarity(similarity)

@@ -6,13 +6,18 @@ __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
         "search": "answers",
+        **dict.fromkeys(
+            ("element_attention", "nearest_captions", "word_attention_of", "word_weights"), "attention_views"
+        ),
         **dict.fromkeys(("Elements", "build_elements", "faiss_library", "open_elements"), "elements"),
+        "example_library": "example",
         **dict.fromkeys(("open_gallery", "write_gallery"), "gallery"),
         **dict.fromkeys(("Source", "index_folder", "index_split", "save_index"), "index"),
         **dict.fromkeys(("Library", "open_folder", "open_library"), "library"),
         **dict.fromkeys(("Index", "open_index"), "opened"),
         "Query": "query",
-        **dict.fromkeys(("Ranking", "Settings", "rank"), "ranking"),
+        **dict.fromkeys(("Ranking", "Settings", "check_settings", "rank", "similarity_of"), "ranking"),
         **dict.fromkeys(("recall", "two_stage"), "two_stage"),
+        **dict.fromkeys(("relative_uncertainty", "without_each_cell", "without_each_word"), "why"),
     },
 )

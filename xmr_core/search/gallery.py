@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.files import atomic
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
 from xmr_core.evaluation.analysis.representations import widened
-from xmr_core.base.files import atomic
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _FIELDS = {Embedding: ("x",), EmbeddingSet: ("x", "mask"), GaussianEmbedding: ("mean", "log_std", "samples")}

@@ -21,7 +21,7 @@ from xmr_core.search.gallery import read_header, write_gallery
 from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.training.runs import TrainedRun
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, ITEMS = "index.json", "items.json"
 IMAGES, CAPTIONS, RELEVANCE, METHOD = (f"{name}.safetensors" for name in ("images", "captions", "relevance", "method"))
 GALLERIES = (IMAGES, CAPTIONS)
@@ -87,7 +87,7 @@ def save_index(library: Library, run: TrainedRun, folder: Path | str, source: So
     items = {"label": library.label, "pixels": library.pixels is not None}
     items |= {name: getattr(library, name).tolist() for name in ("image_ids", "caption_ids", "texts")}
     chunks = {name: (_chunks(r), len(r)) for name, r in galleries.items()}
-    return _write(folder, run, source, dtype, chunks, items, library.judges)
+    return _write(folder, run, source, dtype, chunks, items, library.relevance_sets)
 
 
 def _chunks(items: Representation) -> Iterable[Representation]:
@@ -108,7 +108,7 @@ def _write(
         start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE, METHOD))
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
-        paths.write_json(folder / ITEMS, {**items, "judges": list(relevances)})
+        paths.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
         arrays = {
             f"{kind}/{name}": np.ascontiguousarray(getattr(r, name))
             for kind, r in relevances.items()

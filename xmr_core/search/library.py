@@ -27,7 +27,7 @@ class Library:
     """Images and captions, encoded once; ranking them needs no encoder.
 
     label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for
-    images without captions. judges: name → relevance set, captions × images by position; empty where nothing is
+    images without captions. relevance_sets: name → relevance set, captions × images by position; empty where nothing is
     annotated.
     inputs: positions of images → the method's input for them. pixels: position → image, None for a corpus of features.
     last: the last query from outside the corpus, encoded.
@@ -41,7 +41,7 @@ class Library:
     image_ids: np.ndarray
     caption_ids: np.ndarray
     texts: np.ndarray
-    judges: Mapping[str, Relevance]
+    relevance_sets: Mapping[str, Relevance]
     inputs: ImageReader
     pixels: Callable[[int], UInt8[np.ndarray, "h w 3"]] | None = None
     last: dict = field(default_factory=dict, repr=False, init=False)
@@ -88,7 +88,7 @@ class Library:
     def relevant(self, kind: str, modality: str, position: int) -> np.ndarray:
         """Positions of the items of the other modality that a relevance set gives to an item of 'images' or
         'captions'."""
-        relevance = self.judges[kind]
+        relevance = self.relevance_sets[kind]
         if modality == "images":
             relevance = self._once(("transposed", kind), relevance.transpose)
         return relevance[position]
@@ -116,7 +116,7 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
         raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
     part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, part)
-    relevances = {kind: relevance(split) for kind, relevance in corpus.judges.items()}
+    relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}
     complete = {
         kind: r
         for kind, r in relevances.items()

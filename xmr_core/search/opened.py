@@ -34,7 +34,7 @@ from xmr_core.search.index import (
     tensors_of,
 )
 from xmr_core.search.library import Library
-from xmr_core.training.runs import TrainedRun, stored_run
+from xmr_core.training.runs import TrainedRun, load
 
 _AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for images of your own"
 
@@ -79,7 +79,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
     relevances = {
         kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids)
-        for kind in items["judges"]
+        for kind in items["relevance_sets"]
     }
     images = _Images(run, Source(**about["source"]))
     return Index(
@@ -153,7 +153,7 @@ class _Images:
 def _same_run(about: dict, folder: Path) -> TrainedRun:
     identity = about["run"]
     try:
-        run = stored_run(identity["id"])
+        run = load(identity["id"])
     except BadInput:
         raise BadInput(
             f"the index {folder} was made with run {identity['id']}, which is not in {paths.root() / 'runs'}. "

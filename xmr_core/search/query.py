@@ -15,13 +15,13 @@ KINDS = {
     "text": "images",
     "caption": "images",
     "image": "captions",
-    "picture": "captions",
+    "upload": "captions",
 }  # kind → modality of the answers
 
 
 @dataclass(frozen=True)
 class Query:
-    """One query. kind 'text': a sentence in `text`. 'caption', 'image': an id of the corpus in `item`. 'picture': an
+    """One query. kind 'text': a sentence in `text`. 'caption', 'image': an id of the corpus in `item`. 'upload': an
     image from elsewhere in `pixels`, uint8 "h w 3" of any size; `text` may hold its name.
 
     Raises: BadInput for another kind, or one without the field that it needs.
@@ -43,7 +43,7 @@ class Query:
         if self.kind in ("caption", "image") and not self.item:
             raise BadInput(f"a query by {self.kind} needs the id of one.")
         x = self.pixels
-        if self.kind == "picture" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8):
+        if self.kind == "upload" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8):
             raise BadInput("an image must be an array of whole numbers 0…255, height × width × 3.")
 
     @property
@@ -71,7 +71,7 @@ def encode(library: Library, query: Query) -> Representation:
 def _encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
-        if query.kind == "picture":
+        if query.kind == "upload":
             images = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.resolution)
             return library.method.encode_images(library.prepared.new_images(images).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:

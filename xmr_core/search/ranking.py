@@ -1,4 +1,4 @@
-"""The answer to a query: items in order, which of them are right, and where every right one stands."""
+"""The answer to a query: items in order, which of them are right, and the rank of every right one."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,13 @@ from xmr_core.similarities.gaussian import GaussianDistance
 
 @dataclass(frozen=True)
 class Settings:
-    """How to rank. k: answers shown. alpha: α of the similarity, 0 for the method's own. elements: numbers (from 0) of the query's
-    set elements that count, () for all. distance: a test-time distance of Gaussians (similarities.gaussian), '' for the trained one."""
+    """How to rank. k: number of answers to show. alpha: α of smooth-Chamfer, 0 for the method's own. elements: numbers
+    (from 0) of the query's elements that count, () for all. distance: a test-time distance of distributions
+    (similarities.gaussian), '' for the method's own.
+
+    >>> Settings(k=3).elements
+    ()
+    """
 
     k: int = 10
     alpha: float = 0.0
@@ -29,9 +34,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ranking:
-    """target: 'images' or 'captions'. scores: of every item. order: the k best positions, best first. table: a row per answer: rank (from 1),
-    item, text (captions), score, and a column per kind of relevance where the query is an item of the corpus.
-    relevant: columns kind, item, rank of every right answer, best first. unknown_words: of a sentence, words that were not understood."""
+    """target: modality of the answers, 'images' or 'captions'. scores: of every item, by position. order: positions of
+    the k best, best first. table: one row per answer with columns rank (from 1), item, text (of captions) and score,
+    and one Boolean column per relevance set where the query is an item of the corpus. relevant: columns kind, item and
+    rank of every right answer, best first. unknown_words: words of the sentence that the method does not know."""
 
     target: str
     scores: np.ndarray
@@ -42,37 +48,50 @@ class Ranking:
 
 
 def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ranking:
-    """Rank one side of a library for a query. Equal scores are ranked in file order; ranks of right answers never profit from ties.
+    """Rank all images, or all captions, of a library for a query.
 
+    Equal scores are in file order. The ranks of right answers never profit from ties.
     Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
+
+    >>> from xmr_core.search import example_library
+    >>> rank(example_library(), Query("image", item="0.png")).relevant.values.tolist()
+    [['annotated', '0.txt', 2]]
     """
     check_settings(library, settings)
-    gallery = library.items(query.target)  # before anything is encoded: it may not be there
-    asked = encode(library, query)
+    gallery = library.items(query.target)  # raises, before anything is encoded, where there are no captions
+    encoded = encode(library, query)
     if settings.elements:
-        asked = keep_elements(asked, settings.elements)
+        encoded = keep_elements(encoded, settings.elements)
     similarity = similarity_of(library, settings)
     if query.target == "images":
-        scores = score_matrix(similarity, gallery, asked)[:, 0]
+        scores = score_matrix(similarity, gallery, encoded)[:, 0]
     else:
-        scores = score_matrix(similarity, asked, gallery)[0]
+        scores = score_matrix(similarity, encoded, gallery)[0]
     order = np.argsort(-scores, kind="stable")[: settings.k]
     ids = library.ids(query.target)
     table = pd.DataFrame({"rank": np.arange(1, len(order) + 1), "item": ids[order], "score": scores[order]})
     if query.target == "captions":
         table.insert(2, "text", library.texts[order])
-    found = []
+    rows = []
     for kind, right in _right(library, query).items():
         table[kind] = np.isin(order, right)
         if len(right):
-            ranks = relevant_ranks(scores[None], Relevance.from_positions(np.zeros(len(right)), right, [query.item], ids)).ranks
-            found += zip([kind] * len(right), ids[right[np.argsort(-scores[right], kind="stable")]], ranks.tolist(), strict=True)
-    strange = words_of(library, query.text)[1] if query.kind == "text" else []
-    return Ranking(query.target, scores, order, table, pd.DataFrame(found, columns=["kind", "item", "rank"]), tuple(strange))
+            relevance = Relevance.from_positions(np.zeros(len(right)), right, [query.item], ids)
+            best_first = ids[right[np.argsort(-scores[right], kind="stable")]]
+            rows += [(kind, *row) for row in zip(best_first, relevant_ranks(scores[None], relevance).ranks.tolist(), strict=True)]
+    relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
+    unknown_words = words_of(library, query.text)[1] if query.kind == "text" else []
+    return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words))
 
 
 def check_settings(library: Library, settings: Settings) -> None:
-    """Raises BadInput for what the library's method does not have."""
+    """Check settings. Raises: BadInput for k < 1, and for a setting that the library's method does not have.
+
+    >>> from xmr_core.search import example_library
+    >>> check_settings(example_library("scan"), Settings(alpha=8))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: scan is not compared by smooth-Chamfer, so it has no α to change.
+    """
     if settings.k < 1:
         raise BadInput(f"k must be at least 1, got {settings.k}.")
     if settings.alpha and "alpha" not in library.method.similarity.settings:
@@ -86,7 +105,14 @@ def check_settings(library: Library, settings: Settings) -> None:
 
 
 def similarity_of(library: Library, settings: Settings) -> Similarity:
-    """The method's own similarity, or the one that the settings put in its place."""
+    """The method's own similarity, or the one that the settings put in its place.
+
+    Raises: BadInput for an unknown distance.
+
+    >>> from xmr_core.search import example_library
+    >>> similarity_of(example_library("dive"), Settings(alpha=8.0))
+    SmoothChamfer(alpha=8.0)
+    """
     if settings.distance:
         return GaussianDistance(settings.distance)
     own = library.method.similarity
@@ -94,9 +120,9 @@ def similarity_of(library: Library, settings: Settings) -> Similarity:
 
 
 def _right(library: Library, query: Query) -> dict[str, np.ndarray]:
-    """kind → positions of right answers; empty for a sentence or picture from elsewhere."""
+    """Relevance set → positions of the right answers. Empty for a sentence, and for an image from elsewhere."""
     if query.kind not in ("caption", "image"):
         return {}
-    side = f"{query.kind}s"
-    at = library.position(side, query.item)
-    return {kind: library.relevant(kind, side, at) for kind in library.judges}
+    modality = f"{query.kind}s"
+    position = library.position(modality, query.item)
+    return {kind: library.relevant(kind, modality, position) for kind in library.relevance_sets}

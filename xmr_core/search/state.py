@@ -34,7 +34,7 @@ class State:
     def ask(self, query: Query) -> "State":
         """Another query, with the same methods and settings; this state becomes the latest of the past. An equal query
         changes nothing."""
-        if query == self.query and query.kind != "picture":
+        if query == self.query and query.kind != "upload":
             return self
         return replace(self, query=query, past=self._history())
 
@@ -107,7 +107,7 @@ def hard_query(
 
     Raises: BadInput when none of `tries` items is, or for a library without that relevance set.
     """
-    if relevance not in library.judges:
+    if relevance not in library.relevance_sets:
         raise BadInput(f"this library has no relevance set {relevance!r}, so no query can be called hard.")
     ids = library.ids(f"{kind}s")
     for position in np.random.default_rng(seed).permutation(len(ids))[:tries]:
@@ -122,7 +122,7 @@ def ambiguous_queries(library: Library, kind: str = "caption", n: int = 10) -> S
 
     Raises: BadInput without relevance sets, or where every item has equally many right answers.
     """
-    relevances = [r if kind == "caption" else r.transpose() for r in library.judges.values()]
+    relevances = [r if kind == "caption" else r.transpose() for r in library.relevance_sets.values()]
     largest = max(relevances, key=lambda r: r.counts.sum(), default=None)
     if largest is None or largest.counts.min() == largest.counts.max():
         raise BadInput(f"every {kind} of this library has as many known right answers; none is more ambiguous.")

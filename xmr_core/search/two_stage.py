@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.search.elements import Elements, unit_elements
-from xmr_core.similarities.base import Similarity, as_similarity
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.functions import as_similarity
 
 
 def two_stage(

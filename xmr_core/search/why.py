@@ -1,6 +1,4 @@
-"""Why an item was found: what the score would be without a word or without a part of the image, and how certain the item is."""
-
-from dataclasses import replace
+"""Why a method returned an item: its score without a word or without a cell, and how uncertain the item is."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +6,7 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Features, Representation, Tokens
+from xmr_core.base.types import Features, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.search.library import Library
@@ -16,48 +14,68 @@ from xmr_core.search.query import known_words
 from xmr_core.search.ranking import Settings, similarity_of
 
 
-def without_each_word(library: Library, text: str, at: int, settings: Settings = Settings()) -> pd.DataFrame:
-    """What each known word of a sentence is worth for the score with the picture at a position: score − score without the word.
+def without_each_word(library: Library, text: str, position: int, settings: Settings = Settings()) -> pd.DataFrame:
+    """What each known word of a sentence is worth for the score with the image at a position: the score, minus the
+    score of the sentence without the word. This works for every method, whatever it attends to.
 
-    Columns word, worth (positive: the word speaks for the picture). The same question for every method, whatever it attends to. A sentence
-    of one word has no rows. Raises: BadInput where captions are not word numbers of our own (text models), or no word is known.
+    Returns: columns word and worth, positive where the word raises the score. No rows for a sentence of one word.
+    Raises: BadInput for a method that reads word pieces, or a sentence of which it knows no word.
+
+    >>> from xmr_core.search import example_library
+    >>> without_each_word(example_library(), "a red zebra", 0)["word"].tolist()
+    ['a', 'red']
     """
     words = known_words(library, text)
-    rest = [" ".join(w for m, w in enumerate(words) if m != n) for n in range(len(words))] if len(words) > 1 else []
-    tokens = library.prepared.new_captions([" ".join(words), *rest])
+    shorter = [" ".join(words[:n] + words[n + 1 :]) for n in range(len(words))] if len(words) > 1 else []
+    tokens = library.prepared.new_captions([" ".join(words), *shorter])
     with torch.inference_mode():
-        captions = library.method.encode_captions(_to(tokens, library)).to("cpu")
-    scores = score_matrix(similarity_of(library, settings), library.images[at], captions)[0]
-    return pd.DataFrame({"word": words[: len(rest)], "worth": scores[0] - scores[1:]})
+        captions = library.method.encode_captions(tokens.to(library.method.device)).to("cpu")
+    scores = score_matrix(similarity_of(library, settings), library.images[position], captions)[0]
+    return pd.DataFrame({"word": words[: len(shorter)], "worth": scores[0] - scores[1:]})
 
 
-def without_each_cell(library: Library, at: int, caption: Representation, settings: Settings = Settings()) -> Float[np.ndarray, " l"]:
-    """What each cell of the picture at a position is worth for its score with one caption: score − score without the cell.
+def without_each_cell(
+    library: Library, position: int, caption: Representation, settings: Settings = Settings()
+) -> Float[np.ndarray, " l"]:
+    """What each of the l cells of the image at a position is worth for its score with one caption: the score, minus the
+    score without the cell.
 
-    Raises: BadInput for pictures that are not given to the method as features of cells.
+    Raises: BadInput for a method that reads pixels, because its images have no features of cells.
+
+    >>> from xmr_core.search import example_library
+    >>> library = example_library()
+    >>> without_each_cell(library, 0, library.captions[0]).shape
+    (4,)
     """
-    features = library.inputs(np.array([at]))
+    features = library.inputs(np.array([position]))
     if not isinstance(features, Features):
-        raise BadInput("cell by cell only for frozen features; this method reads pixels.")
+        raise BadInput("cells can be left out only of frozen features; this method reads pixels.")
     cells = features.mask.shape[1]
+    local, vector = (
+        None if x is None else x.expand(cells + 1, *x.shape[1:]) for x in (features.local_feats, features.global_feat)
+    )
     mask = torch.cat([features.mask, features.mask & ~torch.eye(cells, dtype=torch.bool)])
-    again = [None if v is None else v.expand(cells + 1, *v.shape[1:]) for v in (features.local_feats, features.global_feat)]
+    inputs = Features(local, mask, vector)
     with torch.inference_mode():
-        images = library.method.encode_images(_to(replace(features, local_feats=again[0], mask=mask, global_feat=again[1]), library)).to(
-            "cpu"
-        )
+        images = library.method.encode_images(inputs.to(library.method.device)).to("cpu")
     scores = score_matrix(similarity_of(library, settings), images, caption)[:, 0]
     return scores[0] - scores[1:]
 
 
-def doubt(library: Library, side: str, item: Representation | None = None, at: int | None = None) -> tuple[float, float] | None:
-    """(uncertainty, share of the library's items of that side that are more certain) of an item; None for a method without uncertainty."""
-    known = library.uncertainty(side)
-    if known is None:
+def relative_uncertainty(
+    library: Library, modality: str, item: Representation | None = None, position: int | None = None
+) -> tuple[float, float] | None:
+    """(uncertainty of an item, share in [0, 1] of the library's items of that modality that are more certain).
+
+    modality: 'images' or 'captions'. The item is the one at a position of the library, or `item`. None for a method
+    without uncertainty.
+
+    >>> from xmr_core.search import example_library
+    >>> relative_uncertainty(example_library("vse++"), "images", position=0) is None
+    True
+    """
+    values = library.uncertainty(modality)
+    if values is None:
         return None
-    value = float(known[at]) if at is not None else float(uncertainty(item)[0])
-    return value, float((known < value).mean())
-
-
-def _to(inputs: Tokens | Features, library: Library) -> Tokens | Features:
-    return inputs.to(library.method.device)
+    value = float(uncertainty(item)[0]) if position is None else float(values[position])
+    return value, float((values < value).mean())

@@ -9,7 +9,7 @@ from xmr_core.base.lazy import catalogue
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
-        "Similarity": "base", "FunctionSimilarity": "base", "Contributions": "base", "as_similarity": "base",
+        "Similarity": "base", "FunctionSimilarity": "functions", "Contributions": "base", "as_similarity": "functions",
         "Cosine": "cosine", "cosine": "cosine", "Order": "order", "order": "order",
         "SmoothChamfer": "chamfer", "smooth_chamfer": "chamfer", "Chamfer": "chamfer", "chamfer": "chamfer",
         "EuclideanSmoothChamfer": "euclidean", "euclidean_smooth_chamfer": "euclidean",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,10 +11,10 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.plain_tensors import Comparable, as_set
-from xmr_core.base.types import EmbeddingSet, Representation
+from xmr_core.base.types import EmbeddingSet
 
 DIRECTIONS = ("t2i", "i2t")
-_TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similarity that it is the plain form of
+TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similarity that it is the plain form of
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Similarity(nn.Module):
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
         if isinstance(plain := cls.__dict__.get("function"), staticmethod):
-            _TYPES[plain.__func__] = cls
+            TYPES[plain.__func__] = cls
 
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
@@ -152,56 +151,6 @@ class Similarity(nn.Module):
         return None
 
 
-class FunctionSimilarity(Similarity):
-    """A function of (images, captions) as a similarity of which nothing else is known. It receives what it is given.
-
-    >>> import torch
-    >>> FunctionSimilarity(lambda images, captions: images @ captions.T)(torch.eye(2), torch.eye(2)).shape
-    torch.Size([2, 2])
-    """
-
-    def __init__(self, function: Callable[[Representation, Representation], Tensor]):
-        super().__init__()
-        if not callable(function):
-            raise BadInput(
-                f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}."
-            )
-        bound = function if isinstance(function, partial) else partial(function)
-        # a module registers itself
-        self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
-
-    def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:
-        return self.wrapped(*self.arguments, images, captions, **self.keywords)
-
-    def scorings(self, images: Representation, captions: Representation) -> list[Float[Tensor, "i t"]]:
-        several = getattr(self.wrapped, "scorings", None)
-        return several(images, captions) if several else super().scorings(images, captions)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.wrapped, "__name__", type(self.wrapped).__name__)
-
-
-def as_similarity(given: Similarity | Callable[[Representation, Representation], Tensor]) -> Similarity:
-    """A Similarity as it is; a plain function of this package (with keywords bound by `partial`, or without) as the
-    similarity whose plain form it is; any other function as a FunctionSimilarity.
-
-    >>> from functools import partial
-    >>> from xmr_core.similarities.chamfer import smooth_chamfer
-    >>> as_similarity(partial(smooth_chamfer, alpha=4.0))
-    SmoothChamfer(alpha=4.0)
-    """
-    if isinstance(given, Similarity):
-        return given
-    function, keywords = (given.func, given.keywords) if isinstance(given, partial) and not given.args else (given, {})
-    if isinstance(function, Similarity) and not keywords:
-        return function
-    known = _TYPES.get(function) if callable(function) and function.__hash__ else None
-    if known is not None and not {"image_mask", "caption_mask"} & set(keywords):
-        return known(**keywords)
-    return FunctionSimilarity(given)
-
-
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
     """(contexts, queries): captions are the queries for 't2i', images for 'i2t'. Raises: BadInput for another word."""
     if direction not in DIRECTIONS:
@@ -209,9 +158,9 @@ def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple
     return (images, captions) if direction == "t2i" else (captions, images)
 
 
-def _one_item(given: Comparable, what: str) -> Float[Tensor, "k d"]:
+def _one_item(items: Comparable, what: str) -> Float[Tensor, "k d"]:
     """The real elements of the only item, in float64."""
-    item = as_set(given, what=what)
+    item = as_set(items, what=what)
     if len(item) != 1:
         raise BadInput(f"contributions are those of one image and one caption, got {len(item)} {what}s.")
     return item.x[0][item.mask[0]].detach().cpu().double()

@@ -49,7 +49,7 @@ class MatchLogit(Similarity):
         return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
 
     def extra_repr(self) -> str:
-        return f"a={float(self.a):g}, b={float(self.b):g}, factor={self.factor:g}"
+        return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
 
     def _fast_scores(self, images, captions):
         x, y = samples_of(images, "image"), samples_of(captions, "caption")
@@ -60,8 +60,8 @@ def sample_distances(
     images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS
 ) -> Float[Tensor, "i j t j"]:
     """√(‖z − z′‖² + eps) of all pairs of samples. Raises: BadInput for distributions without samples."""
-    both = samples_of(images, "image"), samples_of(captions, "caption")
-    x, y = (s.float() if s.dtype in (torch.float16, torch.bfloat16) else s for s in both)
+    samples = samples_of(images, "image"), samples_of(captions, "caption")
+    x, y = (s.float() if s.dtype in (torch.float16, torch.bfloat16) else s for s in samples)
     lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
     squares = lengths[0][:, :, None, None] + lengths[1][None, None]
     return ((squares - 2 * element_products(x, y)).clamp(min=0) + eps).sqrt()

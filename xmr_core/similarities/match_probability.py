@@ -50,7 +50,7 @@ class MatchProbability(Similarity):
         return total if self.reduction == "sum" else total / pairs.clamp(min=1)
 
     def extra_repr(self) -> str:
-        return f"a={float(self.a):g}, b={float(self.b):g}, reduction={self.reduction!r}"
+        return f"a={self.a.item():g}, b={self.b.item():g}, reduction={self.reduction!r}"
 
     def _fast_scores(self, images, captions):
         return match_probability_scores(*as_sets(images, captions), self.a, self.b, self.reduction)

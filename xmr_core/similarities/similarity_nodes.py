@@ -50,7 +50,7 @@ class SimilarityNodes(nn.Module):
             raise BadInput(f"the width of a node must be at least 1, got {m}. SGRAF uses 256.")
         self.direction, self.parts, self.sharpness = direction, parts, sharpness
         self.local = linear(d, m) if parts != "global" else None
-        self.whole = linear(d, m) if parts != "local" else None  # of the global nodes
+        self.global_linear = linear(d, m) if parts != "local" else None  # of the global nodes
 
     def forward(
         self, images: EmbeddingSet, captions: EmbeddingSet
@@ -59,8 +59,8 @@ class SimilarityNodes(nn.Module):
         same_width(x, y)
         nodes, queries = [], captions if self.direction == "t2i" else images
         mask = queries.mask
-        if self.whole is not None:
-            nodes.append(unit(self.whole((x[:, None, :1] - y[None, :, :1]).square())))  # i t 1 m
+        if self.global_linear is not None:
+            nodes.append(unit(self.global_linear((x[:, None, :1] - y[None, :, :1]).square())))  # i t 1 m
         if self.local is not None:
             nodes.append(self._local_nodes(images, captions))
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
@@ -76,15 +76,15 @@ class SimilarityNodes(nn.Module):
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
-        room = int(self.whole is not None)
+        room = int(self.global_linear is not None)
         for context_rows, query_rows, nodes in node_blocks(contexts, queries, self.sharpness, self.local, room):
             i, t = self._roles(context_rows, query_rows)
             nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
             mask = self._roles(images.mask[i][:, None], captions.mask[t][None])[1]
-            if self.whole is None:
+            if self.global_linear is None:
                 yield i, t, nodes, mask[..., 1:]
             else:
-                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.whole)
+                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.global_linear)
                 yield i, t, nodes, mask
 
     def scores(

@@ -46,9 +46,9 @@ def benchmark_run(run: TrainedRun) -> Benchmarks:
     Raises: BadInput for a corpus whose truth is not known exhaustively.
     """
     corpus = run.prepared().corpus
-    if "exhaustive" not in corpus.judges:
+    if "exhaustive" not in corpus.relevance_sets:
         raise BadInput(f"{corpus.name} does not know all right answers; use the corpus scenes.")
-    relevance_sets = {kind: corpus.judges[kind]("test") for kind in ("annotated", "exhaustive")}
+    relevance_sets = {kind: corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive")}
     relevance_sets |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
     scores = scores_of(run)
     evaluation = evaluate_scores(scores, relevance_sets)

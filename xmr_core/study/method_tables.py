@@ -47,7 +47,7 @@ def _merged(settings: Mapping[str, Mapping]) -> list[tuple[list[str], Mapping]]:
     """Corpora with equal settings together."""
     groups: list[tuple[list[str], Mapping]] = []
     for corpus, values in settings.items():
-        same = next((corpora for corpora, known in groups if known == values), None)
+        same = next((corpora for corpora, other in groups if other == values), None)
         if same is None:
             groups.append(([corpus], values))
         else:

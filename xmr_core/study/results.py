@@ -71,10 +71,10 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
 
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
     """(RSUM, low, high) in percent of one run, by resampling images."""
-    mine = per_query[per_query["relevance"] == relevance]
+    own = per_query[per_query["relevance"] == relevance]
     parts = [
         (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
-        for _, table in mine.groupby("direction")
+        for _, table in own.groupby("direction")
         for k in (1, 5, 10)
     ]
     return bootstrap_interval(parts, level)
@@ -129,8 +129,8 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
     key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
     with filelock.FileLock(path.with_name("." + path.name + ".lock")):
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
-        known = set(map(tuple, old[key].astype(str).to_numpy()))
-        fresh = table[[k not in known for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
+        held = set(map(tuple, old[key].astype(str).to_numpy()))
+        fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
         runs = fresh[~fresh["run_id"].isin(old["run_id"])].drop_duplicates("run_id")
         for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
             if len(more):

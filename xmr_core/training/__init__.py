@@ -6,8 +6,8 @@ __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
         "CollapseWatch": "collapse",
-        "History": "loop",
-        "TrainConfig": "loop",
+        "History": "config",
+        "TrainConfig": "config",
         "lr_factor": "schedule",
         "runs": "",
         "train": "loop",

@@ -4,71 +4,18 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
-from xmr_core.base.errors import BadInput
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 from xmr_core.training.collapse import CollapseWatch
+from xmr_core.training.config import History, TrainConfig
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.stages import pretrained_names, thaw
 from xmr_core.training.state import load_state, save_state, set_random_state
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How to train. lr: of AdamW. weight_decay, clip: of the global gradient norm (0 = off). warmup_steps: linear rise.
-
-    precision: 'float32', or 'bfloat16' for autocast on a GPU ('auto' chooses bfloat16 on a GPU, float32 on a CPU).
-    pretrained_lr: factor on the rate of pretrained networks that are fine-tuned. freeze_epochs, unfreeze_every: when their stages
-    learn (train.stages).
-    threads: CPU threads of one run; part of a run's identity because sums in another order are other bits.
-    """
-
-    epochs: int = 8
-    lr: float = 1e-3
-    weight_decay: float = 1e-4
-    clip: float = 2.0
-    schedule: str = "cosine"
-    warmup_steps: int = 20
-    decay_every: int = 15
-    precision: str = "auto"
-    threads: int = 1
-    seed: int = 0
-    pretrained_lr: float = 0.1
-    freeze_epochs: int = 1
-    unfreeze_every: int = 0
-
-    def __post_init__(self):
-        checks = {
-            "epochs": self.epochs >= 1,
-            "lr": 0 < self.lr < 1,
-            "weight_decay": self.weight_decay >= 0,
-            "clip": self.clip >= 0,
-            "threads": self.threads >= 1,
-            "seed": self.seed >= 0,
-            "pretrained_lr": 0 <= self.pretrained_lr <= 1,
-            "freeze_epochs": self.freeze_epochs >= 0,
-            "unfreeze_every": self.unfreeze_every >= 0,
-            "precision": self.precision in ("auto", "float32", "bfloat16"),
-        }
-        for name, fine in checks.items():
-            if not fine:
-                raise BadInput(f"{name} = {getattr(self, name)!r} is out of range. See TrainConfig for what is allowed.")
-
-
-@dataclass
-class History:
-    """What happened. epochs: one dict per finished epoch: epoch, loss and its terms, lr, val (selection value), seconds."""
-
-    epochs: list[dict] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
-    best_epoch: int = -1
-    best_value: float = -float("inf")
-    seconds: float = 0.0
 
 
 def train(
@@ -84,28 +31,36 @@ def train(
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
-    validate: method → {'value': larger is better, …}; called after each epoch in eval mode without gradients.
-    state_path: where the resumable state is kept; an undamaged one that is there is continued. None keeps nothing.
-    report: called after each step and epoch with {'epoch', 'step', 'steps', 'loss', …}, for progress bars.
-    readers: threads that read batches ahead; results do not depend on it.
+    A run that is killed at any moment and started again with the same arguments ends with the same weights (on a CPU,
+    bit for bit): the plan of batches depends on seed and epoch alone, and the state holds the model, the optimiser, the
+    position in the schedule, the random generators, the history and the best weights so far.
 
-    A run killed at any moment and started again with the same arguments ends with the same weights (on a CPU, bit for bit):
-    the plan of batches depends on seed and epoch alone, and the state holds model, optimiser, schedule position, random
-    generators, history and the best weights so far.
+    Args: validate: method → {'value': larger is better, …}; called after each epoch in eval mode without gradients.
+        state_path: where the resumable state lies; an undamaged one of the same owner is continued. None for no state.
+        report: called after each step and epoch with {'epoch', 'step', 'steps', 'loss', …}, for progress bars.
+        save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
+        ahead; results do not depend on them. owner: the run that the state belongs to.
     Raises: TrainingFailed when the loss is not finite; CannotWrite when the state cannot be written.
+
+    >>> from xmr_core.data.prepare import DataConfig, prepare
+    >>> from xmr_core.methods.registry import build
+    >>> prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    >>> method, batches = build("vse++", prepared.inputs, d=8), Batches(prepared.splits["train"], 16, 1, 0)
+    >>> train(method, batches, lambda method: {"value": 0.0}, TrainConfig(epochs=1)).best_epoch
+    0
     """
     device = method.device
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
-    history, watch, sums, best, at_epoch, at_step = History(), CollapseWatch(), {}, None, 0, 0
+    history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
 
     if state_path is not None and (state := load_state(state_path, owner)) is not None:
         method.load_state_dict(state["method"])
         optimiser.load_state_dict(state["optimiser"])
         progress = state["progress"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
-        sums, best, at_epoch, at_step = progress["sums"], progress["best"], progress["epoch"], progress["step"]
+        sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
         set_random_state(state["random"])
 
     steps, started, saved = len(batches), time.monotonic() - history.seconds, time.monotonic()
@@ -114,20 +69,19 @@ def train(
         nonlocal saved
         history.seconds = time.monotonic() - started
         if state_path is not None:
-            progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best, "epoch": epoch, "step": step}
-            save_state(state_path, method, optimiser, progress, owner)
+            progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
+            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step}, owner)
         saved = time.monotonic()
 
     with _threads(config.threads):
-        for epoch in range(at_epoch, config.epochs):
+        for epoch in range(first_epoch, config.epochs):
             plan = batches.plan(epoch)
             method.train()
             thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
-            coming = batches.ahead(epoch, at_step, plan, readers)
-            for step, batch in enumerate(coming, at_step):
-                factor = lr_factor(
-                    epoch * steps + step, config.epochs * steps, config.schedule, config.warmup_steps, steps, config.decay_every
-                )
+            coming = batches.ahead(epoch, first_step, plan, readers)
+            for step, batch in enumerate(coming, first_step):
+                position, total = epoch * steps + step, config.epochs * steps
+                factor = lr_factor(position, total, config.schedule, config.warmup_steps, steps, config.decay_every)
                 for group in optimiser.param_groups:
                     group["lr"] = config.lr * group["scale"] * factor
                 batch = batch.to(device)
@@ -147,15 +101,16 @@ def train(
                 report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
                 if state_path is not None and step + 1 < steps and time.monotonic() - saved > save_every_seconds:
                     save(epoch, step + 1)
-            at_step = 0
+            first_step = 0
             method.eval()
             with torch.inference_mode():
-                checked = validate(method)
-            line = {"epoch": epoch, **{k: v / steps for k, v in sums.items()}, "lr": optimiser.param_groups[0]["lr"], **checked}
+                values = validate(method)
+            means = {name: total / steps for name, total in sums.items()}
+            line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
             history.epochs.append({**line, "seconds": time.monotonic() - started})
             sums = {}
-            if checked["value"] > history.best_value:
-                history.best_epoch, history.best_value = epoch, checked["value"]
+            if values["value"] > history.best_value:
+                history.best_epoch, history.best_value = epoch, values["value"]
                 best = {k: v.detach().clone() for k, v in method.state_dict().items()}
             save(epoch + 1, 0)
             report({**line, "epoch_done": True, "steps": steps, "epochs": config.epochs})
@@ -166,7 +121,7 @@ def train(
 
 
 def _groups(method: Method, config: TrainConfig) -> list[dict]:
-    """Parameter groups by learning-rate scale and decay: vectors and scalars (norms, biases, learned scales) are not decayed."""
+    """Parameter groups by scale of the learning rate and decay; norms, biases and learned scales are not decayed."""
     groups: dict[tuple[float, bool], list] = {}
     pretrained = pretrained_names(method)
     for name, parameter in method.named_parameters():
@@ -182,7 +137,7 @@ def _groups(method: Method, config: TrainConfig) -> list[dict]:
 
 @contextmanager
 def _threads(n: int):
-    """Train on n CPU threads, whatever the process uses otherwise: results then do not depend on how many runs share a machine."""
+    """Use n CPU threads inside the block, so that results do not depend on how many runs share a machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(n)
     try:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules as plain functions of the step, so that resuming needs nothing but the step number."""
+"""Learning-rate schedules as plain functions of the step, so that a resumed run needs the step number alone."""
 
 import math
 
@@ -7,11 +7,17 @@ from xmr_core.base.errors import BadInput
 SCHEDULES = ("cosine", "constant", "step")
 
 
-def lr_factor(step: int, total: int, schedule: str, warmup: int = 0, steps_per_epoch: int = 1, every: int = 15) -> float:
+def lr_factor(
+    step: int, total: int, schedule: str, warmup: int = 0, steps_per_epoch: int = 1, every: int = 15
+) -> float:
     """The factor on the base learning rate at a 0-based step.
 
-    The first `warmup` steps rise linearly from 1/warmup to 1. After them: 'cosine' falls to 0 at `total`,
-    ½(1 + cos π·progress); 'constant' stays; 'step' is ×0.1 every `every` epochs (VSE++).
+    The first `warmup` steps rise linearly from 1/warmup to 1. Then 'cosine' falls to 0 at `total`, as
+    ½(1 + cos π·progress); 'constant' stays at 1; 'step' is multiplied by 0.1 every `every` epochs (VSE++).
+    Raises: BadInput for another schedule.
+
+    >>> [lr_factor(step, 10, "cosine", warmup=2) for step in (0, 1, 6, 10)]
+    [0.5, 1.0, 0.5, 0.0]
     """
     if schedule not in SCHEDULES:
         raise BadInput(f"schedule must be one of {', '.join(SCHEDULES)}; got {schedule!r}.")

@@ -1,4 +1,6 @@
-"""The complete state of a training run in one file: what a killed run needs to end with the same weights, bit for bit."""
+"""The complete state of a training run in one file: what a killed run needs to end with the same weights, bit for
+bit.
+"""
 
 import io
 import pickle
@@ -25,7 +27,9 @@ def set_random_state(state: dict) -> None:
         torch.cuda.set_rng_state_all(state["cuda"])
 
 
-def save_state(path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict, owner: str = "") -> None:
+def save_state(
+    path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict, owner: str = ""
+) -> None:
     """Write everything to `path`, atomically and with a digest; the state before it stays as `path.previous`.
 
     progress: plain numbers, strings, lists, dicts and tensors only (epoch, step inside it, history, best weights, …).

@@ -19,7 +19,7 @@ def add_to(commands) -> None:
     search.add_argument("index", metavar="OUT", help="a folder made by `index`")
     search.add_argument("text", nargs="?", default="", help="a sentence, in quotes")
     image = "search by an image instead: for its captions, or for similar images where there are no captions"
-    search.add_argument("--image", "--picture", dest="image", metavar="FILE", help=image)
+    search.add_argument("--image", metavar="FILE", help=image)
     search.add_argument("-k", type=int, default=10, help="how many answers (default: 10)")
     fast = "do not compare every image: the query's elements propose some (needs --elements)"
     search.add_argument("--fast", action="store_true", help=fast)
@@ -30,11 +30,11 @@ def add_to(commands) -> None:
 def index(arguments: argparse.Namespace) -> int:
     """Run `index`. Returns 0."""
     from xmr_core.search import build_elements, faiss_library, index_folder, index_split, open_index
-    from xmr_core.training.runs import stored_run
+    from xmr_core.training.runs import load
 
     if arguments.elements:
         faiss_library()  # reports a missing library now, and not after the work
-    run, dtype = stored_run(arguments.run), "float16" if arguments.half else "float32"
+    run, dtype = load(arguments.run), "float16" if arguments.half else "float32"
     if arguments.folder is None:
         out = index_split(run, arguments.output, dtype=dtype)
     else:

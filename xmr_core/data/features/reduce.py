@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
-from xmr_core.data.features.feature_cache import cached_array
+from xmr_core.data.features.array_cache import cached_array
 
 _AT_ONCE = 250  # images
 
@@ -122,7 +122,7 @@ def reduced_features(
     """
     train, e = corpus.rows("train")[0], features.shape[2]
     check_width(width, e)  # before a file is begun
-    key = [corpus.picture_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
+    key = [corpus.image_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
     pca, root = f"pca{width}", "root-mean"
 
     def learned(name: str, kind: type, rows: int, dtype: type, *options: int):

@@ -30,7 +30,8 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     Relevance sets: 'annotated'. 'eccv' and 'cxc', if eccv_caption is installed and judges the test captions: a
     TwoWayRelevance over the whole split, in which a query that was not judged has no relevant item. 'plausible ζ=0' to
     'plausible ζ=2', if instances_val2014.json is there; its ids leave out images without a label and their captions.
-    about: 'protocols' that fit the test split; 'judges left out', which maps a missing relevance set to the reason.
+    about: 'protocols' that fit the test split; 'relevance sets left out', which maps a missing relevance set to the
+        reason.
     Tolerated, refused, raised: as in karpathy_tables and photograph_corpus. Refused also: an unusable instance file.
     Source: Lin et al., ECCV 2014; splits of Karpathy & Fei-Fei, CVPR 2015.
     >>> load_coco("/no/such/folder")
@@ -51,10 +52,11 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
             left_out.setdefault(kind, str(e))
     sets |= {f"plausible ζ={zeta}": partial(_plausible, corpus, pairs, zeta) for zeta in ZETAS}
     fitting = ["coco-5k", "coco-1k"] if len(corpus.rows("test")[0]) == 5000 else []
+    present = {name: relevance for name, relevance in sets.items() if name.split()[0] not in left_out}
     return replace(
         corpus,
-        judges={**corpus.judges, **{name: sets[name] for name in sets if name.split()[0] not in left_out}},
-        about={**corpus.about, "protocols": [*fitting, "full"], "judges left out": left_out},
+        relevance_sets={**corpus.relevance_sets, **present},
+        about={**corpus.about, "protocols": [*fitting, "full"], "relevance sets left out": left_out},
     )
 
 
@@ -100,6 +102,6 @@ def _labels(corpus: Corpus, pairs: np.ndarray | None, split: str) -> tuple[np.nd
 def _plausible(corpus: Corpus, pairs: np.ndarray, zeta: int, split: str) -> Relevance:
     """Plausible matches of the labelled images of a split and their captions."""
     codes, labelled = _labels(corpus, pairs, split)
-    image_of = corpus.judges["annotated"](split).indices
+    image_of = corpus.relevance_sets["annotated"](split).indices
     image_ids, caption_ids = _ids(corpus, split)
     return plausible_match(codes, image_of, zeta, labelled, caption_ids, image_ids)

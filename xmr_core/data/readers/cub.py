@@ -68,7 +68,7 @@ def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = No
         caption_classes, image_classes = classes.loc[owners].to_numpy(), classes.iloc[i].to_numpy()
         return same_class(caption_classes, image_classes, owners.index, corpus.images.index[i])
 
-    return replace(corpus, judges={**corpus.judges, "class": class_relevance})
+    return replace(corpus, relevance_sets={**corpus.relevance_sets, "class": class_relevance})
 
 
 def _read_numbered(file: Path, faults: FaultLog) -> dict[int, str]:

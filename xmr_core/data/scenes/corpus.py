@@ -94,7 +94,7 @@ def load_scenes(
         captions=captions,
         fingerprint=content_hash({**spec, "texts": content_hash(world["texts"])}),
         read_pixels=array_reader(world["pixels"]),
-        judges={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
+        relevance_sets={kind: partial(relevance, kind) for kind in ("annotated", "exhaustive")},
         about={**spec, "resolution": RESOLUTION, "captions_per_image": CAPTIONS_PER_IMAGE},
     )
 
@@ -110,7 +110,7 @@ def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
     """
     i, t = corpus.rows(split)
     codes = np.array([[name in shown.split() for name in SHAPES] for shown in corpus.images["shapes"].iloc[i]], int)
-    image_of = corpus.judges["annotated"](split).indices
+    image_of = corpus.relevance_sets["annotated"](split).indices
     ids = {"caption_ids": corpus.captions.index[t], "image_ids": corpus.images.index[i]}
     return plausible_match(codes.reshape(len(i), len(SHAPES)), image_of, zeta, **ids)
 

@@ -6,7 +6,7 @@ __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
         "judgment_agreement": "agreement",
-        **dict.fromkeys(("agreement_of_proxies", "per_query_values", "punished"), "ambiguity"),
+        **dict.fromkeys(("agreement_of_benchmarks", "per_query_values", "punished"), "ambiguity"),
         **dict.fromkeys(("node_weights", "slot_attention", "word_attention"), "attention"),
         **dict.fromkeys(("circular_variance", "log_circular_variance"), "circular_variance"),
         **dict.fromkeys(("blank_words", "corrupted_uncertainty", "erase_pixels"), "corruption"),

@@ -50,7 +50,7 @@ def punished(
     return pd.DataFrame(rows, columns=["direction", "k", "wrong", "of these right", "found"])
 
 
-def agreement_of_proxies(values: pd.DataFrame, truth: str, proxies: Sequence[str]) -> pd.DataFrame:
+def agreement_of_benchmarks(values: pd.DataFrame, truth: str, benchmarks: Sequence[str]) -> pd.DataFrame:
     """Kendall's τ_b between columns that stand for the truth and the true column, over the rows of a table.
 
         τ_b = (P − Q) / √((P + Q + T_x)(P + Q + T_y))
@@ -62,14 +62,14 @@ def agreement_of_proxies(values: pd.DataFrame, truth: str, proxies: Sequence[str
     Raises: BadInput for fewer than 3 rows or a column that the table does not have.
 
     >>> table = pd.DataFrame({"truth": [1, 2, 3], "good": [4, 5, 9], "bad": [3, 2, 1]})
-    >>> agreement_of_proxies(table, "truth", ["bad", "good"])["proxy"].tolist()
+    >>> agreement_of_benchmarks(table, "truth", ["bad", "good"])["proxy"].tolist()
     ['good', 'bad']
     """
-    if missing := [c for c in (truth, *proxies) if c not in values]:
+    if missing := [c for c in (truth, *benchmarks) if c not in values]:
         raise BadInput(f"no column {missing[0]!r}; there are {', '.join(map(str, values))}.")
     if len(values) < 3:
         raise BadInput(f"an order needs at least 3 rows to be compared, got {len(values)}.")
-    rows = [(p, float(kendalltau(values[p], values[truth]).statistic), float(values[p].mean())) for p in proxies]
+    rows = [(p, float(kendalltau(values[p], values[truth]).statistic), float(values[p].mean())) for p in benchmarks]
     table = pd.DataFrame(rows, columns=["proxy", "tau", "mean"])
     return table.sort_values("tau", ascending=False, kind="stable", ignore_index=True)
 

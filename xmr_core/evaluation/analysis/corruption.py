@@ -59,17 +59,17 @@ def blank_words(
 
 
 def corrupted_uncertainty(
-    method: Method, prepared: Prepared, shares: Sequence[float], pictures: int = 200, seed: int = 0
+    method: Method, prepared: Prepared, shares: Sequence[float], images: int = 200, seed: int = 0
 ) -> pd.DataFrame:
     """Mean uncertainty of the first test images with a share of their pixels erased, and of their captions with a share
     of their words blanked.
 
-    Args: pictures: how many images. The method should be in evaluation mode.
+    Args: images: how many images. The method should be in evaluation mode.
     Returns: columns side ('images', 'captions'), share, value, low, high (95 % over resampled images).
     Raises: BadInput for captions that are not word numbers or a tokeniser without an unknown word, for images that
         cannot be encoded anew (region features), and as `uncertainty` does. Source: PCME, Figures 7 and F.1.
     """
-    split, device = prepared.splits["test"].first(pictures), method.device
+    split, device = prepared.splits["test"].first(images), method.device
     texts, pieces = split.captions_at(np.arange(len(split.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
         raise BadInput(

@@ -110,7 +110,7 @@ def _gaussians(method: Method, prepared: Prepared) -> tuple[GaussianEmbedding, G
 def _quality(
     similarity: Callable, images: GaussianEmbedding, captions: GaussianEmbedding, prepared: Prepared
 ) -> dict[str, float]:
-    relevances = {kind: relevance("test") for kind, relevance in prepared.corpus.judges.items()}
+    relevances = {kind: relevance("test") for kind, relevance in prepared.corpus.relevance_sets.items()}
     summary = evaluate(similarity, images, captions, relevances).summary()
     value = 100 * summary.set_index(["relevance", "direction", "metric", "k"])["value"]
     out: dict[str, float] = {}

@@ -37,15 +37,15 @@ def blocks(
 def take(r: Representation, items: Items) -> Representation:
     """Those items, sets cut to the largest of them. A slice of sets without padding is a view."""
     if isinstance(items, slice):
-        some = r[items]
+        part = r[items]
     else:
-        some = r[torch.from_numpy(items)]
-    if not isinstance(some, EmbeddingSet) or not len(some):
-        return some
-    longest = int(_sizes(some).max())
-    if longest == some.x.shape[1]:
-        return EmbeddingSet(some.x, some.mask)
-    return EmbeddingSet(some.x[:, : max(longest, 1)], some.mask[:, : max(longest, 1)])
+        part = r[torch.from_numpy(items)]
+    if not isinstance(part, EmbeddingSet) or not len(part):
+        return part
+    longest = int(_sizes(part).max())
+    if longest == part.x.shape[1]:
+        return EmbeddingSet(part.x, part.mask)
+    return EmbeddingSet(part.x[:, : max(longest, 1)], part.mask[:, : max(longest, 1)])
 
 
 def set_size(r: Representation) -> int:

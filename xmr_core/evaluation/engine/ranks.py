@@ -36,12 +36,12 @@ class Ranked:
 class Question:
     """What is ranked for what.
 
-    relevance: queries × gallery; every query needs a relevant item. by: the modality of the queries, 'images' or
+    relevance: queries × gallery; every query needs a relevant item. modality: that of the queries, 'images' or
     'captions'. queries, gallery: their positions among the images and captions that are scored; None for all, in order.
     """
 
     relevance: Relevance
-    by: str
+    modality: str
     queries: np.ndarray | None = None
     gallery: np.ndarray | None = None
 
@@ -62,7 +62,7 @@ def ranks(
     """
     for q in questions:
         _check(scores, q)
-    streams = [Stream(scores, q.relevance, q.by, q.queries, q.gallery) for q in questions]
+    streams = [Stream(scores, q.relevance, q.modality, q.queries, q.gallery) for q in questions]
     _score_relevant(scores, streams)
     while True:
         out = Ranked([], scores.error)
@@ -114,7 +114,7 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
 
 
 def _check(scores: Scores, q: Question) -> None:
-    n_queries, n_gallery = scores.shape if q.by == "images" else scores.shape[::-1]
+    n_queries, n_gallery = scores.shape if q.modality == "images" else scores.shape[::-1]
     for what, ids, positions, n in (
         ("queries", q.relevance.query_ids, q.queries, n_queries),
         ("items", q.relevance.gallery_ids, q.gallery, n_gallery),
@@ -125,7 +125,7 @@ def _check(scores: Scores, q: Question) -> None:
         first = q.relevance.query_ids[empty[0]]
         raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
     if isinstance(scores, MatrixScores) and (pair := _first_nan(scores.matrix)) is not None:
-        row, column = pair if q.by == "images" else pair[::-1]
+        row, column = pair if q.modality == "images" else pair[::-1]
         query, item = _id(q.relevance.query_ids, q.queries, row), _id(q.relevance.gallery_ids, q.gallery, column)
         raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made it.")
 

@@ -15,7 +15,8 @@ from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items, blocks, set_size, take
 from xmr_core.evaluation.engine.precision import matrix_precision
 from xmr_core.evaluation.engine.scores import Scores
-from xmr_core.similarities.base import Similarity, as_similarity
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.functions import as_similarity
 
 _AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
 _SAMPLE = 32, 64  # images and captions on which the error is measured

@@ -21,15 +21,20 @@ _FEW = 2048  # pairs that are settled one by one whatever their share
 class Stream:
     """Relevant items are held best first (k counts them over all queries: indptr[q] + n is the nth best of query q).
 
-    Args: relevance: queries × gallery, every query with a relevant item. by: the modality of the queries, 'images'
+    Args: relevance: queries × gallery, every query with a relevant item. modality: that of the queries, 'images'
         or 'captions'. queries, gallery: their positions among what is scored, None for all.
     """
 
     def __init__(
-        self, scores: Scores, relevance: Relevance, by: str, queries: np.ndarray | None, gallery: np.ndarray | None
+        self,
+        scores: Scores,
+        relevance: Relevance,
+        modality: str,
+        queries: np.ndarray | None,
+        gallery: np.ndarray | None,
     ):
-        self.scores, self.relevance, self.by = scores, relevance, by
-        n_queries, n_gallery = scores.shape if by == "images" else scores.shape[::-1]
+        self.scores, self.relevance, self.modality = scores, relevance, modality
+        n_queries, n_gallery = scores.shape if modality == "images" else scores.shape[::-1]
         self.query_numbers, self.gallery_numbers = _numbers(queries, n_queries), _numbers(gallery, n_gallery)
         self.queries = np.arange(n_queries) if queries is None else queries
         self.gallery = np.arange(n_gallery) if gallery is None else gallery
@@ -104,14 +109,14 @@ class Stream:
     def _pairs(self, query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(images, captions) that are scored."""
         pair = self.queries[query], self.gallery[item]
-        return pair if self.by == "images" else pair[::-1]
+        return pair if self.modality == "images" else pair[::-1]
 
     def _own_part(
         self, images: Items, captions: Items, block: Tensor
     ) -> tuple[Float[Tensor, "q g"], np.ndarray, np.ndarray]:
         """The question's part of a block with queries as rows, and which they are."""
-        values = block if self.by == "images" else block.T
-        rows, columns = (images, captions) if self.by == "images" else (captions, images)
+        values = block if self.modality == "images" else block.T
+        rows, columns = (images, captions) if self.modality == "images" else (captions, images)
         q, g = self.query_numbers[rows], self.gallery_numbers[columns]
         for axis, numbers in enumerate((q, g)):
             if (numbers < 0).any():
@@ -161,13 +166,13 @@ class Stream:
         """Note the undecided comparisons: (k, gallery item, fast score)."""
         k, valid = self._columns(q, undecided.shape[1])
         rows, nths = np.nonzero((undecided.cpu().numpy() > 0) & valid)
-        for some in np.array_split(np.arange(len(rows)), -(-len(rows) * values.shape[1] // (1 << 22))):
-            r, n = torch.from_numpy(rows[some]).to(values.device), torch.from_numpy(nths[some]).to(values.device)
+        for part in np.array_split(np.arange(len(rows)), -(-len(rows) * values.shape[1] // (1 << 22))):
+            r, n = torch.from_numpy(rows[part]).to(values.device), torch.from_numpy(nths[part]).to(values.device)
             scores = values[r]
             which, column = ((scores >= low[r, n, None]) & ~(scores >= high[r, n, None])).nonzero(as_tuple=True)
             fast = scores[which, column].double().cpu().numpy()
             which, column = which.cpu().numpy(), column.cpu().numpy()
-            self.near.append((k[rows[some], nths[some]][which], g[column], fast))
+            self.near.append((k[rows[part], nths[part]][which], g[column], fast))
 
 
 def _numbers(chosen: np.ndarray | None, n: int) -> np.ndarray:

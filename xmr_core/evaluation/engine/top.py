@@ -23,22 +23,22 @@ def top_k(
     queries: Representation,
     gallery: Representation,
     k: int,
-    asking: str = "captions",
+    modality: str = "captions",
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
     """(scores, positions) of the k best gallery items for every query, best first; fewer where the gallery has fewer.
 
-    asking: 'captions' (captions are queries, images are ranked) or 'images'. See `best`.
+    modality: 'captions' (captions are queries, images are ranked) or 'images'. See `best`.
     """
-    if asking not in MODALITIES:
-        raise unknown("modality of the queries", asking, MODALITIES)
-    images, captions = (gallery, queries) if asking == "captions" else (queries, gallery)
-    return best(Scoring(similarity, images, captions), k, asking)
+    if modality not in MODALITIES:
+        raise unknown("modality of the queries", modality, MODALITIES)
+    images, captions = (gallery, queries) if modality == "captions" else (queries, gallery)
+    return best(Scoring(similarity, images, captions), k, modality)
 
 
 def best(
-    scores: Scores, k: int, by: str = "captions", progress: Callable[[int], object] = lambda pairs: None
+    scores: Scores, k: int, modality: str = "captions", progress: Callable[[int], object] = lambda pairs: None
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
-    """(scores, positions) of the k best items for every query of the modality `by`, best first, in the exact order.
+    """(scores, positions) of the k best items for every query of a modality, best first, in the exact order.
 
     Of each block only k + 8 candidates a query are held. Where fast scores are too close to tell an order, exact ones
     (float64) decide; items whose exact scores are equal stand in file order. progress: called with the number
@@ -47,14 +47,14 @@ def best(
     """
     if k < 1:
         raise BadInput(f"k must be at least 1, got {k}.")
-    n_queries, n_gallery = scores.shape if by == "images" else scores.shape[::-1]
+    n_queries, n_gallery = scores.shape if modality == "images" else scores.shape[::-1]
     wide = min(n_gallery, k + _SPARE)
     values, items = torch.full((n_queries, wide), -torch.inf, dtype=torch.float64), torch.full((n_queries, wide), -1)
     with torch.inference_mode():
         for images, captions in scores.plan():
             block = scores.block(images, captions)
-            rows = block if by == "images" else block.T
-            queries, gallery = (images, captions) if by == "images" else (captions, images)
+            rows = block if modality == "images" else block.T
+            queries, gallery = (images, captions) if modality == "images" else (captions, images)
             _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
             progress(block.numel())
     margin = 2 * scores.error + scores.tie
@@ -65,7 +65,7 @@ def best(
         tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1]) - margin
         if tied or (candidates < 0).any():
             candidates = np.arange(n_gallery)  # more items tie than are held, or score −∞ as an empty position does
-        out[0][q], out[1][q] = _settled(scores, by, q, candidates, k)
+        out[0][q], out[1][q] = _settled(scores, modality, q, candidates, k)
     return out
 
 
@@ -78,10 +78,10 @@ def _merge(values: Tensor, items: Tensor, rows: Float[Tensor, "q g"], q: Tensor,
     items[q] = named.gather(1, order)
 
 
-def _settled(scores: Scores, by: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best of some items for one query by exact scores; equal ones in file order."""
     query = np.full(len(items), q)
-    exact = scores.pairs(query, items) if by == "images" else scores.pairs(items, query)
+    exact = scores.pairs(query, items) if modality == "images" else scores.pairs(items, query)
     order = np.lexsort((items, -exact))
     exact, items = exact[order], items[order]
     with np.errstate(invalid="ignore"):  # −∞ − −∞

@@ -42,8 +42,8 @@ def _slots(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
 
 
 def _global(theirs: str, ours: str) -> tuple[tuple[str, str], ...]:
-    names = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "whole",
-             "embedding_global.1": "norm_whole", "embedding_common.0": "common"}  # fmt: skip
+    names = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "global_linear",
+             "embedding_global.1": "norm_global", "embedding_common.0": "common"}  # fmt: skip
     return tuple((f"sim_enc.{theirs}.{old}.", f"{ours}.{new}.") for old, new in names.items())
 
 
@@ -65,7 +65,7 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "scan": (_FC, *_TEXT),
     "sgraf": (
         _FC, *_TEXT, *_global("v_global_w", "image_head"), *_global("t_global_w", "caption_head"),
-        ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."), ("sim_enc.sim_tranglo_w.", "similarity.nodes.whole."),
+        ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."), ("sim_enc.sim_tranglo_w.", "similarity.nodes.global_linear."),
         ("sim_enc.sim_eval_w.", "similarity.score."), ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
         ("sim_enc.SAF_module.bn.", "similarity.reasoner.norm."), ("sim_enc.SGR_module.", "similarity.reasoner.steps."),
     ),

@@ -37,7 +37,7 @@ def save_method(
     Raises: CannotWrite when the folder refuses.
     """
     description = {
-        "method": method.name,
+        "method": method.address,
         "form": form,
         "options": options or {},
         "inputs": asdict(replace(inputs, word_vectors=None)),

@@ -15,7 +15,7 @@ from xmr_core.base.provenance import commit, environment, processor
 from xmr_core.study.cost.flops import Shape, count
 from xmr_core.study.cost.timing import TIMED, measure, peak_memory, scene
 
-_CASE, _SIZES = ("what", "method", "varied", "value"), ("pictures", "captions")
+_CASE, _SIZES = ("what", "method", "varied", "value"), ("images", "captions")
 _MEASURED = ("seconds", "bare_seconds", "ratio", "extra_gib")
 _PLACE = ("machine", "threads", "torch")
 COLUMNS = (*_CASE, *_SIZES, *_MEASURED, "multiply_adds", *_PLACE, "commit", "date_utc")
@@ -28,20 +28,20 @@ _AGAIN = "Make it again: python benchmarks/cost.py."
 @dataclass(frozen=True)
 class Case:
     """One method at one size. varied: the size that a sweep varies, here `value` ('set size' is J for PCME), or 'paper'
-    for the comparison of DivE, App. B.1. pictures, captions: how many are scored. whats: of timing.WHATS."""
+    for the comparison of DivE, App. B.1. images, captions: how many are scored. whats: of timing.WHATS."""
 
     method: str
     varied: str
     value: int
     shape: Shape
-    pictures: int
+    images: int
     captions: int
     whats: tuple[str, ...] = ("one query", "all pairs")
 
     def row(self, what: str, device: str = "cpu") -> dict:
         """The row of this case before it is measured: all that distinguishes it from other cases."""
         pairs = {"what": what, "method": self.method, "varied": self.varied, "value": self.value}
-        sizes = {"pictures": self.pictures, "captions": self.captions, "multiply_adds": count(self.method, self.shape)}
+        sizes = {"images": self.images, "captions": self.captions, "multiply_adds": count(self.method, self.shape)}
         return pairs | sizes | conditions(device)
 
 
@@ -62,13 +62,13 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
         if method not in TIMED:
             raise unknown("method to time", method, TIMED)
     base = Shape(d=32, m=8, regions=6, words=5) if tiny else Shape()
-    pictures, captions = (4, 40) if tiny else (100, 1000)
+    images, captions = (4, 40) if tiny else (100, 1000)
     galleries, set_sizes = ((20, 40, 80), (1, 2, 4)) if tiny else ((250, 500, 1000, 2000, 4000), (1, 2, 4, 8, 16))
     widths, words = ((8, 16, 32), (4, 8, 16)) if tiny else ((64, 128, 256, 512, 1024), (8, 16, 32, 64))
     out = []
     for method in methods:
-        kind = TIMED[method]
-        n = min(pictures, _FEWER.get(kind, pictures))
+        kind = TIMED[method](Shape(d=8, m=8)).compares  # at a small size, because building a similarity costs memory
+        n = min(images, _FEWER.get(kind, images))
         out += [Case(method, "captions", size, base, n, size) for size in galleries]
         if kind in _SETS:
             out += [Case(method, "set size", k, replace(base, k=k, l=k, samples=k), n, captions) for k in set_sizes]
@@ -93,7 +93,7 @@ def run_case(case: Case, device: str = "cpu", budget: float = 1.0) -> list[dict]
     The memory is right only in a process of its own. The smaller scoring comes first, so that each raises the peak
     itself.
     """
-    made = scene(case.method, case.shape, case.pictures, case.captions, device)
+    made = scene(case.method, case.shape, case.images, case.captions, device)
     rows, before = [], peak_memory(device)
     for what in case.whats:
         t = measure(made, what, budget, before)

@@ -65,7 +65,7 @@ def exponents(rows: pd.DataFrame, what: str = "all pairs") -> pd.DataFrame:
         if part["value"].nunique() < LEAST_SIZES:
             continue
         time = fit_exponent(part["value"], part["seconds"])
-        counted = fit_exponent(part["value"], part["multiply_adds"] * part["pictures"] * part["captions"])
+        counted = fit_exponent(part["value"], part["multiply_adds"] * part["images"] * part["captions"])
         out.append((method, varied, len(part), time.value, time.low, time.high, counted.value))
     return pd.DataFrame(out, columns=["method", "varied", "sizes", "exponent", "low", "high", "counted"])
 
@@ -86,7 +86,7 @@ def speeds(rows: pd.DataFrame) -> pd.DataFrame:
             "there is no row of the cosine over gallery sizes to compare with. "
             "Make one: python benchmarks/cost.py --method cosine."
         )
-    pair = every["seconds"] / every["pictures"] / every["captions"]
+    pair = every["seconds"] / every["images"] / every["captions"]
     out = pd.DataFrame(
         {
             "captions": every["captions"],
@@ -123,7 +123,7 @@ def beside_print(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
             "our ms": 1e3 * seconds,
             "our ratio": seconds / seconds[:1].sum(),
             "× product": ours["ratio"],
-            "pairs": ours["pictures"] * ours["captions"],
+            "pairs": ours["images"] * ours["captions"],
         }
     )
 

@@ -16,6 +16,8 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.evaluation.engine import MAX_ELEMENTS, score_blocks
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import method_spec, methods
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.cosine import Cosine
@@ -73,14 +75,16 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
     """Random unit vectors of the kind that a method compares, all of full length: no padding.
 
     Trained weights or real images would take as long: except for its guards against overflow, no similarity takes a
-    short cut that depends on values. Raises: BadInput for a method that is not TIMED, or a modality without items.
+    short cut that depends on values. method: of TIMED, or the id or address of any method, which is timed by the
+    similarity that it builds. Raises: BadInput for a method that is neither, or a modality without items.
+
+    >>> scene("dive", Shape(d=8), 2, 3).similarity
+    SmoothChamfer(alpha=16.0)
     """
-    if method not in TIMED:
-        raise unknown("method to time", method, TIMED)
     if min(n_images, n_captions) < 1:
         raise BadInput(f"there must be at least one image and one caption, got {n_images} and {n_captions}.")
     torch.manual_seed(seed)
-    similarity, s = TIMED[method](shape).to(device).eval(), shape
+    similarity, s = _similarity(method, shape).to(device).eval(), shape
     kind = similarity.compares
     first = int(kind == "graphs")  # row 0 of SGRAF's tokens is the global vector
     k, l = {"sets": (s.k, s.l), "samples": (s.samples,) * 2}.get(kind, (s.regions + first, s.words + first))
@@ -98,6 +102,14 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
         # without row 0 this is a copy, made before memory is read
         elements = [r.x[:, first:].flatten(0, 1) for r in items]
     return Scene(similarity, *items, tuple(elements))
+
+
+def _similarity(method: str, shape: Shape) -> Similarity:
+    if method in TIMED:
+        return TIMED[method](shape)
+    if ":" not in method and method not in methods():
+        raise unknown("method to time", method, [*TIMED, *methods()])
+    return method_spec(method).build(Inputs(image_width=8, cells=4, vocabulary=9), d=shape.d).similarity
 
 
 def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: float | None = None) -> Timing:
@@ -152,8 +164,8 @@ def _all_pairs(made: Scene, _: int) -> None:
 
 
 def _one_query(made: Scene, n: int) -> None:
-    found = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
-    _best(torch.cat(found, 1))
+    blocks = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
+    _best(torch.cat(blocks, 1))
 
 
 def _top_10(made: Scene, _: int) -> None:
@@ -170,8 +182,8 @@ def _best(scores: Tensor) -> Tensor:
 
 def _product(rows: Tensor, columns: Tensor) -> None:
     step = max(1, MAX_ELEMENTS // len(columns))
-    for at in range(0, len(rows), step):
-        F.linear(rows[at : at + step], columns)
+    for start in range(0, len(rows), step):
+        F.linear(rows[start : start + step], columns)
 
 
 def _clock(act: Callable[[], None], device: torch.device) -> float:

@@ -1,4 +1,8 @@
-"""Runs: each is trained once, loaded when it is asked for again, continued when it was interrupted, and repaired when damaged."""
+"""Runs: each is trained once, loaded when it is asked for again, continued after an interruption, repaired when
+damaged.
+
+`versions.py` says what names a run; `folder.py` what lies in its folder.
+"""
 
 from xmr_core.base.lazy import catalogue
 
@@ -8,10 +12,10 @@ __getattr__, __dir__, __all__ = catalogue(
         "RunConfig": "config",
         "TrainedRun": "run",
         "ensemble_of": "ensemble",
+        "load": "folder",
         "resolve_device": "config",
         "scores_of": "ensemble",
         "stored_ids": "folder",
-        "stored_run": "folder",
         "train_or_load": "produce",
         "train_or_load_all": "many",
         "zero_shot_reference": "reference",

@@ -12,7 +12,7 @@ from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Setting
 from xmr_core.methods.registry import full_options, method_spec
-from xmr_core.training.loop import TrainConfig
+from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.versions import component_versions
 
 SCHEME = 2  # of identities: configuration and component versions; see versions.identity_scheme
@@ -23,8 +23,8 @@ class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
     method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of the
-    validation split, with their captions, choose the epoch; 0 for all. device: where it trains, 'cpu' or 'cuda'.
+    cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of
+    the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, 'cpu' or 'cuda'.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
     {'alpha': 8.0}
@@ -50,8 +50,9 @@ class RunConfig:
     def replace(self, **changes) -> "RunConfig":
         """A copy with changes, checked at once.
 
-        A name may be a field of this class, of TrainConfig, of DataConfig (in this order, where two have it), or an option
-        of the method. Raises: BadInput for a name that is none of these, or a value out of range; it suggests a near name.
+        A name may be a field of this class, of TrainConfig, of DataConfig (in this order, where two have it), or an
+        option of the method. Raises: BadInput for a name that is none of these, or a value out of range; it suggests a
+        near name.
         """
         own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
         spec, settings = method_spec(changes.get("method", self.method)), own | train | data
@@ -64,7 +65,10 @@ class RunConfig:
         options = {name: value for name, value in changes.items() if name not in settings}
         copy = replace(self, **{name: value for name, value in changes.items() if name in own})
         copy = replace(
-            copy, train=replace(copy.train, **of_train), data=replace(copy.data, **of_data), options={**copy.options, **options}
+            copy,
+            train=replace(copy.train, **of_train),
+            data=replace(copy.data, **of_data),
+            options={**copy.options, **options},
         )
         spec.make_options(copy.form, copy.options)
         return copy
@@ -96,7 +100,6 @@ class RunConfig:
             "versions": component_versions(self.method, self.data.dataset),
             "device": self.device,
         }
-
 
     def run_id(self, identity: object) -> str:
         """The readable name of the run with an identity: 'dive-scenes-s0-1a2b3c4d5e'."""

@@ -21,7 +21,13 @@ def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
 
 
 def scores_of(run: TrainedRun, split: str = "test") -> np.ndarray:
-    """The score matrix "i t" of a finished run on a split."""
+    """The score matrix "i t" of a finished run on a split.
+
+    >>> from xmr_core.study.presets import base_config
+    >>> from xmr_core.training.runs import train_or_load
+    >>> scores_of(train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1)), "val").shape
+    (32, 160)
+    """
     return as_matrix(scoring_of(run, split))
 
 
@@ -29,9 +35,9 @@ def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
     """The runs as one: the plain mean of their scores, block by block, evaluated as a single run is.
 
     Scores are not brought to one scale first, as in the field: that is right for runs of one method or of one range of
-    similarity, and gives a larger scale more weight otherwise. The result stands in tables under the first run's setting,
-    with parameters and training seconds of all together; it has no model, no history and no value on the validation split.
-    Raises: BadInput for no run, or runs on different data.
+    similarity, and gives a larger scale more weight otherwise. The result stands in tables under the first run's
+    setting, with parameters and training seconds of all together; it has no model, no history and no value on the
+    validation split. Raises: BadInput for no run, or runs on different data.
 
     >>> ensemble_of([])
     Traceback (most recent call last):

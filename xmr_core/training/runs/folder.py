@@ -15,7 +15,7 @@ from xmr_core.base.fingerprint import file_hash
 from xmr_core.base.provenance import Environment
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Provenance
-from xmr_core.training.loop import TrainConfig
+from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
@@ -31,7 +31,9 @@ def write_config(folder: Path, config: RunConfig, identity: dict) -> None:
 
 
 def write_record(folder: Path, provenance: Provenance) -> None:
-    """Write where the numbers came from, with digests of all other files. Its presence says that the run is finished."""
+    """Write where the numbers came from, with digests of all other files. Its presence says that the run is
+    finished.
+    """
     digests = {name: file_hash(folder / name) for name in FILES}
     files.write_record(folder / RECORD, {**asdict(provenance), "files": digests, "run": folder.name})
 
@@ -50,12 +52,23 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
     own_config, own_identity = _read_config(folder / CONFIG)
     config, identity = config or own_config, identity or own_identity
     if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
-        raise DamagedFile(f"{folder / CONFIG} is the configuration of another run, or of another version of this package.")
+        raise DamagedFile(
+            f"{folder / CONFIG} is the configuration of another run, or of another version of this package."
+        )
     try:
         tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES}
     except ValueError as e:
         raise DamagedFile(f"a table in {folder} cannot be read ({e}).") from None
-    return TrainedRun(folder.name, config.setting, tables["metrics"], tables["per_query"], provenance, folder, config, tables["history"])
+    return TrainedRun(
+        folder.name,
+        config.setting,
+        tables["metrics"],
+        tables["per_query"],
+        provenance,
+        folder,
+        config,
+        tables["history"],
+    )
 
 
 def load_finished(folder: Path, config: RunConfig, identity: dict) -> TrainedRun | None:
@@ -74,14 +87,23 @@ def load_finished(folder: Path, config: RunConfig, identity: dict) -> TrainedRun
 
 
 def stored_ids() -> list[str]:
-    """Ids of all finished runs in the folder `runs`, in alphabetical order."""
+    """Ids of all finished runs in the folder `runs`, in alphabetical order.
+
+    >>> stored_ids()
+    []
+    """
     return sorted(record.parent.name for record in (paths.root() / "runs").glob(f"*/{RECORD}"))
 
 
-def stored_run(run_id: str) -> TrainedRun:
-    """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other code than this.
+def load(run_id: str) -> TrainedRun:
+    """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other code than
+    this.
 
     Raises: BadInput for an id that is not there or not finished; DamagedFile for a run whose files were altered.
+
+    >>> load("dive-scenes-s0-1a2b3c4d5e")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'. Known: none finished in this folder of runs.
     """
     if run_id not in (ids := stored_ids()):
         raise unknown("run", run_id, ids or ["none finished in this folder of runs"])
@@ -135,5 +157,7 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     except (KeyError, TypeError, BadInput) as e:
         raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
     if identity != expected:
-        raise DamagedFile(f"{path} names another run than its configuration leads to, or another version of this package wrote it.")
+        raise DamagedFile(
+            f"{path} names another run than its configuration leads to, or another version of this package wrote it."
+        )
     return config, identity

@@ -22,12 +22,15 @@ from xmr_core.training.runs.run import TrainedRun
 def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = True) -> list[TrainedRun]:
     """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
-    workers: processes that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of a run) on the CPU,
+    workers: processes that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of a run) on the
+    CPU,
         and 1 on a GPU. Results do not depend on it, because every run trains on its own number of threads.
     Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
 
-    >>> train_or_load_all([])
-    []
+    >>> from xmr_core.study.presets import base_config
+    >>> config = base_config("vse++", device="cpu", size="tiny", d=8, epochs=1)
+    >>> [run.id[:15] for run in train_or_load_all([config, config], progress=False)]
+    ['vsepp-scenes-s0', 'vsepp-scenes-s0']
     """
     for config in configs:  # all of them before any work
         full_options(config.method, config.form, config.options)
@@ -72,18 +75,24 @@ def _in_processes(plans: dict[str, Plan], workers: int, bar) -> None:
             while pending:
                 finished, pending = wait(pending, timeout=0.5)
                 bar.update(sum(map(_epochs_done, plans.values())) - bar.n)
-                failure = failure or next((error for future in finished if (error := future.exception()) is not None), None)
+                failure = failure or next(
+                    (error for future in finished if (error := future.exception()) is not None), None
+                )
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     if isinstance(failure, BrokenProcessPool):
-        warnings.warn("a training process was killed; its runs are continued one at a time in this process", stacklevel=3)
+        warnings.warn(
+            "a training process was killed; its runs are continued one at a time in this process", stacklevel=3
+        )
     elif failure is not None:
         raise failure
 
 
 def _die_with(parent: int) -> None:
-    """In a worker: end when the process that started it is gone. Its queue would otherwise keep it training for nobody."""
+    """In a worker: end when the process that started it is gone. Its queue would otherwise keep it training for
+    nobody.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -120,5 +129,7 @@ def _epochs_done(plan: Plan) -> int:
 def _workers(configs: Sequence[RunConfig]) -> int:
     if any(config.device != "cpu" for config in configs):
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # a container may own fewer
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )  # a container may own fewer
     return max(1, cores // max(config.train.threads for config in configs))

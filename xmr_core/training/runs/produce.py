@@ -63,19 +63,22 @@ def plan_run(config: RunConfig) -> Plan:
     """Check a configuration, read its data (features are extracted here, once) and name the run. Raises: BadInput."""
     full_options(config.method, config.form, config.options)
     prepared = prepare(config.data, device=config.device)
-    return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.judges))
+    return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.relevance_sets))
 
 
 def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
     """The run of a configuration: loaded, continued, or trained.
 
-    When two processes ask for the same run, one trains it and the other waits and loads it. A damaged file of a finished
-    run is noticed, said in one warning, and made again from the last checkpoint.
-    report: receives training events; see training.loop.train.
+    When two processes ask for the same run, one trains it and the other waits and loads it. A damaged file of a
+    finished run is noticed, said in one warning, and made again from the last checkpoint.
+
+    Args: report: receives training events; see training.loop.train.
     Raises: BadInput before any work, when the method does not take the options; whatever train raises.
 
     >>> from xmr_core.study.presets import base_config
-    >>> train_or_load(base_config("scenes", method="dive", alpha=16.0))  # doctest: +SKIP
+    >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
+    >>> len(run.history), run.provenance.best_epoch
+    (1, 0)
     """
     plan = plan_run(config)
     if (run := plan.finished()) is not None:
@@ -100,12 +103,13 @@ def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> 
 def _train(plan: Plan, folder: Path, report: Callable) -> None:
     config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")
+    code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
     torch.manual_seed(config.train.seed)
     method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
     prepared.load_pretrained(method)
     batches = Batches(
-        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit, config.positives,
-        _augmentation(config, prepared),
+        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
+        config.positives, _augmentation(config, prepared),
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or processor is not continued: the result would be that of neither
@@ -119,7 +123,7 @@ def _train(plan: Plan, folder: Path, report: Callable) -> None:
         train_seconds=history.seconds,
         parameters=method.n_parameters(),
         environment=environment(config.device),
-        code=code_of(config.method, config.data.dataset),
+        code=code,
         versions=component_versions(config.method, config.data.dataset),
         best_epoch=history.best_epoch,
         best_value=history.best_value,
@@ -140,7 +144,7 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
     files.write_table(folder / "per_query.csv", evaluation.per_query)
     files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
     changed = {" ".join(key): share for key, share in evaluation.changed.items()}
-    kinds, seconds = tuple(sorted(prepared.corpus.judges)), time.monotonic() - clock
+    kinds, seconds = tuple(sorted(prepared.corpus.relevance_sets)), time.monotonic() - clock
     write_record(folder, replace(provenance, evaluate_seconds=seconds, ranks_changed=changed, relevances=kinds))
 
 
@@ -148,7 +152,9 @@ def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
     rules = (config.cell_drop, config.cell_rule, config.word_drop, config.word_rule, config.erase)
     if prepared.pieces and not prepared.inputs.text_width:
         mask = prepared.pieces.mask
-        return Augmentation(*rules, words=prepared.pieces.rows, special=prepared.pieces.special, unknown_id=mask, mask_id=mask)
+        return Augmentation(
+            *rules, words=prepared.pieces.rows, special=prepared.pieces.special, unknown_id=mask, mask_id=mask
+        )
     numbers = prepared.vocabulary.numbers if prepared.vocabulary else {}
     return Augmentation(*rules, words=len(numbers), mask_id=numbers.get("<mask>", UNKNOWN_ID))
 
@@ -156,14 +162,16 @@ def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:
 def _validator(prepared: Prepared, n_images: int = 0) -> Callable[[Method], dict[str, float]]:
     """The function that chooses the epoch.
 
-    It gives RSUM by the annotated relevance of the validation split (of its first n_images images, 0 for all), in [0, 6];
-    and, for the history alone, how spread out the sets are.
+    It gives RSUM by the annotated relevance of the validation split (of its first n_images images, 0 for all), in [0,
+    6]; and, for the history alone, how spread out the sets are.
     """
     split = prepared.splits["val"].first(n_images) if n_images else prepared.splits["val"]
 
     def validate(method: Method) -> dict[str, float]:
         images, captions = encode_split(method, split)
-        summary = evaluate(method.similarity, images, captions, {"annotated": split.relevance}, device=method.device).summary()
+        summary = evaluate(
+            method.similarity, images, captions, {"annotated": split.relevance}, device=method.device
+        ).summary()
         spread = {f"log variance {row.direction}": row.value for row in set_spread(images, captions).itertuples()}
         return {"value": float(summary.loc[summary["metric"] == "rsum", "value"].iloc[0]), **spread}
 

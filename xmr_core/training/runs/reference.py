@@ -14,11 +14,18 @@ from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.versions import STAGES
 
 
-def zero_shot_reference(source: Path | str, data: DataConfig, device: str = "auto", progress: Callable | None = None) -> Evaluated:
-    """The test split ranked by a CLIP- or SigLIP-style model as it is; nothing is trained, and nothing chosen on validation.
+def zero_shot_reference(
+    source: Path | str, data: DataConfig, device: str = "auto", progress: Callable | None = None
+) -> Evaluated:
+    """The test split ranked by a CLIP- or SigLIP-style model as it is; nothing is trained, and nothing chosen on
+    validation.
 
     source: a local folder or a hub name of transformers. The id names corpus and model by content.
     Raises: what ZeroShot and zero_shot_scores raise.
+
+    >>> zero_shot_reference("no/such/folder", DataConfig(size="tiny"), device="tpu")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: unknown device (or not present on this machine) 'tpu'. ...
     """
     device = resolve_device(device)
     corpus = corpus_of(data)
@@ -36,7 +43,7 @@ def zero_shot_reference(source: Path | str, data: DataConfig, device: str = "aut
             train_seconds=0.0,
             parameters=sum(p.numel() for p in model.parameters()),
             environment=environment(device),
-            relevances=tuple(sorted(corpus.judges)),
+            relevances=tuple(sorted(corpus.relevance_sets)),
             model=(str(source), model.identity),
         ),
     )

@@ -20,7 +20,17 @@ MODEL = "model.safetensors"
 
 @dataclass(frozen=True)
 class TrainedRun(Evaluated):
-    """A finished run. folder: where its files lie. history: one row per epoch (loss and its terms, learning rate, value)."""
+    """A finished run: what was evaluated, and the model.
+
+    folder: where its files lie. history: one row per epoch, with the loss and its terms, the learning rate and the
+    value on the validation split.
+
+    >>> from xmr_core.study.presets import base_config
+    >>> from xmr_core.training.runs import train_or_load
+    >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
+    >>> run.method().name, run.setting.dataset
+    ('vse++', 'scenes')
+    """
 
     folder: Path
     config: RunConfig
@@ -48,7 +58,9 @@ class TrainedRun(Evaluated):
         return prepare(self.config.data)
 
     def export(self, path: str | Path) -> Path:
-        """Write the method as one safetensors file that needs neither this run nor its corpus; checkpoints.load_method reads it."""
+        """Write the method as one safetensors file that needs neither this run nor its corpus; checkpoints.load_method
+        reads it.
+        """
         prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "image_model", "text_model")}
         record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}

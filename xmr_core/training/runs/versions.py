@@ -29,8 +29,9 @@ READER_VERSIONS = {name: 1 for name in ("scenes", "flickr8k", "flickr30k", "coco
 
 # Modules that a run passes through whatever its method; with the method and the reader they make up the recorded code
 _PASSED = (
-    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment", "data.inputs",
-    "data.caption_inputs", "data.image_inputs", "evaluation.evaluate", "evaluation.analysis.representations",
+    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment",
+    "data.inputs", "data.caption_inputs", "data.image_inputs", "evaluation.evaluate",
+    "evaluation.analysis.representations",
 )  # fmt: skip
 
 
@@ -78,7 +79,9 @@ def _method_version(method: str) -> int | str:
 
 
 def _reader_version(dataset: str) -> int | str:
-    """The explicit version of a reader of this package; the version of its code for any other; 0 for a corpus in memory."""
+    """The explicit version of a reader of this package; the version of its code for any other; 0 for a corpus in
+    memory.
+    """
     reader, explicit = _reader(dataset), READER_VERSIONS.get(dataset)
     if reader is None:
         return 0

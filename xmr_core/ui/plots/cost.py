@@ -30,7 +30,7 @@ def scaling(rows: pd.DataFrame) -> Figure:
     for ax, name in zip(axes, varied, strict=True):
         part = shown[shown["varied"] == name].sort_values("value")
         for method, line in part.groupby("method", sort=False):
-            pairs = 1e-3 if name == "captions" else 1e-6 * line["pictures"] * line["captions"]
+            pairs = 1e-3 if name == "captions" else 1e-6 * line["images"] * line["captions"]
             ax.plot(line["value"], line["seconds"] / pairs, ms=5, lw=1.3, label=method, **_style(method, rows))
         _name_sizes(ax, sorted(set(part["value"])))
         ax.set(xlabel=_AXES[name], ylabel="ms for one query" if name == "captions" else "µs per pair")
@@ -48,7 +48,7 @@ def counted_and_timed(rows: pd.DataFrame) -> Figure:
     The line is the fastest bare matrix product: a method that computes its products cannot lie far below it.
     """
     shown = rows[rows["what"] == "all pairs"]
-    pairs = shown["pictures"] * shown["captions"]
+    pairs = shown["images"] * shown["captions"]
     fig, (ax,) = start(7.4, 4.4)
     for method, part in shown.groupby("method", sort=False):
         ns = 1e9 * part["seconds"] / pairs[part.index]

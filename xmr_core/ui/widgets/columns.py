@@ -53,7 +53,7 @@ class Column:
 
     def fill(self, library: Library, ranking: Ranking, title: str, notes: Sequence[str] = ()) -> None:
         """Show a ranking. notes: a small line for each answer."""
-        kinds = [kind for kind in library.judges if kind in ranking.table]
+        kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
         low, high = float(ranking.scores.min()), float(ranking.scores.max())
         images, rows = ranking.target == "images", ranking.table.to_dict("records")
         while len(self._cards) < len(rows):

@@ -65,7 +65,7 @@ class Explorer(Page):
                 pixels = np.array(decoded(io.BytesIO(bytes(content))))
             except UNREADABLE as e:
                 raise BadInput("this file is no image that can be read; upload a JPEG or PNG.") from e
-            self._go(self.state.ask(Query("picture", text="uploaded image", pixels=pixels)))
+            self._go(self.state.ask(Query("upload", text="uploaded image", pixels=pixels)))
 
         self._do(act)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from xmr_core.search.library import Library
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Ranking
-from xmr_core.search.why import doubt
+from xmr_core.search.why import relative_uncertainty
 from xmr_core.ui.widgets import cards
 from xmr_core.ui.widgets.columns import thumbnail
 
@@ -20,7 +20,7 @@ def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking)
         text = str(library.texts[library.position("captions", query.item)])
     elif query.kind == "image":
         image = thumbnail(library, library.position("images", query.item), _RESOLUTION)
-    elif query.kind == "picture":
+    elif query.kind == "upload":
         image = cards.data_uri(query.pixels, _RESOLUTION)
     return text, cards.query(text, image, _uncertainties(query, libraries), ranking.unknown_words)
 
@@ -30,6 +30,6 @@ def _uncertainties(query: Query, libraries: Mapping[str, Library]) -> str:
     modality, parts = "images" if query.target == "captions" else "captions", []
     for label, library in libraries.items():
         values = library.uncertainty(modality)
-        if values is not None and (own := doubt(library, modality, encode(library, query))) is not None:
+        if values is not None and (own := relative_uncertainty(library, modality, encode(library, query))) is not None:
             parts.append(cards.uncertainty(label, own[0], values))
     return f"<div>{''.join(parts)}</div>" if parts else ""

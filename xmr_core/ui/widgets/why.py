@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import EmbeddingSet, Representation
 from xmr_core.search.library import Library, elements_of
-from xmr_core.search.looks import element_looks, nearest_captions, word_looks, word_weights
+from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Settings, similarity_of
 from xmr_core.search.why import without_each_cell, without_each_word
@@ -76,17 +76,17 @@ def _cells(pair: _Pair) -> Iterator[w.Widget]:
 
 
 def _element_attention(pair: _Pair) -> Iterator[w.Widget]:
-    pixels, attention = pair.pixels, element_looks(pair.library, pair.position)
+    pixels, attention = pair.pixels, element_attention(pair.library, pair.position)
     yield _html("attention of each element of the image", "")
     yield _png(plots.word_attention(pixels, attention, [f"element {n + 1}" for n in range(len(attention))]))
     if pair.library.captions is not None:
         table = nearest_captions(pair.library, pair.position)
-        yield _html("", cards.nearest(table, list(pair.library.judges)))
+        yield _html("", cards.nearest(table, list(pair.library.relevance_sets)))
 
 
 def _word_attention(pair: _Pair) -> Iterator[w.Widget]:
     pixels = pair.pixels
-    words, attention = word_looks(pair.library, pair.text, pair.position)
+    words, attention = word_attention_of(pair.library, pair.text, pair.position)
     yield _html("attention of each word to the image", "")
     yield _png(plots.word_attention(pixels, attention, words, columns=8))
 

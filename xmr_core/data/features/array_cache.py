@@ -1,0 +1,118 @@
+"""Arrays that are computed once and kept as memory-mapped files in `cache/`."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import filelock
+import numpy as np
+
+from xmr_core.base import files, paths
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fingerprint import content_hash, file_hash
+
+_EVERY = 64 << 20  # bytes of numbers after which the progress is noted
+_verified: set[tuple] = set()  # (path, size, time of change) of files whose digest was checked in this process
+_Work = Callable[[int], Iterable[tuple[np.ndarray, np.ndarray]]]  # first missing row → (rows, values), rows ascending
+
+
+def cached_array(
+    kind: str,
+    key: list,
+    shape: tuple[int, ...],
+    dtype: type,
+    work: _Work,
+    names: Sequence | None = None,
+    about: str = "",
+) -> np.ndarray:
+    """The array of a key from its file in `cache/`; computed into it where there is no complete file.
+
+    Args: kind: the first part of the file's name. work: first missing row → (rows, values) in ascending order. names:
+    of
+        the rows, for messages. about: what made the array; it is written beside it.
+
+    >>> cached_array("doubled", [1], (3,), np.float64, lambda start: [(np.arange(3), 2.0 * np.arange(3))]).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    path = paths.folder("cache") / f"{kind}-{content_hash(key)}.npy"
+    if not _is_complete(path):
+        with filelock.FileLock(path.with_suffix(".lock")):
+            if not _is_complete(path, warn=True):
+                _write(path, shape, dtype, work, names, about)
+    return np.load(path, mmap_mode="r")
+
+
+def _is_complete(path: Path, warn: bool = False) -> bool:
+    """Whether the file is there as it was written. warn: say so when it is there and is not."""
+    if not path.exists():
+        return False
+    stat = path.stat()
+    stamp = (str(path), stat.st_size, stat.st_mtime_ns)
+    if stamp in _verified:
+        return True
+    try:
+        if files.read_json(path.with_suffix(".json"))["digest"] != file_hash(path):
+            raise DamagedFile("its bytes do not match their digest")
+    except (DamagedFile, KeyError, TypeError) as e:
+        if warn:
+            files.warn_rebuilt(path, e)
+        return False
+    _verified.add(stamp)
+    return True
+
+
+def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: Sequence | None, about: str) -> None:
+    temporary, note = path.with_suffix(".part"), path.with_suffix(".note")
+
+    def discard() -> None:
+        temporary.unlink(missing_ok=True)
+        note.unlink(missing_ok=True)
+
+    try:
+        array, start = _continued(temporary, note, shape, dtype)
+        unsaved = 0
+        for rows, values in work(start):
+            finite = np.isfinite(values)
+            if not finite.all():
+                row = rows[~finite.reshape(len(rows), -1).all(1)][0]
+                discard()
+                name = row if names is None else names[row]
+                raise BadInput(f"features of image {name!r} are not finite; check the image and the weights.")
+            array[rows] = values
+            unsaved += values.size * array.itemsize
+            if unsaved >= _EVERY:
+                array.flush()  # first the bytes, then the note that says they are there
+                files.write_json(note, {"rows": int(rows[-1]) + 1})
+                unsaved = 0
+        array.flush()
+        del array
+        files.write_json(
+            path.with_suffix(".json"), {"digest": file_hash(temporary), "extractor": about, "rows": shape[0]}
+        )
+        files.publish(temporary, path)
+        note.unlink(missing_ok=True)
+    except DamagedFile:  # an image that cannot be read; what was computed before it stays for the next time
+        raise
+    except OSError as e:
+        discard()
+        raise files.cannot_write(path, e) from None
+
+
+def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int]:
+    """The unfinished array and its first missing row; a new array and 0 where there is none that fits."""
+    if temporary.exists() and note.exists():
+        try:
+            start = int(files.read_json(note)["rows"])
+            size = temporary.stat().st_size
+            array = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
+            fits = size == array.offset + array.nbytes and array.shape == shape and array.dtype == dtype
+            if fits and 0 <= start <= shape[0]:
+                return array, start
+        except (DamagedFile, KeyError, TypeError, ValueError):
+            pass  # of no use: begin again
+    note.unlink(missing_ok=True)
+    array = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is reported now; a memory map without room would kill the process
+        with open(temporary, "r+b") as f:
+            os.posix_fallocate(f.fileno(), 0, temporary.stat().st_size)
+    return array, 0
