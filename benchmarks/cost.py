@@ -1,10 +1,13 @@
-"""What scoring costs: seconds and memory of every similarity over gallery size, set size, width and words, and DivE's comparison of three.
+"""What scoring costs: seconds and memory of every similarity over gallery size, set size, width and words, and DivE's
+comparison of three.
 
     python benchmarks/cost.py [--method SAF …] [--device cpu] [--seconds 1] [--rows reports/cost.csv] [--tiny] [--again]
 
-Each case runs in a process of its own, so that its peak memory is its own, and its rows are written at once. Asked again, the benchmark
-goes on where it was killed: rows of the same commit, machine, threads and torch are kept; others of the same case are replaced. Leave the
-machine alone meanwhile. About ten minutes on two cores; --tiny takes seconds and says nothing about speed.
+Each case runs in a process of its own, so that its peak memory is its own, and its rows are written at once. Asked
+again, the benchmark
+goes on where it was killed: rows of the same commit, machine, threads and torch are kept; others of the same case are
+replaced. Leave the machine alone meanwhile. About ten minutes on two cores; --tiny takes seconds and says nothing about
+speed.
 """
 
 import argparse

@@ -1,7 +1,9 @@
-"""How long the explorer takes on 5,000 images × 25,000 captions that are encoded: a sentence, a slider, an image, two methods.
+"""How long the explorer takes on 5,000 images × 25,000 captions that are encoded: a sentence, a slider, an image, two
+methods.
 
-python benchmarks/explorer_speed.py [--method dive] [--width 1024]. The embeddings are random, the encoders real but untrained; times are what
-the kernel needs from a changed widget to the last message, medians of several. Memory is the peak of the process.
+python benchmarks/explorer_speed.py [--method dive] [--width 1024]. The embeddings are random, the encoders real but
+untrained; times are what the kernel needs from a changed widget to the last message, medians of several. Memory is the
+peak of the process.
 """
 
 import argparse
@@ -45,13 +47,18 @@ def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library
     """A method with random encodings of many items, and random images."""
     generator, split = torch.Generator().manual_seed(seed), prepared.splits["test"]
     with torch.inference_mode():
-        one = method.encode_images(split.images_at(np.array([0]))), method.encode_captions(split.captions_at(np.array([0])))
+        one = (
+            method.encode_images(split.images_at(np.array([0]))),
+            method.encode_captions(split.captions_at(np.array([0]))),
+        )
     images, captions = like(one[0], IMAGES, generator), like(one[1], CAPTIONS, generator)
     ids, caption_ids = np.array([f"i{n}" for n in range(IMAGES)]), np.array([f"c{n}" for n in range(CAPTIONS)])
     own = Relevance.from_positions(np.arange(CAPTIONS), np.arange(CAPTIONS) // (CAPTIONS // IMAGES), caption_ids, ids)
     texts = np.array([f"caption number {n}" for n in range(CAPTIONS)], dtype=object)
     image = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
-    return Library(name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, image)
+    return Library(
+        name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, image
+    )
 
 
 def timed(what: str, acts: list) -> None:

@@ -2,9 +2,9 @@
 
     python benchmarks/precomputed_memory.py [--gb 20] [--steps 100] [--quick]
 
-Makes a data set in the layout of SCAN whose arrays are sparse files (36 regions × 2048 float32 of zeros: they take no disk), then
-trains one method on images spread over the whole of it, once through the package's own reader and once on a plain memory
-map for comparison, each in a process of its own. The files are removed afterwards. --quick: 5 GB.
+Makes a data set in the layout of SCAN whose arrays are sparse files (36 regions × 2048 float32 of zeros: they take no
+disk), then trains one method on images spread over the whole of it, once through the package's own reader and once on a
+plain memory map for comparison, each in a process of its own. The files are removed afterwards. --quick: 5 GB.
 """
 
 import argparse
@@ -32,7 +32,9 @@ def write_sparse(path: Path, shape: tuple[int, ...]) -> None:
 
 
 def make(folder: Path, gb: float) -> int:
-    """The data set: train one row an image, dev and testall repeated five times, as in the public package. Returns training images."""
+    """The data set: train one row an image, dev and testall repeated five times, as in the public package. Returns
+    training images.
+    """
     held_out = HELD_OUT * PER
     train = int(gb * 1e9 / (REGIONS * WIDTH * 4)) - 2 * held_out
     rng = np.random.default_rng(0)
@@ -78,13 +80,20 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
         vocabulary.encode(corpus.captions["text"].iloc[captions[asked]].tolist()),
         corpus.relevance_sets["annotated"]("train").restrict(asked, chosen),
     )
-    inputs = Inputs(corpus.about["width"], corpus.about["cells"], len(vocabulary.words), ordered_cells=corpus.about["ordered_cells"])
+    inputs = Inputs(
+        corpus.about["width"], corpus.about["cells"], len(vocabulary.words), ordered_cells=corpus.about["ordered_cells"]
+    )
     torch.manual_seed(0)
     method = build(args.method, inputs)
     loaded = time.monotonic()
     print(f"| {args.how} | before training | {loaded - started:.0f} s | {memory()} |", flush=True)
     batches = Batches(split, args.batch, PER, seed=0)
-    train(method, batches, lambda _: {"value": 0.0}, TrainConfig(epochs=1, threads=torch.get_num_threads(), precision="float32"))
+    train(
+        method,
+        batches,
+        lambda _: {"value": 0.0},
+        TrainConfig(epochs=1, threads=torch.get_num_threads(), precision="float32"),
+    )
     print(f"| {args.how} | {len(batches)} steps | {time.monotonic() - loaded:.0f} s | {memory()} |", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     if args.how == "rows" and peak > LIMIT_GB:
@@ -110,7 +119,9 @@ if __name__ == "__main__":
         n = make(folder, 5.0 if args.quick else args.gb)
         apparent = sum(f.stat().st_size for f in folder.iterdir()) / 1e9
         on_disk = sum(f.stat().st_blocks * 512 for f in folder.iterdir()) / 1e9
-        print(f"{n:,} training images, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, batches of {args.batch}\n")
+        print(
+            f"{n:,} training images, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, batches of {args.batch}\n"
+        )
         print("| features | when | time | resident memory, GB |\n|---|---|---|---|", flush=True)
         for how in ("rows", "mapped"):
             words = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder), "--how", how]

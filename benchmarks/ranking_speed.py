@@ -1,10 +1,13 @@
-"""What ranks cost beside the scores they are made of: a whole evaluation of 5,000 images × 25,000 captions, in both directions.
+"""What ranks cost beside the scores they are made of: a whole evaluation of 5,000 images × 25,000 captions, in both
+directions.
 
-    python benchmarks/ranking_speed.py [--images 5000 --captions 25000] [--d 1024] [--k 4] [--similarity smooth-chamfer …] [--signal 1.5]
+    python benchmarks/ranking_speed.py [--images 5000 --captions 25000] [--d 1024] [--k 4] [--similarity smooth-chamfer
+    …] [--signal 1.5]
 
-In one process: all blocks scored and thrown away, then an evaluation (scores, ranks of every relevant item both ways, metrics), and so
-again; the medians' difference is what ranks and metrics cost. Extra memory is the peak of the evaluation above inputs. Captions lie near
-their images, by `signal` times the noise: 0 is an untrained model, for which half of all items are before the right one.
+In one process: all blocks scored and thrown away, then an evaluation (scores, ranks of every relevant item both ways,
+metrics), and so again; the medians' difference is what ranks and metrics cost. Extra memory is the peak of the
+evaluation above inputs. Captions lie near their images, by `signal` times the noise: 0 is an untrained model, for which
+half of all items are before the right one.
 """
 
 import argparse
@@ -23,7 +26,12 @@ from xmr_core.evaluation.engine import Scoring
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.similarities import MatchProbability, chamfer, max_pairwise, smooth_chamfer
 
-SIMILARITIES = {"smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability()}
+SIMILARITIES = {
+    "smooth-chamfer": partial(smooth_chamfer, alpha=16.0),
+    "chamfer": chamfer,
+    "mil": max_pairwise,
+    "mp": MatchProbability(),
+}
 
 
 def peak(reset: bool = False) -> float:
@@ -47,8 +55,14 @@ def sets(args: argparse.Namespace) -> tuple[EmbeddingSet, EmbeddingSet]:
 def main(args: argparse.Namespace) -> None:
     images, captions = sets(args)
     owner = np.arange(args.captions) * args.images // args.captions
-    relevances = {"annotated": Relevance.from_positions(np.arange(args.captions), owner, np.arange(args.captions), np.arange(args.images))}
-    print("| similarity | scores, s | evaluation, s | ranks and metrics, % of scores | extra GiB | RSUM | error | rank changed |")
+    relevances = {
+        "annotated": Relevance.from_positions(
+            np.arange(args.captions), owner, np.arange(args.captions), np.arange(args.images)
+        )
+    }
+    print(
+        "| similarity | scores, s | evaluation, s | ranks and metrics, % of scores | extra GiB | RSUM | error | rank changed |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in args.similarity:
         times, before = {"scores": [], "evaluation": []}, peak(reset=True)

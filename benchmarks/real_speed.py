@@ -2,9 +2,10 @@
 
     python benchmarks/real_speed.py
 
-Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache, against the bare
-forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached reads: batches read from the cache
-(with views, dropped cells and dropped words), against the batches that a step of training uses up; it must reach 5. Images are drawn,
+Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache,
+against the bare forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached
+reads: batches read from the cache (with views, dropped cells and dropped words), against the batches that a step of
+training uses up; it must reach 5. Images are drawn,
 the network has random weights: neither changes the speed.
 """
 

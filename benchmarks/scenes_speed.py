@@ -24,7 +24,9 @@ def main(n: int) -> None:
             describe(np.asarray(pixels[at : at + describe.batch]))
         done = time.perf_counter()
         rates.append(n / (done - started))
-        print(f"world and captions {n / (made - started):.0f}/s, features {n / (done - made):.0f}/s, both {rates[-1]:.0f}/s")
+        print(
+            f"world and captions {n / (made - started):.0f}/s, features {n / (done - made):.0f}/s, both {rates[-1]:.0f}/s"
+        )
     print(f"median {statistics.median(rates):.0f} images a second")
 
 

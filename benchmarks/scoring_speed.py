@@ -2,11 +2,12 @@
 
     python benchmarks/scoring_speed.py [--case scan …] [--images 1000 --captions 5000] [--times 3]
 
-Each case is scored block by block as an evaluation does, in turn with its floor on the same numbers: for sets and SCAN the bare product of
-all real elements, for SGRAF that, attention × regions, and W × squared differences of words and of the wholes (stand-ins of the same shapes); "with reasoning" adds
-the products of SGR's steps. Floors are cut into blocks too, because products whose result leaves the cache are slower. The
-ratio is of the medians. Every case has a process of its own; extra memory is its peak above what stood there before. The error is the
-largest difference to float64 on 32 × 64 pairs.
+Each case is scored block by block as an evaluation does, in turn with its floor on the same numbers: for sets and SCAN
+the bare product of all real elements, for SGRAF that, attention × regions, and W × squared differences of words and of
+the wholes (stand-ins of the same shapes); "with reasoning" adds the products of SGR's steps. Floors are cut into blocks
+too, because products whose result leaves the cache are slower. The ratio is of the medians. Every case has a process of
+its own; extra memory is its peak above what stood there before. The error is the largest difference to float64 on 32 ×
+64 pairs.
 """
 
 import argparse
@@ -50,7 +51,8 @@ def run(name: str, args: argparse.Namespace) -> None:
         k = l = 4
         masks = torch.ones(i, k, dtype=torch.bool), torch.ones(t, l, dtype=torch.bool)
     images, captions = (
-        EmbeddingSet(F.normalize(torch.randn(n, e, d), dim=-1), mask) for n, e, mask in ((i, k, masks[0]), (t, l, masks[1]))
+        EmbeddingSet(F.normalize(torch.randn(n, e, d), dim=-1), mask)
+        for n, e, mask in ((i, k, masks[0]), (t, l, masks[1]))
     )
     similarity = {
         "scan": partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
@@ -116,7 +118,14 @@ if __name__ == "__main__":
     if args.only:
         run(args.only, args)
     else:
-        print("| similarity | seconds | floor | ratio | extra GiB | error |\n| --- | --- | --- | --- | --- | --- |", flush=True)
-        passed = [word for name in ("images", "captions", "d", "m", "times") for word in (f"--{name}", str(getattr(args, name)))]
+        print(
+            "| similarity | seconds | floor | ratio | extra GiB | error |\n| --- | --- | --- | --- | --- | --- |",
+            flush=True,
+        )
+        passed = [
+            word
+            for name in ("images", "captions", "d", "m", "times")
+            for word in (f"--{name}", str(getattr(args, name)))
+        ]
         for name in args.case or CASES:
             subprocess.run([sys.executable, __file__, "--only", name, *passed], check=True)

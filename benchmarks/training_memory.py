@@ -2,8 +2,9 @@
 
     python benchmarks/training_memory.py [--regions 36] [--words 8 16] [--batch 128]
 
-Each similarity runs in a process of its own, so that its peak resident size, less what stood there before the step, is its
-own. The step is scores, hinge on the hardest negatives, and gradients of inputs and weights; encoders are not in it.
+Each similarity runs in a process of its own, so that its peak resident size, less what stood there before the step, is
+its own. The step is scores, hinge on the hardest negatives, and gradients of inputs and weights; encoders are not in
+it.
 """
 
 import argparse

@@ -2,12 +2,15 @@
 
     python benchmarks/two_stage.py [--items 250000 --elements 4 --width 128 --queries 200 --exact 30] [--sweep]
 
-Three galleries, written in chunks and memory-mapped. 'topics': items gather around topic centres and their elements around the item, as those
-of trained models do. 'faint': the same, but items deviate from their topic by twice its norm. 'unstructured': every element is a random unit
-vector on its own, which no inverted list can follow; the unfavourable case: of the ten best, nine are chance. A query is a noisy view of one item: its elements plus noise, renormalised. Each gallery has a process of its own. Exact search
-is top_k, one query at a time against the memory-mapped gallery, after a warm-up; then two-stage search is asked the same queries, after one of its own.
-Memory: 'peak' is the largest resident set, pages of mapped files included, which the system takes back when it needs them; 'own' is what the
-process has of its own (RssAnon) when all is open. --sweep shows recall against speed for other settings.
+Three galleries, written in chunks and memory-mapped. 'topics': items gather around topic centres and their elements
+around the item, as those of trained models do. 'faint': the same, but items deviate from their topic by twice its norm.
+'unstructured': every element is a random unit vector on its own, which no inverted list can follow; the unfavourable
+case: of the ten best, nine are chance. A query is a noisy view of one item: its elements plus noise, renormalised. Each
+gallery has a process of its own. Exact search is top_k, one query at a time against the memory-mapped gallery, after a
+warm-up; then two-stage search is asked the same queries, after one of its own.
+Memory: 'peak' is the largest resident set, pages of mapped files included, which the system takes back when it needs
+them; 'own' is what the process has of its own (RssAnon) when all is open. --sweep shows recall against speed for other
+settings.
 """
 
 import argparse
@@ -135,11 +138,19 @@ def main() -> None:
         "items": 250_000, "elements": 4, "width": 128, "queries": 200, "exact": 60, "topics": 2000, "lists": 0, "seed": 0,
     }.items():  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--item-spread", type=float, default=0.7, help="norm of an item's deviation from its topic, of norm 1")
-    parser.add_argument("--element-spread", type=float, default=0.7, help="norm of an element's deviation from its item")
-    parser.add_argument("--noise", type=float, default=0.7, help="norm of a query's deviation from its item's elements, of norm 1")
+    parser.add_argument(
+        "--item-spread", type=float, default=0.7, help="norm of an item's deviation from its topic, of norm 1"
+    )
+    parser.add_argument(
+        "--element-spread", type=float, default=0.7, help="norm of an element's deviation from its item"
+    )
+    parser.add_argument(
+        "--noise", type=float, default=0.7, help="norm of a query's deviation from its item's elements, of norm 1"
+    )
     parser.add_argument("--codes", default="uint8")
-    parser.add_argument("--folder", default=None, help="where the galleries are written (default: the system's temporary folder)")
+    parser.add_argument(
+        "--folder", default=None, help="where the galleries are written (default: the system's temporary folder)"
+    )
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--case", choices=CASES, help="one gallery, in this process")
     args = parser.parse_args()

@@ -1,4 +1,5 @@
-"""Write the table of methods into README.md, between its two marks, and docs/methods/options.md. A test says when one is out of date.
+"""Write the table of methods into README.md, between its two marks, and docs/methods/options.md. A test says when one
+is out of date.
 
 python scripts/build_readme.py, or `make readme`.
 """
@@ -20,8 +21,8 @@ def options_page() -> str:
         "(methods-options)=\n# Options and published settings of every method\n\n"
         "`make readme` writes this page from the specs of the methods; nothing in it is typed. An option is given by its\n"
         "name in a notebook, on the command line or from Python:\n\n"
-        '```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n'
-        "from xmr_core.study import base_config\n\nbase_config(\"scan\", direction=\"i2t\", sharpness=4.0).options[\"direction\"]\n```\n\n"
+        "```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
+        'from xmr_core.study import base_config\n\nbase_config("scan", direction="i2t", sharpness=4.0).options["direction"]\n```\n\n'
         "What an option means, its range and its choices stand in the options class of the method's file in\n"
         "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). A value that is out of its\n"
         "range is refused with a message that says so.\n\n"

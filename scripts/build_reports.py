@@ -1,4 +1,5 @@
-"""Rebuild reports/README.md and reports/figures/ from reports/results.csv and the embedded corpus. Nothing is typed by hand.
+"""Rebuild reports/README.md and reports/figures/ from reports/results.csv and the embedded corpus. Nothing is typed by
+hand.
 
 python scripts/build_reports.py, or `make reports`.
 """
@@ -25,7 +26,9 @@ RSUM = {"annotated": "rsum annotated", "exhaustive": "rsum exhaustive", "human":
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, percent, as study.run_table gives: label, seed, rsum per relevance with its interval, recalls, log variance."""
+    """One row per run, percent, as study.run_table gives: label, seed, rsum per relevance with its interval, recalls,
+    log variance.
+    """
     out = []
     for (variant, seed), group in rows.groupby(["variant", "seed"], sort=False):
         value = group.set_index(["relevance", "direction", "metric", "k"])["value"].astype(float)
@@ -38,7 +41,10 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame:
             row |= {f"{d} R@{k} {kind}": 100 * value[kind, d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)}
             row |= {f"{d} R-P {kind}": 100 * value[kind, d, "r_precision", 0] for d in ("i2t", "t2i")}
         spread = group[group["metric"] == "log_circular_variance"]["value"].astype(float)
-        row |= {"log variance": spread.mean() if len(spread) else float("nan"), "train seconds": float(group["train_seconds"].iloc[0])}
+        row |= {
+            "log variance": spread.mean() if len(spread) else float("nan"),
+            "train seconds": float(group["train_seconds"].iloc[0]),
+        }
         row |= {"parameters": int(group["parameters"].iloc[0])}
         out.append(row)
     return pd.DataFrame(out)
@@ -79,7 +85,9 @@ def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
     choice, paper, setting, notebook, log_x = SWEPT[symbol]
     table = table.assign(**{setting: [float(v.split("=")[1]) for v in table["label"]]}).sort_values([setting, "seed"])
     columns = [c for c in (*RSUM.values(), "i2t R@1 annotated", "t2i R@1 annotated", "log variance") if c in table]
-    means = study.seed_means(table, ["rsum annotated"]).rename(columns={"rsum annotated low": "low", "rsum annotated high": "high"})
+    means = study.seed_means(table, ["rsum annotated"]).rename(
+        columns={"rsum annotated low": "low", "rsum annotated high": "high"}
+    )
     ours = table.assign(rsum=table["rsum annotated"]).merge(means[["label", "low", "high"]], on="label")
     figure = plots.ablation(ours, paper(), setting, symbol, log_x)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
@@ -88,7 +96,9 @@ def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
     mine, lines = table[table["label"] == best], []
     for label in [v for v in table["label"].unique() if v != best and len(mine)]:
         verdict = study.verdict(mine, table[table["label"] == label], "rsum annotated")
-        lines.append(f"- {symbol} = {choice} above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}")
+        lines.append(
+            f"- {symbol} = {choice} above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}"
+        )
     seconds = table.groupby("label", sort=False)["train seconds"].mean()
     shown = with_intervals(table, columns).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
     full = ""
@@ -108,12 +118,16 @@ def variants(
     rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = tuple(study.ablation("dive", "similarity")), best: str = "smooth-Chamfer, slots",
     notebook: str = "ablation_similarity", paper: str = "",
 ) -> str:  # fmt: skip
-    """Section on variants of a method: table, verdicts of the paper's choice against each other one, figure. paper: its own table, as text."""
+    """Section on variants of a method: table, verdicts of the paper's choice against each other one, figure. paper: its
+    own table, as text.
+    """
     table = wide(rows[rows["variant"].isin(labels)])
     if table.empty:
         return ""
     rsums = [c for c in RSUM.values() if c in table]
-    extra = [c for c in ("i2t R-P exhaustive", "t2i R-P exhaustive", "log variance") if c in table and table[c].notna().any()]
+    extra = [
+        c for c in ("i2t R-P exhaustive", "t2i R-P exhaustive", "log variance") if c in table and table[c].notna().any()
+    ]
     figure = plots.variants(study.seed_means(table, rsums).rename(columns={"label": "variant"}), rsums)
     figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
     plt.close(figure)
@@ -123,7 +137,9 @@ def variants(
             verdict = study.verdict(ours, table[table["label"] == label], column)
             lines.append(f"- {best} above {label}: {study.verdict_text(verdict, column.replace('rsum', 'RSUM'))}")
     seconds = table.groupby("label", sort=False)["train seconds"].mean()
-    shown = with_intervals(table, [*rsums, *extra]).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
+    shown = with_intervals(table, [*rsums, *extra]).assign(
+        **{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]}
+    )
     return (
         f"## {title}\n\n{markdown(shown)}\n\n![variants](figures/{name}.png)\n\n{source(notebook, 'these labels')}\n\n"
         + "\n".join(lines)
@@ -199,7 +215,10 @@ def ranked(table: pd.DataFrame, rsums: list[str]) -> str:
     mean = table.groupby("label", sort=False)[["train seconds", "parameters", rsums[0]]].mean()
     shown = with_intervals(table, [*rsums, *extra]).set_index("label")
     shown = shown.assign(
-        **{"train seconds": mean["train seconds"].map("{:.0f}".format), "parameters": mean["parameters"].map("{:,.0f}".format)}
+        **{
+            "train seconds": mean["train seconds"].map("{:.0f}".format),
+            "parameters": mean["parameters"].map("{:,.0f}".format),
+        }
     )
     return markdown(shown.loc[mean[rsums[0]].sort_values(ascending=False).index].reset_index())
 
@@ -213,7 +232,10 @@ def main() -> None:
     figure.savefig(REPORTS / "figures" / "scenes.png", dpi=80)
     plt.close(figure)
     origin = (
-        rows.drop_duplicates("run_id").groupby(["dataset", "git_commit", "numerics", "torch", "device"]).size().reset_index(name="runs")
+        rows.drop_duplicates("run_id")
+        .groupby(["dataset", "git_commit", "numerics", "torch", "device"])
+        .size()
+        .reset_index(name="runs")
     )
     study_size = scenes[scenes["size"] == "study"]
     text = (
@@ -224,7 +246,10 @@ def main() -> None:
         + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
         + objectives(scenes)
         + variants(
-            study_size, "Similarities and architectures on `scenes` (study preset)", "scenes_similarity", paper=published_similarity()
+            study_size,
+            "Similarities and architectures on `scenes` (study preset)",
+            "scenes_similarity",
+            paper=published_similarity(),
         )
         + variants(
             study_size,
@@ -242,7 +267,10 @@ def main() -> None:
             "PCME",
             "gaussian_distances",
         )
-        + "".join(swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol][2]}") for symbol in SWEPT)
+        + "".join(
+            swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol][2]}")
+            for symbol in SWEPT
+        )
         + real(flickr)
         + swept(
             flickr,
@@ -262,7 +290,9 @@ def objectives(rows: pd.DataFrame) -> str:
     table = rows[rows["variant"].str.startswith("objective: ") & (rows["metric"] == "val_rsum")]
     if table.empty:
         return ""
-    shown = table.assign(**{"validation RSUM": 100 * table["value"].astype(float), "objective": table["variant"].str[11:]})
+    shown = table.assign(
+        **{"validation RSUM": 100 * table["value"].astype(float), "objective": table["variant"].str[11:]}
+    )
     return (
         "## The matched objective\n\nChosen on the validation split of `scenes` (quick preset, one seed), for a single vector and for sets:\n\n"
         + markdown(shown[["objective", "validation RSUM"]])

@@ -1,8 +1,10 @@
-"""The site (build/html) and the report as PDF (build/report.pdf): documents, results, claims ledger and every executed notebook.
+"""The site (build/html) and the report as PDF (build/report.pdf): documents, results, claims ledger and every executed
+notebook.
 
-python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed and
-no number is typed: results come from reports/results.csv, pages from docs/ and from the committed notebooks. The PDF needs a
-Chromium or Chrome on the path; without one it is left out, and said so.
+python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed
+and
+no number is typed: results come from reports/results.csv, pages from docs/ and from the committed notebooks. The PDF
+needs a Chromium or Chrome on the path; without one it is left out, and said so.
 """
 
 import os
@@ -81,9 +83,14 @@ def index_page() -> str:
         "How to": sorted(_names(DOCS / "howto", "docs/howto")),
         "Methods": methods,
     }
-    trees = [f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```" for title, names in chapters.items()]
+    trees = [
+        f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```"
+        for title, names in chapters.items()
+    ]
     verdicts = ledger(results.study_rows(), CLAIMS)["verdict"].value_counts()
-    counts = ", ".join(f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured"))
+    counts = ", ".join(
+        f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured")
+    )
     return (
         "# Image–text retrieval: five papers, one system, matched conditions\n\nThe numbers of the study are in "
         "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "
@@ -129,7 +136,9 @@ def write_sources(folder: Path) -> None:
     (folder / "notebooks").mkdir()
     names = [n for group in GROUPS.values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
-        raise SystemExit(f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in {Path(__file__).name}.")
+        raise SystemExit(
+            f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in {Path(__file__).name}."
+        )
     for name in names:
         nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
     (folder / "index.md").write_text(index_page())
@@ -151,7 +160,9 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
     notebook.cells.insert(1, note)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [o for o in cell.outputs if "[00:00<?" not in o.get("data", {}).get("text/plain", "")]  # bars
+            cell.outputs = [
+                o for o in cell.outputs if "[00:00<?" not in o.get("data", {}).get("text/plain", "")
+            ]  # bars
             quiet = not cell.outputs and "parameters" not in cell.metadata.get("tags", [])
             cell.metadata["tags"] = ["remove-cell" if quiet else "hide-input"]
     return notebook
@@ -178,7 +189,9 @@ def main() -> int:
         html = make_folder(BUILD) / "html"
         shutil.rmtree(html, ignore_errors=True)
         shutil.copytree(Path(temporary) / "html", html)
-        print(f"{html.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB")
+        print(
+            f"{html.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB"
+        )
         return pdf(Path(temporary) / "single" / "index.html", Path(temporary) / "report.pdf")
 
 

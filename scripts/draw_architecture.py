@@ -1,4 +1,5 @@
-"""Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by hand.
+"""Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by
+hand.
 
 python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/test_architecture.py).
 """
@@ -65,7 +66,9 @@ def places(pairs: set[tuple[str, str]]) -> dict[str, tuple[float, float]]:
     out: dict[str, tuple[float, float]] = {}
     for number, floor in enumerate(FLOORS):
         spread = {room: [out[b][0] for a, b in pairs if a == room and b in out] for room in floor}
-        order = sorted(floor, key=lambda room: (sum(spread[room]) / len(spread[room]) if number > 1 and spread[room] else 0, room))
+        order = sorted(
+            floor, key=lambda room: (sum(spread[room]) / len(spread[room]) if number > 1 and spread[room] else 0, room)
+        )
         step = min(4.0, 13.6 / len(order))
         out |= {room: ((n - (len(order) - 1) / 2) * step, 1.25 * number) for n, room in enumerate(order)}
     return out
@@ -78,23 +81,31 @@ def draw() -> plt.Figure:
     where = places(pairs)
     figure, axes = plt.subplots(figsize=(12, 9.2))
     for number in range(len(FLOORS)):
-        axes.axhspan(1.25 * number - 0.5, 1.25 * number + 0.5, color="#f6f6f6" if number % 2 else "#fbfbfb", lw=0, zorder=0)
+        axes.axhspan(
+            1.25 * number - 0.5, 1.25 * number + 0.5, color="#f6f6f6" if number % 2 else "#fbfbfb", lw=0, zorder=0
+        )
         axes.text(-7.6, 1.25 * number, str(number), color="#888888", fontsize=13, ha="center", va="center")
     for a, b in sorted(pairs):
         (x, y), (u, v) = where[a], where[b]
-        arrow = FancyArrowPatch((x, y - HEIGHT / 2), (u, v + HEIGHT / 2), arrowstyle="-|>", mutation_scale=7, lw=0.8, color="#9a9a9a")
+        arrow = FancyArrowPatch(
+            (x, y - HEIGHT / 2), (u, v + HEIGHT / 2), arrowstyle="-|>", mutation_scale=7, lw=0.8, color="#9a9a9a"
+        )
         arrow.set(alpha=0.65, zorder=1)
         axes.add_patch(arrow)
     for room, (x, y) in where.items():
         n_files, n_lines = size[room]
         corner = (x - WIDTH / 2, y - HEIGHT / 2)
         colour = COLOURS[room.split("/")[0]]
-        box = FancyBboxPatch(corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", fc=colour, ec="#666666", lw=0.8)
+        box = FancyBboxPatch(
+            corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", fc=colour, ec="#666666", lw=0.8
+        )
         axes.add_patch(box)
         axes.text(x, y + 0.12, "xmr_core" if room == "." else room, ha="center", va="center", fontsize=8, weight="bold")
-        axes.text(x, y - 0.15, f"{n_files} files, {n_lines:,} lines", ha="center", va="center", fontsize=7, color="#444444")
+        axes.text(
+            x, y - 0.15, f"{n_files} files, {n_lines:,} lines", ha="center", va="center", fontsize=7, color="#444444"
+        )
     total = f"{len(size)} rooms on {len(FLOORS)} floors, {sum(n for _, n in size.values()):,} lines"
-    axes.set_title(f"{total}. An arrow means \"imports\"; arrows that a longer way implies are left out.", fontsize=10)
+    axes.set_title(f'{total}. An arrow means "imports"; arrows that a longer way implies are left out.', fontsize=10)
     axes.set(xlim=(-7.9, 7.3), ylim=(-0.6, 1.25 * len(FLOORS) - 0.65))
     axes.axis("off")
     figure.tight_layout()

@@ -1,6 +1,7 @@
 """Run notebooks on their defaults and store the outputs in place, without anything that changes from run to run.
 
-python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails is left as it was, and the exit status is 1.
+python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails is left as it was, and the exit status is
+1.
 """
 
 import sys

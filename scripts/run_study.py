@@ -1,7 +1,9 @@
-"""Make the rows of reports/results.csv: run the notebooks of the study with several seeds and append what they measured.
+"""Make the rows of reports/results.csv: run the notebooks of the study with several seeds and append what they
+measured.
 
-python scripts/run_study.py [--part NAME …] [--list]. Hours on two cores, but it can be killed and started again at any time: runs are kept, rows that
-are there are not repeated. Then `make report`. Rows are labelled by what varies; the rules that judge them stand in xmr_core/claims/papers.py.
+python scripts/run_study.py [--part NAME …] [--list]. Hours on two cores, but it can be killed and started again at any
+time: runs are kept, rows that are there are not repeated. Then `make report`. Rows are labelled by what varies; the
+rules that judge them stand in xmr_core/claims/papers.py.
 """
 
 import argparse

@@ -12,7 +12,8 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared_home(tmp_path_factory, request) -> Path:
-    """A folder to be `$XMR_HOME` for runs that are only read: the first test that needs a run trains it for all workers.
+    """A folder to be `$XMR_HOME` for runs that are only read: the first test that needs a run trains it for all
+    workers.
 
     A test that uses it is marked slow, because it may be the one that trains. A run is named after its content and
     locked while it is made, so any number of files and workers may ask for it at once.

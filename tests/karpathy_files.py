@@ -15,15 +15,9 @@ def record(n: int, split: str, name: str, sentences: int = 5, **more) -> dict:
     texts = [f"A dog number {n} runs in way {c} ." for c in range(sentences)]
     ids = [100 * n + 9 - c for c in range(sentences)]  # ids neither ascend nor start at 0
     return {
-        "sentids": ids,
-        "imgid": n,
-        "split": split,
-        "filename": name,
-        "sentences": [
-            {"tokens": t.lower().split(), "raw": t, "imgid": n, "sentid": i} for t, i in zip(texts, ids, strict=True)
-        ],
-        **more,
-    }
+        "sentids": ids, "imgid": n, "split": split, "filename": name,
+        "sentences": [{"tokens": t.lower().split(), "raw": t, "imgid": n, "sentid": i} for t, i in zip(texts, ids, strict=True)], **more,
+    }  # fmt: skip
 
 
 def draw(file) -> None:

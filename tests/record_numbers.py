@@ -1,7 +1,7 @@
 """Numbers of every stage and method of a tiny study, recorded with the versions they belong to.
 
-`python tests/record_numbers.py` writes tests/numbers.json. Run it after a change of numbers that is meant, together with the
-raised version; test_numerics.py says which.
+`python tests/record_numbers.py` writes tests/numbers.json. Run it after a change of numbers that is meant, together
+with the raised version; test_numerics.py says which.
 """
 
 import json
@@ -50,7 +50,7 @@ def _captions() -> list[float]:
 
     texts = ["A red circle, left of two small squares.", "the Large triangle isn't on a blue sky", "a red-hot star"]
     tokens = Vocabulary.build(texts).encode(texts)
-    return [float((tokens.ids * (1 + np.arange(tokens.ids.shape[1]))).sum()), *tokens.mask.sum(1).tolist()]
+    return [float((tokens.ids.numpy() * (1 + np.arange(tokens.ids.shape[1]))).sum()), *tokens.mask.sum(1).tolist()]
 
 
 def _batches() -> list[float]:

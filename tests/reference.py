@@ -1,6 +1,8 @@
-"""Similarities, losses and heads again, as float64 Python loops over the equations: slow, plain, sharing nothing with xmr_core.
+"""Similarities, losses and heads again, as float64 Python loops over the equations: slow, plain, sharing nothing with
+xmr_core.
 
-Sets are lists of items, an item is a list of its real vectors (numpy, float64): there is no padding here. S: images × captions.
+Sets are lists of items, an item is a list of its real vectors (numpy, float64): there is no padding here. S: images ×
+captions.
 """
 
 import math
@@ -160,7 +162,9 @@ def mmd(images, captions, gamma=0.5):
     v, t = [x for item in images for x in item], [x for item in captions for x in item]
 
     def mean_kernel(xs, ys):
-        return sum(math.exp(-gamma * math.sqrt(float(((x - y) ** 2).sum()))) for x in xs for y in ys) / (len(xs) * len(ys))
+        return sum(math.exp(-gamma * math.sqrt(float(((x - y) ** 2).sum()))) for x in xs for y in ys) / (
+            len(xs) * len(ys)
+        )
 
     return mean_kernel(v, v) - 2 * mean_kernel(v, t) + mean_kernel(t, t)
 
@@ -218,7 +222,9 @@ def slots(w, locals_, global_, iterations, heads, positions=None, over="slots"):
                 weight = [softmax(row) for row in logit]
             else:
                 columns = [softmax([logit[s][n] for s in range(k)]) for n in range(len(keys))]  # l k
-                weight = [[columns[n][s] / (sum(c[s] for c in columns) + 1e-7) for n in range(len(keys))] for s in range(k)]
+                weight = [
+                    [columns[n][s] / (sum(c[s] for c in columns) + 1e-7) for n in range(len(keys))] for s in range(k)
+                ]
             for s in range(k):
                 read[s][part] = sum(weight[s][n] * values[n][part] for n in range(len(keys)))
         E = [w["to_out.weight"] @ r + w["to_out.bias"] + e for r, e in zip(read, E, strict=True)]

@@ -17,7 +17,9 @@ FINISH = """folder = output_folder("small", p)
 finish(folder, p, {"rows": folder / "rows.csv"}, {"best alpha": p.alpha})"""
 
 
-def build(path: Path, *cells: str, parameters: str | None = PARAMETERS, check: str = CHECK, finish: str = FINISH) -> Path:
+def build(
+    path: Path, *cells: str, parameters: str | None = PARAMETERS, check: str = CHECK, finish: str = FINISH
+) -> Path:
     """Write an unexecuted notebook: title, parameters, check, `cells`, finish; '' leaves a cell out."""
     head = [] if parameters is None else [new_code_cell(parameters, metadata={"tags": ["parameters"]})]
     codes = [new_code_cell(source) for source in (check, *cells, finish) if source]

@@ -70,7 +70,9 @@ def test_gpo_equals_the_loop():
 def test_the_authors_gpo(name):
     case = Case(name)
     x = case["in.features"]
-    head = GPOHead(x.shape[2], x.shape[2], case.cfg["d_pe"], case.cfg["d_hidden"], case.cfg["temperature"], normalise=False)
+    head = GPOHead(
+        x.shape[2], x.shape[2], case.cfg["d_pe"], case.cfg["d_hidden"], case.cfg["temperature"], normalise=False
+    )
     head.load_state_dict(case.weights("w.gpool."))
     features = golden_features(case)
     x = features.local_feats.requires_grad_()
@@ -90,7 +92,9 @@ def test_adpool_equals_the_loop(token_weights, choice):
     w, b = head.linear.weight.detach().numpy(), head.linear.bias.detach().numpy()
     w_b, b_b = head.balance.weight.detach().numpy()[0], head.balance.bias.item()
     for row, rows in enumerate(ordered(features.local_feats, features.mask)):
-        logits = [np.maximum(w @ r + b, 0) if token_weights == "matrix" else np.full(4, float((w @ r + b)[0])) for r in rows]
+        logits = [
+            np.maximum(w @ r + b, 0) if token_weights == "matrix" else np.full(4, float((w @ r + b)[0])) for r in rows
+        ]
         token, embedding = np.zeros(4), np.zeros(4)
         for c in range(4):
             theta, soft = reference.softmax([v[c] for v in logits]), reference.softmax([r[c] for r in rows])
@@ -109,7 +113,9 @@ def test_the_authors_adpool(name):
     head = AdaptivePoolHead(d, d, padding="official", normalise=False)
     head.load_state_dict(case.weights("w.pool."))
     x = features.local_feats.requires_grad_()
-    for got, stored in zip(head.parts(features), ("token_level", "embedding_level", "token_weights", "balance_weights"), strict=True):
+    for got, stored in zip(
+        head.parts(features), ("token_level", "embedding_level", "token_weights", "balance_weights"), strict=True
+    ):
         close(got, case[f"out.{stored}"])
     pooled = head(features).x
     close(pooled, case["out.pooled"])
@@ -136,7 +142,9 @@ def test_padding_leaks_as_the_authors_do_or_not_at_all():
 def by_hand(name: str, head, rows: list[np.ndarray]) -> np.ndarray:
     """One item's pooled vector from the equation of the aggregator."""
     d = len(rows[0])
-    soft = np.array([sum(w * r[c] for w, r in zip(reference.softmax([r[c] for r in rows]), rows, strict=True)) for c in range(d)])
+    soft = np.array(
+        [sum(w * r[c] for w, r in zip(reference.softmax([r[c] for r in rows]), rows, strict=True)) for c in range(d)]
+    )
     if name == "softpool":
         return soft
     if name == "k-max":
@@ -144,7 +152,12 @@ def by_hand(name: str, head, rows: list[np.ndarray]) -> np.ndarray:
     if name == "lip":
         w = head.importance.weight.detach().numpy()
         logits = [w @ r for r in rows]
-        return np.array([sum(a * r[c] for a, r in zip(reference.softmax([v[c] for v in logits]), rows, strict=True)) for c in range(d)])
+        return np.array(
+            [
+                sum(a * r[c] for a, r in zip(reference.softmax([v[c] for v in logits]), rows, strict=True))
+                for c in range(d)
+            ]
+        )
     mean = sum(rows) / len(rows)
     dice = [2 * abs(r @ mean) / (r @ r + mean @ mean) for r in rows]
     near = sum(a * r for a, r in zip(reference.softmax(dice), rows, strict=True))
@@ -221,7 +234,11 @@ def test_the_number_of_negatives_falls_as_training_goes_on():
         scores = torch.where(match, align, 0.0)
         counts.append([AdaptiveClustering(form).how_many(scores, match) for form in ("official", "paper")])
     official, paper = zip(*counts, strict=True)
-    assert official[0] == int(math.cos(1) * 64) + 1 and official[-1] == 1 and list(official) == sorted(official, reverse=True)
+    assert (
+        official[0] == int(math.cos(1) * 64) + 1
+        and official[-1] == 1
+        and list(official) == sorted(official, reverse=True)
+    )
     assert min(paper) > 40  # the published formula hardly adapts (X-36)
 
 

@@ -32,7 +32,9 @@ def test_punished_answers_by_a_loop():
         line = table.loc[("t2i", k)]
         assert line["wrong"] == pytest.approx(100 * len(wrong) / 12)
         assert line["of these right"] == pytest.approx(100 * len(right) / len(wrong))
-        assert line["found"] == pytest.approx(100 * np.mean([by_hand(scores[:, t], set(np.flatnonzero(true[t])), k) for t in range(12)]))
+        assert line["found"] == pytest.approx(
+            100 * np.mean([by_hand(scores[:, t], set(np.flatnonzero(true[t])), k) for t in range(12)])
+        )
         wrong = [i for i in range(6) if not by_hand(scores[i], {2 * i, 2 * i + 1}, k)]
         assert table.loc[("i2t", k), "wrong"] == pytest.approx(100 * len(wrong) / 6)
     # the same numbers as the metrics of the study
@@ -46,7 +48,13 @@ def test_punished_answers_by_a_loop():
 
 def test_the_proxy_that_orders_as_the_truth_comes_first():
     table = pd.DataFrame(
-        {"truth": [1, 2, 3, 4.0], "same": [10, 20, 30, 40.0], "against": [4, 3, 2, 1.0], "half": [1, 2, 4, 3.0], "flat": 1.0}
+        {
+            "truth": [1, 2, 3, 4.0],
+            "same": [10, 20, 30, 40.0],
+            "against": [4, 3, 2, 1.0],
+            "half": [1, 2, 4, 3.0],
+            "flat": 1.0,
+        }
     )
     found = agreement_of_benchmarks(table, "truth", ["against", "flat", "half", "same"])
     assert found["proxy"].tolist() == ["same", "half", "against", "flat"]
@@ -59,7 +67,13 @@ def test_the_proxy_that_orders_as_the_truth_comes_first():
 
 def test_values_of_one_query_from_several_kinds_of_relevance():
     per_query = pd.DataFrame(
-        {"relevance": ["a", "a", "b"], "direction": "t2i", "query": ["x", "y", "x"], "R@1": [1.0, 0.0, 1.0], "r_precision": [0.5, 0.1, 0.2]}
+        {
+            "relevance": ["a", "a", "b"],
+            "direction": "t2i",
+            "query": ["x", "y", "x"],
+            "R@1": [1.0, 0.0, 1.0],
+            "r_precision": [0.5, 0.1, 0.2],
+        }
     )
     table = per_query_values(per_query, {"hit": ("a", "R@1"), "truth": ("b", "r_precision")})
     assert table.to_dict("records") == [{"direction": "t2i", "query": "x", "hit": 1.0, "truth": 0.2}]

@@ -27,7 +27,20 @@ NO_TORCH = {
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}
 MAY_SHOW = {"ui", "ui/plots", "ui/widgets"}
 MAX_LINES = 250
-ROOT = {"base", "data", "encoders", "heads", "losses", "similarities", "methods", "evaluation", "training", "study", "search", "ui"}
+ROOT = {
+    "base",
+    "data",
+    "encoders",
+    "heads",
+    "losses",
+    "similarities",
+    "methods",
+    "evaluation",
+    "training",
+    "study",
+    "search",
+    "ui",
+}
 
 
 def imports(source: str) -> list[str]:
@@ -43,7 +56,9 @@ def imports(source: str) -> list[str]:
 
 
 def room_of(path: str) -> str:
-    """The folder of a file of the package: 'data/readers' of 'data/readers/coco.py'. A private folder belongs to the one around it."""
+    """The folder of a file of the package: 'data/readers' of 'data/readers/coco.py'. A private folder belongs to the
+    one around it.
+    """
     folder = Path(path).parent
     return (folder.parent if folder.name.startswith("_") else folder).as_posix()
 
@@ -71,7 +86,11 @@ def faults(files: dict[str, str]) -> list[str]:
             top = name.split(".")[0]
             if top == "xmr_core":
                 other = room_imported(name, known)
-                if other is None or other not in FLOOR or (other == "." and "__version__" not in name and name != "xmr_core"):
+                if (
+                    other is None
+                    or other not in FLOOR
+                    or (other == "." and "__version__" not in name and name != "xmr_core")
+                ):
                     out.append(f"{path}: imports {name}, which is in no room")
                 elif other not in (room, ".") and FLOOR[other] >= FLOOR[room]:
                     out.append(f"{path}: imports {name}, {'sideways' if FLOOR[other] == FLOOR[room] else 'upward'}")
@@ -127,7 +146,9 @@ def test_a_made_up_fault_is_found(path, source, fault):
 
 def test_what_is_allowed_is_not_a_fault():
     allowed = "import torch\nfrom xmr_core.base import paths\nfrom xmr_core.losses.checks import x\nfrom xmr_core.base.types import Batch"
-    assert not faults({"losses/new.py": allowed, "ui/plots/x.py": "import matplotlib", "ui/x.py": "from xmr_core import __version__"})
+    assert not faults(
+        {"losses/new.py": allowed, "ui/plots/x.py": "import matplotlib", "ui/x.py": "from xmr_core import __version__"}
+    )
 
 
 def test_relative_imports_are_refused():
@@ -135,7 +156,11 @@ def test_relative_imports_are_refused():
         faults({"losses/new.py": "from .checks import x"})
 
 
-MAY_NAME_A_DEVICE = {"training/runs/config.py", "training/state.py", "base/provenance.py"}  # choosing one, its random state, what it was
+MAY_NAME_A_DEVICE = {
+    "training/runs/config.py",
+    "training/state.py",
+    "base/provenance.py",
+}  # choosing one, its random state, what it was
 
 
 def named_devices(files: dict[str, str]) -> list[str]:
@@ -152,4 +177,7 @@ def named_devices(files: dict[str, str]) -> list[str]:
 
 def test_no_code_names_a_device():
     assert set(named_devices(package_files())) == MAY_NAME_A_DEVICE
-    assert named_devices({"a.py": "x.to('cuda:0')", "b.py": "x.cuda()", "c.py": "torch.ones(2, device=x.device)"}) == ["a.py", "b.py"]
+    assert named_devices({"a.py": "x.to('cuda:0')", "b.py": "x.cuda()", "c.py": "torch.ones(2, device=x.device)"}) == [
+        "a.py",
+        "b.py",
+    ]

@@ -54,11 +54,15 @@ def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, opt
         assert maps.max() > word_attention(method_of(prepared, name), images, captions).max()
 
 
-@pytest.mark.parametrize(("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})]
+)
 def test_methods_without_attention_of_words(prepared, name, options):
     split = prepared.splits["test"]
     with pytest.raises(BadInput, match="no attention of words over cells"):
-        word_attention(method_of(prepared, name, **options), split.images_at(np.arange(2)), split.captions_at(np.arange(2)))
+        word_attention(
+            method_of(prepared, name, **options), split.images_at(np.arange(2)), split.captions_at(np.arange(2))
+        )
 
 
 @pytest.mark.parametrize("name", ["vse++", "scan"])
@@ -75,7 +79,13 @@ def _pairs(prepared, reasoner, **options):
         for weight in method.similarity.parameters():
             weight.mul_(4)  # a new model reasons so faintly that every step looks alike
         x, y = method.encode_images(images), method.encode_captions(captions)
-        return method, node_weights(method, images, captions), method.similarity.nodes(x, y)[0], method.similarity(x, y), captions.mask
+        return (
+            method,
+            node_weights(method, images, captions),
+            method.similarity.nodes(x, y)[0],
+            method.similarity(x, y),
+            captions.mask,
+        )
 
 
 def test_the_weights_of_filtration_make_its_score(prepared):
@@ -100,7 +110,9 @@ def test_the_last_look_of_reasoning_makes_its_score(prepared, steps):
             for t in range(2):
                 real = before[i, t][whole[0, t]].double()
                 query = last["query"].weight.double() @ real[0] + last["query"].bias.double()
-                products = [float(query @ (last["key"].weight.double() @ node + last["key"].bias.double())) for node in real]
+                products = [
+                    float(query @ (last["key"].weight.double() @ node + last["key"].bias.double())) for node in real
+                ]
                 expected = np.exp(products) / np.exp(products).sum()
                 assert np.allclose(looks[i, t][whole[0, t]], expected, rtol=1e-4, atol=1e-7)
         read = reasoning.steps[-1]["graph"]((looks[..., None] * before).sum(2)).relu()

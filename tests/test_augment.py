@@ -34,7 +34,11 @@ def test_start_end_and_padding_are_never_touched(rule, p, seed):
     after = Augmentation(word_drop=p, word_rule=rule, words=WORDS, mask_id=4).captions(before, rng(seed))
     lengths = after.mask.sum(1)
     assert (after.ids[:, 0] == 1).all() and (after.ids[torch.arange(30), lengths - 1] == 2).all()
-    assert (after.ids[~after.mask] == 0).all() and ((after.ids == 1).sum(1) == 1).all() and ((after.ids == 2).sum(1) == 1).all()
+    assert (
+        (after.ids[~after.mask] == 0).all()
+        and ((after.ids == 1).sum(1) == 1).all()
+        and ((after.ids == 2).sum(1) == 1).all()
+    )
     assert after.mask[:, :-1].ge(after.mask[:, 1:]).all() and after.mask.any(0).all(), (
         "real words stand together, nothing but padding is cut"
     )
@@ -47,7 +51,11 @@ def test_vse_masks_half_swaps_a_tenth_and_deletes_the_rest():
     deleted = words - int((after.ids > 2).sum())
     assert int((after.ids == 4).sum()) / words == pytest.approx(0.1, abs=0.006)
     assert deleted / words == pytest.approx(0.08, abs=0.006)
-    kept = [(b[b > 0], a[a > 0]) for b, a in zip(before.ids, after.ids, strict=True) if int((b > 0).sum()) == int((a > 0).sum())]
+    kept = [
+        (b[b > 0], a[a > 0])
+        for b, a in zip(before.ids, after.ids, strict=True)
+        if int((b > 0).sum()) == int((a > 0).sum())
+    ]
     changed = sum(int(((b != a) & (a != 4)).sum()) for b, a in kept) / sum(len(b) - 2 for b, _ in kept)
     assert 0.01 < changed < 0.03, "2 % of the words, but for those that are swapped with themselves"
 
@@ -91,7 +99,8 @@ def test_erasing_greys_one_rectangle_of_the_right_size():
 
 
 @pytest.mark.parametrize(
-    "given, message", [({"word_drop": 1.0}, "word_drop is a probability"), ({"erase": -0.1}, "erase"), ({"cell_rule": "gird"}, "grid")]
+    "given, message",
+    [({"word_drop": 1.0}, "word_drop is a probability"), ({"erase": -0.1}, "erase"), ({"cell_rule": "gird"}, "grid")],
 )
 def test_bad_input(given, message):
     with pytest.raises(BadInput, match=message):

@@ -102,7 +102,9 @@ def same(a, b) -> bool:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_batches_read_ahead_are_the_same_whatever_the_number_of_readers(split, workers):
-    batches = Batches(split, 8, 2, seed=3, augment=Augmentation(cell_drop=0.3, word_drop=0.3, word_rule="vse", words=50))
+    batches = Batches(
+        split, 8, 2, seed=3, augment=Augmentation(cell_drop=0.3, word_drop=0.3, word_rule="vse", words=50)
+    )
     plan = batches.plan(1)
     alone = [batches.batch(1, step, plan) for step in range(len(plan))]
     for start in (0, 5):
@@ -132,7 +134,9 @@ def test_views_are_shown_as_often_as_the_picture_itself_and_only_in_training(spl
         plan = batches.plan(epoch)
         for batch in batches.ahead(epoch, 0, plan):
             which = batch.images.local_feats[:, 0, 0]
-            assert torch.equal(which, batch.images.global_feat[:, 0].half()) and torch.equal(which, batch.images.local_feats[:, 1, 2])
+            assert torch.equal(which, batch.images.global_feat[:, 0].half()) and torch.equal(
+                which, batch.images.local_feats[:, 1, 2]
+            )
             seen += which.tolist()
     shares = np.bincount(np.array(seen, int), minlength=4) / len(seen)
     assert np.abs(shares - 0.25).max() < 0.03
@@ -160,10 +164,15 @@ def test_frozen_states_of_captions_are_read_ragged():
     captions = CaptionStates(states, indptr, np.array([3, 0, 1]))
     assert captions.lengths.tolist() == [3, 3, 1]
     out = captions.read(np.array([2, 0]))
-    assert out.local_feats[..., 0].tolist() == [[3, 0, 0], [9, 10, 11]] and out.mask.tolist() == [[True, False, False], [True] * 3]
+    assert out.local_feats[..., 0].tolist() == [[3, 0, 0], [9, 10, 11]] and out.mask.tolist() == [
+        [True, False, False],
+        [True] * 3,
+    ]
     relevance = Relevance.from_positions(np.arange(3), np.arange(3), list("abc"), list("xyz"))
     split = Split(np.arange(3), np.arange(3), lambda rows: None, captions, relevance)
-    assert split.lengths.tolist() == [3, 3, 1] and split.first(2).captions_at(np.array([1])).local_feats.flatten().tolist() == [0, 1, 2]
+    assert split.lengths.tolist() == [3, 3, 1] and split.first(2).captions_at(
+        np.array([1])
+    ).local_feats.flatten().tolist() == [0, 1, 2]
     dropped = Augmentation(word_drop=0.9).captions(out, np.random.default_rng(0))
     assert dropped.mask.any(1).all() and dropped.mask.sum() < out.mask.sum() and not (dropped.mask & ~out.mask).any()
 
@@ -177,6 +186,8 @@ def test_a_batch_of_classes_holds_one_caption_of_each(split):
     for images, captions in plan:
         assert sorted(classes[images]) == list(range(7)) and (split.relevance.indices[captions] == images).all()
     assert len({tuple(captions) for _, captions in plan}) == len(plan), "drawn afresh each time"
-    often = np.bincount(np.concatenate([captions for _, captions in plan] + [c for e in range(1, 20) for _, c in batches.plan(e)]))
+    often = np.bincount(
+        np.concatenate([captions for _, captions in plan] + [c for e in range(1, 20) for _, c in batches.plan(e)])
+    )
     assert often.min() > 0 and often.std() / often.mean() < 0.45, "every caption of a class is as likely"
     assert {len(images) for images, _ in Batches(classed, 5, 1, seed=0, unit="classes").plan(0)} == {5}

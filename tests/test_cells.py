@@ -27,14 +27,18 @@ def test_a_plain_picture_has_no_edges_and_one_colour_everywhere():
 
 
 def test_what_happens_in_a_corner_is_seen_in_that_corner_only():
-    changed = np.abs(describe(picture(patches=[(slice(0, 6), slice(58, 64), (0, 0, 255))])) - describe(picture())).max((2, 3))
+    changed = np.abs(describe(picture(patches=[(slice(0, 6), slice(58, 64), (0, 0, 255))])) - describe(picture())).max(
+        (2, 3)
+    )
     assert changed[0, 7] > 0.5 and changed[2:].max() == 0 and changed[:, :6].max() == 0
 
 
 def test_direction_of_an_edge():
     upright = describe(picture(patches=[(slice(0, 64), slice(0, 32), (0, 0, 0))]))[:, 3:5, 15:].sum((0, 1, 3))
     level = describe(picture(patches=[(slice(0, 32), slice(0, 64), (0, 0, 0))]))[3:5, :, 15:].sum((0, 1, 3))
-    assert upright.argmax() == 0 and level.argmax() == 4  # gradient along x: bin 0; along y: bin 4 of 8 over half a turn
+    assert (
+        upright.argmax() == 0 and level.argmax() == 4
+    )  # gradient along x: bin 0; along y: bin 4 of 8 over half a turn
 
 
 def test_hue_bins_go_round():

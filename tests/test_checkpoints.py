@@ -1,4 +1,6 @@
-"""Official files: read in every layout without running them, renamed completely, refused in one line when they do not fit."""
+"""Official files: read in every layout without running them, renamed completely, refused in one line when they do not
+fit.
+"""
 
 import argparse
 import json
@@ -39,13 +41,21 @@ def scan_file(d=8, width=5, words=6, word_dim=4) -> list[dict]:
     """SCAN's [image, text] state dicts, small."""
     g = torch.Generator().manual_seed(0)
     gru = {"weight_ih": (3 * d, word_dim), "weight_hh": (3 * d, d), "bias_ih": (3 * d,), "bias_hh": (3 * d,)}
-    shapes = {f"rnn.{k}_l0{r}": v for r in ("", "_reverse") for k, v in gru.items()} | {"embed.weight": (words, word_dim)}
+    shapes = {f"rnn.{k}_l0{r}": v for r in ("", "_reverse") for k, v in gru.items()} | {
+        "embed.weight": (words, word_dim)
+    }
     draw = lambda shape: torch.randn(*shape, generator=g)  # noqa: E731
     return [{"fc.weight": draw((d, width)), "fc.bias": draw((d,))}, {k: draw(v) for k, v in shapes.items()}]
 
 
 def outer(model) -> dict:
-    return {"epoch": 9, "model": model, "best_rsum": 400.0, "opt": argparse.Namespace(embed_size=8, data_name="f30k"), "Eiters": 3}
+    return {
+        "epoch": 9,
+        "model": model,
+        "best_rsum": 400.0,
+        "opt": argparse.Namespace(embed_size=8, data_name="f30k"),
+        "Eiters": 3,
+    }
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -86,7 +96,9 @@ def test_a_file_written_by_python_2_is_read(tmp_path):
         __name__="old", Pickler=Python2Pickler, dump=lambda content, f, protocol: Python2Pickler(f, 2).dump(content)
     )
     content = {"model": scan_file(), "opt": argparse.Namespace(logger="café")}
-    torch.save(content, tmp_path / "old.pth", pickle_module=old, pickle_protocol=2, _use_new_zipfile_serialization=False)
+    torch.save(
+        content, tmp_path / "old.pth", pickle_module=old, pickle_protocol=2, _use_new_zipfile_serialization=False
+    )
     official = read_official(tmp_path / "old.pth")
     assert official.options == {"logger": "café"} and len(official.tensors) == 11
 
@@ -120,21 +132,37 @@ def test_every_tensor_of_the_official_listings_finds_its_place(tmp_path, listing
         for part in parts.values()
     ]  # fmt: skip
     for part in made:  # DivE repeats its shared block
-        part.update({k: part[k.replace(f".layers.{n}.", ".layers.0.")] for n in "123" for k in part if f".agg_block.layers.{n}." in k})
+        part.update(
+            {
+                k: part[k.replace(f".layers.{n}.", ".layers.0.")]
+                for n in "123"
+                for k in part
+                if f".agg_block.layers.{n}." in k
+            }
+        )
     method = LISTED[listing]
-    content = {"model": made[0], "criterion": made[1]} if method == "pcme" else outer(made if len(made) > 1 else made[0])
+    content = (
+        {"model": made[0], "criterion": made[1]} if method == "pcme" else outer(made if len(made) > 1 else made[0])
+    )
     torch.save(content, tmp_path / "official.pth")
     ours = load_official(tmp_path / "official.pth", method)
     width = ours.image_encoder.fc.in_features
     cells = getattr(ours.image_head, "regions", 0) or 3
     with torch.inference_mode():
         images = ours.encode_images(Features(torch.randn(2, cells, width), torch.ones(2, cells, dtype=torch.bool)))
-        captions = ours.encode_captions(Tokens(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([[True] * 3, [True, True, False]])))
+        captions = ours.encode_captions(
+            Tokens(torch.tensor([[1, 4, 2], [1, 2, 0]]), torch.tensor([[True] * 3, [True, True, False]]))
+        )
         assert ours.similarity(images, captions).isfinite().all()
     weights = ours.state_dict()
-    assert torch.equal(weights["image_encoder.fc.weight"], next(v for k, v in made[0].items() if k.endswith("fc.weight")))
+    assert torch.equal(
+        weights["image_encoder.fc.weight"], next(v for k, v in made[0].items() if k.endswith("fc.weight"))
+    )
     if method == "pcme":
-        assert weights["similarity.a"] == made[1]["negative_scale"].item() and weights["similarity.b"] == made[1]["shift"].item()
+        assert (
+            weights["similarity.a"] == made[1]["negative_scale"].item()
+            and weights["similarity.b"] == made[1]["shift"].item()
+        )
 
 
 def test_weight_normalised_regions_compute_as_the_authors(tmp_path):
@@ -157,7 +185,9 @@ def bert_file(method: str) -> tuple[dict, torch.nn.Module]:
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    bert = BertModel(BertConfig(vocab_size=30, hidden_size=64, num_hidden_layers=2, num_attention_heads=1, intermediate_size=32))
+    bert = BertModel(
+        BertConfig(vocab_size=30, hidden_size=64, num_hidden_layers=2, num_attention_heads=1, intermediate_size=32)
+    )
     made = build(method, Inputs(5, 3, 6, ordered_cells=False), "published", d=8).eval()
     image = {f"fc.{k}": made.image_encoder.fc.state_dict()[k] for k in ("weight", "bias")}
     heads = {"vse-infty": "gpool", "vse+2ad": "pool"}[method]
@@ -215,7 +245,9 @@ def test_what_does_not_fit_is_said_all_at_once(tmp_path):
 def test_a_checkpoint_of_another_method_is_refused(tmp_path):
     torch.save(outer(scan_file()), tmp_path / "scan.pth")
     for method in ("sgraf", "dive", "vse-infty", "pcme"):
-        with pytest.raises(BadInput, match=rf"scan\.pth is not a checkpoint of {method.replace('+', '.')} as published\. missing"):
+        with pytest.raises(
+            BadInput, match=rf"scan\.pth is not a checkpoint of {method.replace('+', '.')} as published\. missing"
+        ):
             load_official(tmp_path / "scan.pth", method)
     with pytest.raises(BadInput, match="unknown method 'scann'. Did you mean 'scan'"):
         load_official(tmp_path / "scan.pth", "scann")
@@ -271,7 +303,9 @@ def test_a_pickled_vocabulary_is_restored(tmp_path, monkeypatch, protocol):
     (tmp_path / "vocab.pkl").write_bytes(pickle.dumps(theirs, protocol))
     monkeypatch.delitem(sys.modules, "vocab")
     assert read_vocabulary(tmp_path / "vocab.pkl") == Vocabulary(tuple(WORDS))
-    (tmp_path / "vocab.json").write_text(json.dumps({"word2idx": WORDS, "idx2word": {str(v): k for k, v in WORDS.items()}, "idx": 6}))
+    (tmp_path / "vocab.json").write_text(
+        json.dumps({"word2idx": WORDS, "idx2word": {str(v): k for k, v in WORDS.items()}, "idx": 6})
+    )
     assert read_vocabulary(tmp_path / "vocab.json") == Vocabulary(tuple(WORDS))
 
 
@@ -314,7 +348,14 @@ def test_ours_refuses_what_it_did_not_write(tmp_path):
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(BadInput, match="does not say which method it holds"):
         load_method(tmp_path / "other.safetensors")
-    told = {"method": "scan", "form": "matched", "options": {"d": 8}, "inputs": asdict(inputs), "words": list(WORDS), "about": {}}
+    told = {
+        "method": "scan",
+        "form": "matched",
+        "options": {"d": 8},
+        "inputs": asdict(inputs),
+        "words": list(WORDS),
+        "about": {},
+    }
     save_file({"x": torch.zeros(2)}, tmp_path / "wrong.safetensors", {"xmr_core": json.dumps(told)})
     with pytest.raises(DamagedFile, match="cannot be read as a method"):
         load_method(tmp_path / "wrong.safetensors")

@@ -9,7 +9,14 @@ from xmr_core.base.errors import BadInput
 from xmr_core.study.claims import CLAIMS, Claim, Measure, in_words, ledger
 
 
-def rows(values: dict[str, list[float]], dataset="scenes", size="study", metric="rsum", relevance="annotated", direction="both"):
+def rows(
+    values: dict[str, list[float]],
+    dataset="scenes",
+    size="study",
+    metric="rsum",
+    relevance="annotated",
+    direction="both",
+):
     return pd.DataFrame(
         [
             {"variant": v, "seed": s, "value": x, "dataset": dataset, "size": size, "metric": metric, "relevance": relevance,
@@ -55,7 +62,9 @@ def test_the_rule_of_means_compares_groups():
     claim = Claim("x", "s", "t", ("a", "c"), ("b", "d"), rule="means")
     table = rows({**CLEAR, "d": [2.2, 2.0, 2.1, 2.3]})
     line = verdict(claim, table)
-    expected = 100 * np.mean([(CLEAR["a"][s] + CLEAR["c"][s]) / 2 - (CLEAR["b"][s] + [2.2, 2.0, 2.1, 2.3][s]) / 2 for s in range(4)])
+    expected = 100 * np.mean(
+        [(CLEAR["a"][s] + CLEAR["c"][s]) / 2 - (CLEAR["b"][s] + [2.2, 2.0, 2.1, 2.3][s]) / 2 for s in range(4)]
+    )
     assert line["effect"] == pytest.approx(expected) and line["verdict"] == "held"
     assert "the mean of a, c above the mean of b, d" in line["measure"]
 
@@ -64,11 +73,19 @@ def test_each_corpus_has_its_own_verdict_and_none_is_said():
     table = pd.concat([rows(CLEAR), rows({"a": CLEAR["b"], "b": CLEAR["a"]}, dataset="flickr8k", size="")])
     claims = [Claim("x", "s", "t", ("a",), ("b",)), Claim("y", "s", "t", ("gone",), ("b",))]
     found = ledger(table, claims).set_index(["claim", "corpus"])["verdict"]
-    assert found.to_dict() == {("x", "scenes (study)"): "held", ("x", "flickr8k"): "contradicted", ("y", "–"): "not measured"}
+    assert found.to_dict() == {
+        ("x", "scenes (study)"): "held",
+        ("x", "flickr8k"): "contradicted",
+        ("y", "–"): "not measured",
+    }
 
 
 def test_correction_counts_every_comparison_of_the_corpus_whatever_is_shown():
-    claims = [Claim("x", "s", "t", ("a",), ("b",)), Claim("y", "s", "t", ("c",), ("b",)), Claim("z", "s", "t", ("a",), ("c",))]
+    claims = [
+        Claim("x", "s", "t", ("a",), ("b",)),
+        Claim("y", "s", "t", ("c",), ("b",)),
+        Claim("z", "s", "t", ("a",), ("c",)),
+    ]
     whole, part = ledger(rows(CLEAR), claims), ledger(rows(CLEAR), claims, ["x"])
     assert part["p Holm"].iloc[0] == whole["p Holm"].iloc[0] and len(part) == 1
     ordered = whole.sort_values("p")
@@ -79,7 +96,9 @@ def test_correction_counts_every_comparison_of_the_corpus_whatever_is_shown():
 
 def test_other_measures_are_read_from_their_own_rows():
     measure = Measure("ρ", "annotated", "t2i", "spearman_uncertainty_r1")
-    table = pd.concat([rows(CLEAR), rows({"a": [-0.2, -0.3, -0.25]}, metric="spearman_uncertainty_r1", direction="t2i")])
+    table = pd.concat(
+        [rows(CLEAR), rows({"a": [-0.2, -0.3, -0.25]}, metric="spearman_uncertainty_r1", direction="t2i")]
+    )
     line = verdict(Claim("x", "s", "t", ("a",), (), measure, smaller=True), table)
     assert (line["verdict"], line["effect"]) == ("held", pytest.approx(0.25))
 
@@ -90,7 +109,9 @@ def test_a_run_made_again_counts_once():
 
 
 def test_verdicts_in_words():
-    table = ledger(rows(CLEAR), [Claim("x", "s", "A beats b.", ("a",), ("b",)), Claim("y", "s", "Nobody ran this.", ("gone",))])
+    table = ledger(
+        rows(CLEAR), [Claim("x", "s", "A beats b.", ("a",), ("b",)), Claim("y", "s", "Nobody ran this.", ("gone",))]
+    )
     first, second = in_words(table).split(". “")
     assert first.startswith("“A beats b”: held on scenes (study), +100.0 [") and first.endswith("with 4 seeds")
     assert second == "Nobody ran this”: not measured yet."
@@ -98,7 +119,10 @@ def test_verdicts_in_words():
 
 def test_claims_have_different_ids_a_source_and_a_rule():
     assert len({c.id for c in CLAIMS}) == len(CLAIMS) > 25
-    assert all(c.source and c.sentence.endswith(".") and (" above " in c.rule_text() or " below " in c.rule_text()) for c in CLAIMS)
+    assert all(
+        c.source and c.sentence.endswith(".") and (" above " in c.rule_text() or " below " in c.rule_text())
+        for c in CLAIMS
+    )
     with pytest.raises(BadInput, match="unknown rule of a claim"):
         Claim("x", "s", "t", ("a",), rule="median")
     with pytest.raises(BadInput, match="about no variant"):

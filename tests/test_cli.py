@@ -79,7 +79,12 @@ def test_what_cannot_run_is_refused_in_one_line_before_it_starts(tmp_path, capsy
     monkeypatch.setattr(running, "_execute", lambda *_: pytest.fail("it started"))
     assert main(["run", *words]) == 2
     captured = capsys.readouterr()
-    assert message in captured.err and captured.err.startswith("error: ") and captured.err.count("\n") == 1 and captured.out == ""
+    assert (
+        message in captured.err
+        and captured.err.startswith("error: ")
+        and captured.err.count("\n") == 1
+        and captured.out == ""
+    )
     assert source.read_bytes() == before
     monkeypatch.setenv("XMR_DEBUG", "1")
     with pytest.raises((BadInput, OSError)):
@@ -111,10 +116,14 @@ def test_info_says_what_is_where(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path, monkeypatch):
-    """With everything against it: another python first in PATH, a foreign kernel called python3, a backend that shows nothing."""
+    """With everything against it: another python first in PATH, a foreign kernel called python3, a backend that shows
+    nothing.
+    """
     decoys = tmp_path / "jupyter" / "kernels" / "python3"
     decoys.mkdir(parents=True)
-    (decoys / "kernel.json").write_text(json.dumps({"argv": ["/bin/false"], "display_name": "decoy", "language": "python"}))
+    (decoys / "kernel.json").write_text(
+        json.dumps({"argv": ["/bin/false"], "display_name": "decoy", "language": "python"})
+    )
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -124,11 +133,20 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     done = run(source, "-p", "alpha", "8", "-p", "fast", "false", "-y", "seeds: [3]")
     assert done.returncode == 0, done.stderr
     assert f"at {sys.executable} {tmp_path} {Path(sys.executable).parent}" in done.stderr
-    assert "training:" in done.stderr and "8/8 cells" in done.stderr and "\u2007" not in done.stderr and "WARNING" not in done.stderr
+    assert (
+        "training:" in done.stderr
+        and "8/8 cells" in done.stderr
+        and "\u2007" not in done.stderr
+        and "WARNING" not in done.stderr
+    )
     (output,) = (tmp_path / "home" / "outputs").glob("small-*/small.ipynb")
     record = paths.read_json(output.parent / "record.json")
     assert record["parameters"] == {"alpha": 8.0, "seeds": [3], "fast": False, "name": "a#b"}
-    for label, path in (("notebook", output), ("rows", output.parent / "rows.csv"), ("record", output.parent / "record.json")):
+    for label, path in (
+        ("notebook", output),
+        ("rows", output.parent / "rows.csv"),
+        ("record", output.parent / "record.json"),
+    ):
         assert f"  {label:9s} {path}" in done.stdout
     mimes = [m for c in nbformat.read(output, 4).cells for o in c.get("outputs", []) for m in o.get("data", {})]
     assert "image/png" in mimes
@@ -136,7 +154,11 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     # Asked again, with a notebook that stops half-way: the record of the first run lies there, and does not count.
     build(source, "import sys\n\nsys.exit(0)", check=look)
     stopped = run(source, output)
-    assert stopped.returncode == 1 and "without writing its completion record" in stopped.stderr and str(output) in stopped.stderr
+    assert (
+        stopped.returncode == 1
+        and "without writing its completion record" in stopped.stderr
+        and str(output) in stopped.stderr
+    )
 
 
 @pytest.mark.slow
@@ -204,7 +226,9 @@ def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     words = [sys.executable, "-m", "xmr_core", "run", str(build(tmp_path / "n.ipynb", slow))]
     # a shell that runs the tests in the background has them ignore SIGINT, and children inherit that
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=listening)
+    process = subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=listening
+    )
     try:
         waited = time.monotonic()
         while not (note.exists() and note.read_text()):

@@ -1,4 +1,6 @@
-"""Further relevance of COCO's test images: ECCV Caption and CxC in both directions, and plausible matches."""
+"""Who else judged COCO's test images: ECCV Caption and CxC in both directions, plausible matches from instance
+annotations.
+"""
 
 import json
 from importlib.util import find_spec
@@ -11,8 +13,8 @@ from karpathy_files import coco_folder, coco_record, draw
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.readers import coco_relevance
-from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.relevance import TwoWayRelevance
+from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
@@ -45,12 +47,9 @@ def write_instances(coco, labels: dict[int, list[int]], folder: str = "annotatio
     ]
     annotations[0] |= {"segmentation": {"counts": [272, 2], "size": [4, 6]}, "iscrowd": 1}
     value = {
-        "info": {"year": 2014},
-        "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels],
-        "licenses": [],
-        "annotations": annotations,
+        "info": {"year": 2014}, "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels], "licenses": [], "annotations": annotations,
         "categories": [{"supercategory": "person", "id": c, "name": str(c)} for c in range(1, 91)],
-    }
+    }  # fmt: skip
     (coco.root / folder).mkdir(exist_ok=True)
     (coco.root / folder / "instances_val2014.json").write_text(json.dumps(value))
 
@@ -77,8 +76,10 @@ def test_plausible_matches_of_labelled_images(coco, folder):
 def test_labels_of_other_images_are_left_out_and_said(coco):
     write_instances(coco, {1: [1]})
     corpus = coco.load()
-    assert list(corpus.relevance_sets) == ["annotated"]
-    assert "none of the 3 images of 'test'" in corpus.about["relevance sets left out"]["plausible"]
+    assert (
+        list(corpus.relevance_sets) == ["annotated"]
+        and "none of the 3 images of 'test'" in corpus.about["relevance sets left out"]["plausible"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,9 @@ def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch
 
 @pytest.fixture
 def judged(coco):
-    """The test images have real ids: one is a query of ECCV Caption, and four have captions that fit it."""
+    """The test images are real ones with their real ids: one that ECCV Caption asked about, and four whose captions fit
+    it.
+    """
     pytest.importorskip("eccv_caption", reason="eccv_caption brings the judgments of COCO")
     data = Path(find_spec("eccv_caption").origin).parent / "data"
     eccv, owners = (
@@ -140,8 +143,9 @@ def judged(coco):
 def test_the_ids_are_those_of_the_judgments(judged):
     coco, data = judged
     corpus = coco.load()
-    assert list(corpus.relevance_sets) == ["annotated", "eccv", "cxc"]
-    assert set(corpus.about["relevance sets left out"]) == {"plausible"}
+    assert list(corpus.relevance_sets) == ["annotated", "eccv", "cxc"] and set(
+        corpus.about["relevance sets left out"]
+    ) == {"plausible"}
     image_ids, caption_ids = (
         table.index.to_numpy()[rows]
         for table, rows in zip((corpus.images, corpus.captions), corpus.rows("test"), strict=True)
@@ -149,11 +153,11 @@ def test_the_ids_are_those_of_the_judgments(judged):
     for kind in ("eccv", "cxc"):
         t2i = corpus.relevance_sets[kind]("test")
         for relevance, name, queries, gallery in (
-            (t2i, "caption_to_image", caption_ids, image_ids),
-            (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
-        ):
-            assert relevance.query_ids.tolist() == queries.tolist()
-            assert relevance.gallery_ids.tolist() == gallery.tolist()
+            (t2i, "caption_to_image", caption_ids, image_ids), (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
+        ):  # fmt: skip
+            assert (
+                relevance.query_ids.tolist() == queries.tolist() and relevance.gallery_ids.tolist() == gallery.tolist()
+            )
             told = json.loads((data / f"{kind}_{name}.json").read_text())
             for q, query in enumerate(queries.tolist()):
                 assert set(gallery[relevance[q]].tolist()) == set(told.get(str(query), [])) & set(gallery.tolist()), (
@@ -179,7 +183,7 @@ def test_the_judgments_go_through_evaluation(judged):
     assert found.dropped["eccv", "t2i"] == np.count_nonzero(eccv.counts == 0)
 
 
-def test_two_directions_stay_apart():
+def test_both_ways_are_kept_apart():
     there = Relevance.from_pairs([("c1", "i2"), ("c2", "i1")], ["c1", "c2", "c3"], ["i1", "i2"])
     back = Relevance.from_pairs([("i1", "c3"), ("i2", "c1"), ("i2", "c2")], ["i1", "i2"], ["c1", "c2", "c3"])
     both = TwoWayRelevance.join(there, back)
@@ -188,7 +192,9 @@ def test_two_directions_stay_apart():
     assert again.indices.tolist() == [1, 0] and again.query_ids.tolist() == ["c1", "c2", "c3"]
     part = both.restrict(np.array([2, 0]), np.array([1, 0]))
     assert [part[q].tolist() for q in (0, 1)] == [[], [0]] and part.query_ids.tolist() == ["c3", "c1"]
-    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]]
-    assert part.transpose().query_ids.tolist() == ["i2", "i1"]
+    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]] and part.transpose().query_ids.tolist() == [
+        "i2",
+        "i1",
+    ]
     with pytest.raises(BadInput, match="need the same ids"):
         TwoWayRelevance.join(there, there)

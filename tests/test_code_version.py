@@ -133,7 +133,9 @@ def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, mo
     assert changed_by("losses/soft_contrastive.py", "return", "return 2 *") == {"pcme"}
     assert changed_by("training/schedule.py", "return", "return 2 *") == set(papers())
     assert changed_by("training/schedule.py", '"""', '"""More words. ') == set()
-    assert changed_by("training/schedule.py", "def lr_factor", "def lr_factor(((") == set(papers()), "a file that is being edited"
+    assert changed_by("training/schedule.py", "def lr_factor", "def lr_factor(((") == set(papers()), (
+        "a file that is being edited"
+    )
     assert changed_by("base/errors.py", "class", "X = 1\n\n\nclass") == set()
 
 

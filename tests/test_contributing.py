@@ -21,7 +21,9 @@ from xmr_core.training.runs import train_or_load
 
 def nearest_two(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
     """s(I, T) = mean of the two largest x · y over pairs of elements."""
-    products = fill_padding(element_products(real_rows(images), real_rows(captions)), images, captions, -math.inf)  # i k t l
+    products = fill_padding(
+        element_products(real_rows(images), real_rows(captions)), images, captions, -math.inf
+    )  # i k t l
     return products.transpose(1, 2).flatten(2).topk(2).values.mean(-1)
 
 
@@ -44,7 +46,13 @@ class FirstAndMean(nn.Module):
 def toy(inputs: Inputs, form: str = "matched", d: int = 128, dropout: float = 0.1) -> Method:
     image, text = matched_encoders(inputs, d, dropout, local="states")
     return Method(
-        "toy", image, text, FirstAndMean(d, d), FirstAndMean(text.local_width, d), nearest_two, matched_objective("infonce", 0.2, {}, 2)
+        "toy",
+        image,
+        text,
+        FirstAndMean(d, d),
+        FirstAndMean(text.local_width, d),
+        nearest_two,
+        matched_objective("infonce", 0.2, {}, 2),
     )
 
 
@@ -58,7 +66,10 @@ def test_the_similarity_equals_its_loop():
     images, captions = (EmbeddingSet(s.x, s.mask | (torch.arange(s.x.shape[1]) < 2)) for s in (images, captions))
     for i in range(3):
         for t in range(4):
-            pairs = sorted((float(x @ y) for x in images.x[i][images.mask[i]] for y in captions.x[t][captions.mask[t]]), reverse=True)
+            pairs = sorted(
+                (float(x @ y) for x in images.x[i][images.mask[i]] for y in captions.x[t][captions.mask[t]]),
+                reverse=True,
+            )
             assert nearest_two(images, captions)[i, t].item() == pytest.approx(sum(pairs[:2]) / 2)
 
 
@@ -68,7 +79,9 @@ def test_the_similarity_equals_its_loop():
 def test_the_similarity_keeps_the_contract(monkeypatch):
     import test_similarities as contract
 
-    two = lambda images, captions: nearest_two(*(EmbeddingSet(s.x, s.mask | (torch.arange(s.x.shape[1]) < 2)) for s in (images, captions)))  # noqa: E731
+    two = lambda images, captions: nearest_two(
+        *(EmbeddingSet(s.x, s.mask | (torch.arange(s.x.shape[1]) < 2)) for s in (images, captions))
+    )  # noqa: E731
     monkeypatch.setitem(contract.EVERY, "toy", two)
     monkeypatch.setitem(contract.SETWISE, "toy", nearest_two)
     monkeypatch.setitem(contract.GRAPHS, "toy", nearest_two)  # examples with two elements at least
@@ -115,6 +128,10 @@ def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
     pictures = len(run.prepared().splits["test"].image_rows)
     assert recall > 10 / pictures
     again = train_or_load(config)
-    assert_close(torch.tensor(again.metrics["value"].to_numpy(float)), torch.tensor(run.metrics["value"].to_numpy(float)), equal_nan=True)
+    assert_close(
+        torch.tensor(again.metrics["value"].to_numpy(float)),
+        torch.tensor(run.metrics["value"].to_numpy(float)),
+        equal_nan=True,
+    )
     with pytest.raises(BadInput, match="unknown option of toy 'slots'"):
         recipes.build("toy", run.prepared().inputs, slots=3)

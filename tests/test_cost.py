@@ -1,4 +1,6 @@
-"""What a pair costs: formulas against products that were really computed, exponents against known ones, rows that survive a kill."""
+"""What a pair costs: formulas against products that were really computed, exponents against known ones, rows that
+survive a kill.
+"""
 
 import importlib.util
 import json
@@ -51,7 +53,11 @@ def test_sum_max_needs_affinities_alone():
 
 def graph(reasoner, s, n_images=3, n_captions=4, direction="t2i"):
     made = timing.scene("SGR", s, n_images, n_captions)
-    similarity = JointSgraf(s.d, s.m, s.steps, direction) if reasoner == "joint" else Sgraf(s.d, reasoner, s.m, s.steps, direction)
+    similarity = (
+        JointSgraf(s.d, s.m, s.steps, direction)
+        if reasoner == "joint"
+        else Sgraf(s.d, reasoner, s.m, s.steps, direction)
+    )
     return products(similarity.eval(), made)
 
 
@@ -62,7 +68,9 @@ def test_sgraf_computes_the_products_of_its_formula(reasoner, direction, steps):
     s = replace(ODD, steps=steps)
     q, m = s.words if direction == "t2i" else s.regions, s.m
     n = q + 1
-    element_wise = q * s.d + n * m + (n * m + m if reasoner in ("saf", "joint") else 0)  # norms, and the sum of trusted nodes
+    element_wise = (
+        q * s.d + n * m + (n * m + m if reasoner in ("saf", "joint") else 0)
+    )  # norms, and the sum of trusted nodes
     once = steps * (m**3 + m**2) / 12 if reasoner in ("sgr", "joint") else 0  # folding two maps, per batch of 12 pairs
     assert graph(reasoner, s, direction=direction) + element_wise - once == pytest.approx(sgraf(s, reasoner, direction))
 
@@ -85,7 +93,10 @@ def test_counts_agree_with_hand_and_with_the_papers_print():
 def test_what_the_authors_compute_costs_more_where_it_differs():
     counted = cost.table()
     more = counted.loc[counted["authors"] > counted["multiply-adds"], "similarity"]
-    assert set(more) == {"SCAN t2i", "SCAN i2t", "SGR", "joint"} and not (counted["authors"] < counted["multiply-adds"]).any()
+    assert (
+        set(more) == {"SCAN t2i", "SCAN i2t", "SGR", "joint"}
+        and not (counted["authors"] < counted["multiply-adds"]).any()
+    )
 
 
 def test_every_distance_and_every_timed_method_has_a_formula():
@@ -118,7 +129,11 @@ def test_exponents_of_power_laws_are_found_exactly():
     sizes = np.array([64, 128, 256, 1024])
     for power in (0.5, 1.0, 2.0):
         found = cost.fit_exponent(sizes, 3e-4 * sizes**power)
-        assert found.value == pytest.approx(power) and found.low == pytest.approx(found.high) and np.exp(found.shift) == pytest.approx(3e-4)
+        assert (
+            found.value == pytest.approx(power)
+            and found.low == pytest.approx(found.high)
+            and np.exp(found.shift) == pytest.approx(3e-4)
+        )
 
 
 def test_the_interval_covers_the_true_exponent_as_often_as_it_says():
@@ -236,7 +251,9 @@ def test_only_rows_of_the_machine_that_measured_last_are_compared():
 
 
 def test_exponents_are_fitted_per_method_and_size():
-    rows = pd.concat([rows_of(v, seconds=float(v**2), multiply_adds=v) for v in (1, 2, 4)] + [rows_of(1, 2, method="MIL")])
+    rows = pd.concat(
+        [rows_of(v, seconds=float(v**2), multiply_adds=v) for v in (1, 2, 4)] + [rows_of(1, 2, method="MIL")]
+    )
     (found,) = cost.exponents(rows).to_dict("records")
     assert (found["method"], found["varied"], found["sizes"]) == ("cosine", "width", 3)
     assert found["exponent"] == pytest.approx(2.0) and found["counted"] == pytest.approx(1.0)
@@ -258,7 +275,9 @@ def test_speeds_are_those_of_the_largest_gallery_in_the_order_of_the_rows():
     assert table["method"].tolist() == ["smooth-Chamfer", "cosine"] and set(table["captions"]) == {400}
     sets = table.iloc[0]
     assert sets["ns per pair"] == pytest.approx(1e9 * 2 * 16 * 400 / (2 * 400)) and sets["× product"] == 2.0
-    assert sets["× cosine timed"] == pytest.approx(16) == sets["× cosine counted"] and table["× cosine timed"].iloc[1] == 1
+    assert (
+        sets["× cosine timed"] == pytest.approx(16) == sets["× cosine counted"] and table["× cosine timed"].iloc[1] == 1
+    )
     assert sets["ms a query"] == pytest.approx(1e3 * 16 * 400) and sets["queries per second"] == pytest.approx(1 / 6400)
     with pytest.raises(BadInput, match="no row of the cosine"):
         cost.speeds(measured()[lambda t: t["method"] != "cosine"])
@@ -267,7 +286,10 @@ def test_speeds_are_those_of_the_largest_gallery_in_the_order_of_the_rows():
 def test_our_latencies_stand_beside_the_printed_ones_of_the_same_method():
     table = cost.beside_print(measured(), published.dive_cost())
     assert table["method"].tolist() == ["VSE", "DivE"], "SCAN was not measured"
-    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)] and table["our ratio"].tolist() == [1.0, 16.0]
+    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)] and table["our ratio"].tolist() == [
+        1.0,
+        16.0,
+    ]
     assert table["our ms"].tolist() == [1000.0, 16000.0] and table["pairs"].tolist() == [200, 200]
 
 
@@ -283,7 +305,10 @@ def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
         "does not follow",
         "follows",
     ]
-    assert verdict(printed.assign(**{"relative cost": [1, 15, 1200]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == ["does not follow"] * 2
+    assert (
+        verdict(printed.assign(**{"relative cost": [1, 15, 1200]}))[["DivE : VSE", "SCAN : VSE"]].tolist()
+        == ["does not follow"] * 2
+    )
     assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
 
 
@@ -319,7 +344,9 @@ def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three(
 @pytest.fixture
 def benchmark():
     """benchmarks/cost.py."""
-    spec = importlib.util.spec_from_file_location("benchmark_cost", Path(__file__).resolve().parents[1] / "benchmarks" / "cost.py")
+    spec = importlib.util.spec_from_file_location(
+        "benchmark_cost", Path(__file__).resolve().parents[1] / "benchmarks" / "cost.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -361,7 +388,9 @@ def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benc
     assert benchmark.main(["--tiny", "--rows", str(path)]) == 1
     assert "is not a table of costs" in capsys.readouterr().err and path.read_text() == "a,b\n1,2\n"
     path.unlink()
-    broken = replace(cost.plan(["cosine"], tiny=True)[0], images=10**15)  # no machine holds them: the case fails in its process
+    broken = replace(
+        cost.plan(["cosine"], tiny=True)[0], images=10**15
+    )  # no machine holds them: the case fails in its process
     monkeypatch.setattr(sweeps, "plan", lambda *_: [broken, *cost.plan(["cosine"], tiny=True)[1:2]])
     assert benchmark.main(["--tiny", "--seconds", "1e-6", "--rows", str(path)]) == 1
     assert "error: cosine, captions 20" in capsys.readouterr().err and len(cost.read(path)) == 2

@@ -66,15 +66,15 @@ def birds_of(corpus, split: str) -> set[str]:
 def test_the_final_split_holds_images_out_for_validation(cub):
     corpus = load_cub(cub)
     assert corpus.images["split"].value_counts().to_dict() == {"train": 51, "test": 14, "seen": 3, "val": 2}
-    assert birds_of(corpus, "test") == {BIRDS[3]}
-    assert BIRDS[3] not in birds_of(corpus, "train") | birds_of(corpus, "val")
+    assert birds_of(corpus, "test") == {BIRDS[3]} and BIRDS[3] not in birds_of(corpus, "train") | birds_of(
+        corpus, "val"
+    )
     assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {
         image_id(4, 0),
         image_id(0, 13),
         image_id(2, 5),
     }
-    # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second bird, and the 40th is
-    # number 13 of the third
+    # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of the third
     assert corpus.images.index[corpus.images["split"] == "val"].tolist() == [image_id(1, 6), image_id(2, 13)]
     assert not corpus.faults and len(corpus.captions) == 700 and corpus.about["fold"] == ""
     assert corpus.captions.loc[f"{image_id(3, 2)}#4", "text"] == "this bird number 44 has a beak of 4 inches."
@@ -85,11 +85,13 @@ def test_the_final_split_holds_images_out_for_validation(cub):
 def test_a_fold_validates_on_classes_of_its_own(cub):
     corpus = load_cub(cub, "1")
     assert birds_of(corpus, "train") == {BIRDS[0], BIRDS[1], BIRDS[2]} and birds_of(corpus, "test") == {BIRDS[3]}
-    assert len(corpus.rows("val")[0]) == EACH
-    assert birds_of(corpus, "val") == {BIRDS[4]}, "held-out images count only in training classes"
+    assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, (
+        "held-out images count only in training classes"
+    )
     assert set(corpus.images.index[corpus.images["split"] == "seen"]) == {image_id(0, 13), image_id(2, 5)}
-    assert corpus.fingerprint != load_cub(cub).fingerprint
-    assert corpus.image_fingerprint == load_cub(cub).image_fingerprint
+    assert (
+        corpus.fingerprint != load_cub(cub).fingerprint and corpus.image_fingerprint == load_cub(cub).image_fingerprint
+    )
     with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
         load_cub(cub, "2")
     with pytest.raises(BadInput, match="fold of cub is .* got '4'"):
@@ -141,15 +143,10 @@ def test_an_empty_split_is_empty_and_no_accident(cub):
 @pytest.mark.parametrize(
     "missing",
     [
-        "CUB_200_2011/images.txt",
-        "CUB_200_2011/image_class_labels.txt",
-        "CUB_200_2011/classes.txt",
-        "CUB_200_2011/images",
-        "cvpr2016_cub/text_c10",
-        "annotations/cub/testclasses.txt",
-        "annotations/cub/trainvalclasses.txt",
+        "CUB_200_2011/images.txt", "CUB_200_2011/image_class_labels.txt", "CUB_200_2011/classes.txt", "CUB_200_2011/images",
+        "cvpr2016_cub/text_c10", "annotations/cub/testclasses.txt", "annotations/cub/trainvalclasses.txt",
     ],
-)
+)  # fmt: skip
 def test_missing_files_are_named(cub, missing):
     (cub / missing).rename(cub / "elsewhere")
     with pytest.raises(BadInput, match=missing.rpartition("/")[2]):
@@ -188,34 +185,14 @@ def test_captions_that_are_tolerated(cub):
 @pytest.mark.parametrize(
     ("file", "line", "says"),
     [
-        (
-            "CUB_200_2011/images.txt",
-            "nonsense",
-            "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'",
-        ),
+        ("CUB_200_2011/images.txt", "nonsense", "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'"),
         ("CUB_200_2011/classes.txt", "1 001.Another", "classes.txt: 1 lines are no 'number value', or repeat"),
-        (
-            "CUB_200_2011/images.txt",
-            "71 001.Black_footed_Albatross/x.jpg",
-            "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'",
-        ),
-        (
-            "annotations/cub/testclasses.txt",
-            BIRDS[0],
-            f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'",
-        ),
-        (
-            "annotations/cub/testclasses.txt",
-            "201.Dodo",
-            "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'",
-        ),
-        (
-            "annotations/cub/seen_test_images.txt",
-            "x.jpg",
-            "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'",
-        ),
+        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg", "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
+        ("annotations/cub/testclasses.txt", BIRDS[0], f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'"),
+        ("annotations/cub/testclasses.txt", "201.Dodo", "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'"),
+        ("annotations/cub/seen_test_images.txt", "x.jpg", "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'"),
     ],
-)
+)  # fmt: skip
 def test_lists_that_are_refused(cub, file, line, says):
     with open(cub / file, "a") as f:
         f.write(line + "\n")

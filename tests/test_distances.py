@@ -38,7 +38,10 @@ def test_every_distance_has_a_row_and_the_trained_one_is_the_run_itself(runs):
     assert trained["R-P exhaustive"] == pytest.approx(
         (of(run, "r_precision", "i2t", "exhaustive") + of(run, "r_precision", "t2i", "exhaustive")) / 2
     )
-    assert table["numbers"].to_dict().items() >= {"mean only": 16, "2-Wasserstein": 32, "match probability": 7 * 16}.items()
+    assert (
+        table["numbers"].to_dict().items()
+        >= {"mean only": 16, "2-Wasserstein": 32, "match probability": 7 * 16}.items()
+    )
     assert table["R-P"].is_monotonic_decreasing
     gain = sampling_gain(table.reset_index(), 5).set_index("direction")["value"]
     assert 100 * gain["t2i"] == pytest.approx(trained["t2i R-P"] - table.loc["mean only", "t2i R-P"])
@@ -69,7 +72,9 @@ def test_uncertainty_of_what_was_corrupted(runs):
     grey = np.full((1, 64, 64, 3), 128, np.uint8)
     with torch.inference_mode():
         blank = method.encode_images(prepared.new_images(grey))
-    assert table.loc[("images", 1.0), "value"] == pytest.approx(uncertainty(blank)[0], abs=1e-4), "a picture erased whole is grey"
+    assert table.loc[("images", 1.0), "value"] == pytest.approx(uncertainty(blank)[0], abs=1e-4), (
+        "a picture erased whole is grey"
+    )
     assert list(dict.fromkeys(table.index.get_level_values(0))) == ["images", "captions"]
     sets = corrupted_uncertainty(runs["dive"].method(), runs["dive"].prepared(), [0.0], images=5)
     assert sets["value"].notna().all()
@@ -91,7 +96,9 @@ def test_rows_of_uncertainty(runs):
         table, on=["direction", "query"]
     )
     expected = merged["uncertainty"].corr(merged["n_relevant"], method="spearman")
-    value = rows.set_index(["relevance", "direction", "metric"])["value"]["exhaustive", "t2i", "spearman_uncertainty_answers"]
+    value = rows.set_index(["relevance", "direction", "metric"])["value"][
+        "exhaustive", "t2i", "spearman_uncertainty_answers"
+    ]
     assert value == pytest.approx(expected)
 
 
@@ -105,5 +112,8 @@ def test_a_run_beside_the_truth(runs):
     )
     assert found.values["PMRP"] == pytest.approx(np.mean([found.values[f"PMRP ζ={z}"] for z in (0, 1, 2)]))
     assert found.values["PMRP ζ=2"] > found.values["PMRP ζ=0"] and len(found.queries) == 32 + 160
-    assert set(found.rows["metric"]) == {"r_precision", "punished_though_right"} and found.rows["value"].between(0, 1).all()
+    assert (
+        set(found.rows["metric"]) == {"r_precision", "punished_though_right"}
+        and found.rows["value"].between(0, 1).all()
+    )
     assert scores_of(run).shape == (32, 160)

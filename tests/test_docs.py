@@ -1,4 +1,6 @@
-"""The documents are true: their code runs, their links lead somewhere, what is generated is current, and what is tracked stays small."""
+"""The documents are true: their code runs, their links lead somewhere, what is generated is current, and what is
+tracked stays small.
+"""
 
 import importlib
 import re
@@ -136,7 +138,10 @@ def test_docstrings_lead_to_places_in_the_documents():
 
 def test_every_page_is_reached_from_the_index():
     index = {(DOCS / t.partition("#")[0]).resolve() for t in LINK.findall((DOCS / "index.md").read_text())}
-    methods = {(DOCS / "methods" / t.partition("#")[0]).resolve() for t in LINK.findall((DOCS / "methods" / "index.md").read_text())}
+    methods = {
+        (DOCS / "methods" / t.partition("#")[0]).resolve()
+        for t in LINK.findall((DOCS / "methods" / "index.md").read_text())
+    }
     assert set(PAGES) - {DOCS / "index.md"} <= index | methods
 
 

@@ -18,7 +18,9 @@ from xmr_core.similarities import smooth_chamfer
 def sets(n: int, k: int, seed: int) -> EmbeddingSet:
     g = torch.Generator().manual_seed(seed)
     x = F.normalize(torch.randn(n, k, 6, generator=g, dtype=torch.float64), dim=-1)
-    return EmbeddingSet(x, torch.ones(n, k, dtype=torch.bool), residual=x + 1, attention=torch.rand(n, k, 5, generator=g))
+    return EmbeddingSet(
+        x, torch.ones(n, k, dtype=torch.bool), residual=x + 1, attention=torch.rand(n, k, 5, generator=g)
+    )
 
 
 OWN = Relevance.from_positions(np.arange(8), np.arange(8) // 2, range(8), range(4))
@@ -44,7 +46,10 @@ def test_every_subset_of_either_side_is_evaluated():
     images, captions = sets(4, 3, 2), sets(8, 2, 3)
     table = element_ablation(smooth_chamfer, images, captions, {"annotated": OWN}).set_index(["side", "kept"])["rsum"]
     assert list(table.index) == [("both", "all")] + [
-        (side, f"{word} {e}") for side, k in (("images", 3), ("captions", 2)) for word in ("only", "without") for e in range(k)
+        (side, f"{word} {e}")
+        for side, k in (("images", 3), ("captions", 2))
+        for word in ("only", "without")
+        for e in range(k)
     ]
     for side, kept, parts in (
         ("both", "all", (images, captions)),

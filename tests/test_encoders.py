@@ -27,7 +27,8 @@ def sigmoid(x):
 def gru_states(encoder: GRUEncoder, words: np.ndarray, suffix: str) -> list[np.ndarray]:
     """h_t = (1 − z) n + z h_{t−1}, one caption, one direction, in the order given."""
     w_in, w_h, b_in, b_h = (
-        getattr(encoder.rnn, f"{kind}_l0{suffix}").detach().numpy() for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        getattr(encoder.rnn, f"{kind}_l0{suffix}").detach().numpy()
+        for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     h, states = np.zeros(w_h.shape[1]), []
     for x in words:
@@ -101,7 +102,9 @@ def test_leaving_dropped_cells_out_in_training_changes_nothing_that_is_kept(cell
     assert short.local_feats.shape[1] == 9 - min(dropped)
     assert torch.allclose(whole.global_feat, short.global_feat, atol=1e-12)
     for row in range(3):  # the same cells in the same order
-        assert torch.allclose(whole.local_feats[row][whole.mask[row]], short.local_feats[row][short.mask[row]], atol=1e-12)
+        assert torch.allclose(
+            whole.local_feats[row][whole.mask[row]], short.local_feats[row][short.mask[row]], atol=1e-12
+        )
 
 
 def test_the_vector_of_the_whole_picture_enters_the_global_feature_only():
@@ -111,7 +114,9 @@ def test_the_vector_of_the_whole_picture_enters_the_global_feature_only():
     got, linear = encoder(replace(plain, global_feat=g)), encoder.project_global[1]
     for row in range(3):
         valid = got.local_feats[row][got.mask[row]]
-        assert torch.allclose(got.global_feat[row], sum(valid) / len(valid) + linear.weight @ g[row] + linear.bias, atol=1e-12)
+        assert torch.allclose(
+            got.global_feat[row], sum(valid) / len(valid) + linear.weight @ g[row] + linear.bias, atol=1e-12
+        )
     for given, made in ((plain, encoder), (replace(plain, global_feat=g), GridEncoder(5, 6, 9).double())):
         with pytest.raises(BadInput, match="a global vector of width [03], got [03]"):
             made(given)

@@ -39,7 +39,10 @@ MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(shared_home))
-        yield {name: train_or_load(tiny_config(name, **MORE.get(name, {}))) for name in ("dive", "pcme", "scan", "vse++", "sgraf")}
+        yield {
+            name: train_or_load(tiny_config(name, **MORE.get(name, {})))
+            for name in ("dive", "pcme", "scan", "vse++", "sgraf")
+        }
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +57,28 @@ def test_a_ranking_is_the_row_of_the_score_matrix(libraries, runs, name):
         found = rank(library, Query("caption", item=library.caption_ids[t]), Settings(k=5))
         assert np.allclose(found.scores, scores[:, t], atol=1e-5) and found.target == "images"
         assert found.order.tolist() == sorted(range(32), key=lambda i: (-found.scores[i], i))[:5]
-        assert found.table["item"].tolist() == library.image_ids[found.order].tolist() and found.table["rank"].tolist() == [1, 2, 3, 4, 5]
+        assert found.table["item"].tolist() == library.image_ids[found.order].tolist() and found.table[
+            "rank"
+        ].tolist() == [1, 2, 3, 4, 5]
     found = rank(library, Query("image", item=library.image_ids[3]), Settings(k=4))
-    assert np.allclose(found.scores, scores[3], atol=1e-5) and found.table["text"].tolist() == library.texts[found.order].tolist()
+    assert (
+        np.allclose(found.scores, scores[3], atol=1e-5)
+        and found.table["text"].tolist() == library.texts[found.order].tolist()
+    )
 
 
 def test_the_ranks_of_right_answers_are_those_of_the_evaluation(libraries, runs):
     library, per_query = libraries["dive"], runs["dive"].per_query
     for kind in ("annotated", "exhaustive"):
-        first = per_query[(per_query.relevance == kind) & (per_query.direction == "t2i")].set_index("query")["first_rank"]
+        first = per_query[(per_query.relevance == kind) & (per_query.direction == "t2i")].set_index("query")[
+            "first_rank"
+        ]
         for caption in library.caption_ids[::23]:
             found = rank(library, Query("caption", item=caption))
             mine = found.relevant[found.relevant["kind"] == kind]
-            assert mine["rank"].min() == first[caption] and mine["rank"].is_monotonic_increasing and mine["rank"].is_unique
+            assert (
+                mine["rank"].min() == first[caption] and mine["rank"].is_monotonic_increasing and mine["rank"].is_unique
+            )
             marked = found.table[found.table[kind]]["item"]
             assert set(marked) == set(mine[mine["rank"] <= 10]["item"])
 
@@ -144,9 +156,13 @@ def test_items_that_are_not_there(libraries, runs):
 
 
 def test_uncertainty_where_there_is_one(libraries):
-    assert len(libraries["pcme"].uncertainty("captions")) == 160 and libraries["dive"].uncertainty("images").shape == (32,)
+    assert len(libraries["pcme"].uncertainty("captions")) == 160 and libraries["dive"].uncertainty("images").shape == (
+        32,
+    )
     assert libraries["pcme"].uncertainty("images") is libraries["pcme"].uncertainty("images")
-    assert libraries["scan"].uncertainty("captions") is None and libraries["vse++"].uncertainty("images") is None, "words differ: no doubt"
+    assert libraries["scan"].uncertainty("captions") is None and libraries["vse++"].uncertainty("images") is None, (
+        "words differ: no doubt"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------------------- why
@@ -156,7 +172,9 @@ def test_what_elements_add_sums_to_the_score(libraries):
     dive = libraries["dive"]
     image, caption = dive.images[3], dive.captions[9]
     parts = dive.method.similarity.contributions(image, caption)
-    assert parts.images.sum() + parts.captions.sum() == pytest.approx(float(dive.method.similarity(image, caption)), abs=1e-5)
+    assert parts.images.sum() + parts.captions.sum() == pytest.approx(
+        float(dive.method.similarity(image, caption)), abs=1e-5
+    )
     with pytest.raises(BadInput, match="sets of vectors are needed"):
         dive.method.similarity.contributions(libraries["pcme"].images[0], caption)
 
@@ -193,7 +211,9 @@ def test_a_cell_is_worth_what_the_score_loses_without_it(libraries, name):
     mask[0, 10] = False
     with torch.inference_mode():
         image = library.method.encode_images(replace(features, mask=mask))
-        score, whole = (float(library.method.similarity(i, library.captions[7])[0, 0]) for i in (image, library.images[4]))
+        score, whole = (
+            float(library.method.similarity(i, library.captions[7])[0, 0]) for i in (image, library.images[4])
+        )
     assert worth[10] == pytest.approx(whole - score, abs=1e-5)
 
 
@@ -212,7 +232,9 @@ def test_where_elements_look_and_which_captions_are_nearest(libraries):
     assert looks.shape == (4, 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
     table = nearest_captions(dive, 3)
     cosines = np.einsum("kd,ted->kte", dive.images.x[3].numpy(), dive.captions.x.numpy()).max(-1)
-    assert table["text"].tolist() == dive.texts[cosines.argmax(1)].tolist() and np.allclose(table["cosine"], cosines.max(1), atol=1e-5)
+    assert table["text"].tolist() == dive.texts[cosines.argmax(1)].tolist() and np.allclose(
+        table["cosine"], cosines.max(1), atol=1e-5
+    )
     right = dive.relevance_sets["annotated"].transpose()[3]
     assert table["annotated"].tolist() == [bool(c in right) for c in cosines.argmax(1)]
     for library in (libraries["scan"], libraries["vse++"]):
@@ -226,7 +248,11 @@ def test_where_elements_look_and_which_captions_are_nearest(libraries):
 def test_where_each_word_looks(libraries, name):
     library = libraries[name]
     words, looks = word_attention_of(library, library.texts[2] + " zeppelin", 5)
-    assert words == library.texts[2].split() and looks.shape == (len(words), 64) and np.allclose(looks.sum(-1), 1, atol=1e-4)
+    assert (
+        words == library.texts[2].split()
+        and looks.shape == (len(words), 64)
+        and np.allclose(looks.sum(-1), 1, atol=1e-4)
+    )
     tokens = library.prepared.new_captions([library.texts[2]])
     whole = word_attention(library.method, library.inputs(np.array([5])), tokens)[0, 0].numpy()
     assert len(whole) == len(words) + 2 and np.allclose(looks, whole[1:-1], atol=1e-6), "<start> and <end> are no words"
@@ -270,14 +296,21 @@ def test_two_methods_answer_the_same_query(libraries):
     query = Query("caption", item=libraries["dive"].caption_ids[8])
     state = State(("dive",)).ask(query).compare("dive", "pcme")
     first, second = answers(state, libraries)
-    assert np.array_equal(second.scores, rank(libraries["pcme"], query).scores) and len(first.order) == len(second.order) == 10
+    assert (
+        np.array_equal(second.scores, rank(libraries["pcme"], query).scores)
+        and len(first.order) == len(second.order) == 10
+    )
     for a, b in moved(first, second):
         assert first.order[a] == second.order[b]
-    assert moved(first, first) == [(n, n) for n in range(10)] and len(moved(first, second)) == len(set(first.order) & set(second.order))
+    assert moved(first, first) == [(n, n) for n in range(10)] and len(moved(first, second)) == len(
+        set(first.order) & set(second.order)
+    )
     equal = replace(second, scores=np.zeros(32, np.float32))
     assert ranks_by(equal, first) == [p + 1 for p in first.order], "equal scores are ranked in file order"
     everywhere = np.argsort(-second.scores, kind="stable").tolist()
-    assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(range(1, 11))
+    assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(
+        range(1, 11)
+    )
     for call, message in (
         (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
         (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
@@ -291,7 +324,9 @@ def test_one_method_beside_itself_with_other_settings(libraries):
     state = State(("dive",)).ask(query).compare("dive", "dive").set(1, alpha=1.0)
     assert (state.settings_of(0).alpha, state.settings_of(1).alpha) == (0.0, 1.0)
     first, second = answers(state, libraries)
-    assert np.array_equal(first.scores, rank(libraries["dive"], query).scores) and not np.array_equal(first.scores, second.scores)
+    assert np.array_equal(first.scores, rank(libraries["dive"], query).scores) and not np.array_equal(
+        first.scores, second.scores
+    )
     again = state.compare("dive", "pcme").set(1, distance="KL").compare("dive", "dive")
     assert again.settings_of(1) == state.settings_of(1), "a method that comes back comes back as it was left"
     fewer = again.show(3)
@@ -308,7 +343,9 @@ def test_queries_that_are_chosen_for_one(libraries):
     assert counts[many[0].item] == max(counts.values()) and len(many) == 5
     assert unsure_queries(pcme, "image", 1)[0].item == pcme.image_ids[pcme.uncertainty("images").argmax()]
     assert {random_query(dive, "caption", n).kind for n in range(3)} == {"caption"}
-    assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(dive, seed=2) == random_query(dive, seed=2)
+    assert len({random_query(dive, seed=n).item for n in range(30)}) > 10 and random_query(
+        dive, seed=2
+    ) == random_query(dive, seed=2)
     alike = replace(dive, relevance_sets={"annotated": dive.relevance_sets["annotated"]})
     for call, message in (
         (lambda: hard_query(dive, tries=0), "none of them is hard"), (lambda: ambiguous_queries(alike), "as many known right answers"),
@@ -370,7 +407,11 @@ def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
     assert len(library.texts) == 3 and library.relevance_sets["annotated"].counts.tolist() == [1, 1, 1]
     found = rank(library, Query("image", item="more/1.png"))
     assert np.allclose(found.scores, rank(own, Query("image", item=own.image_ids[1])).scores[[0, 5, 6]], atol=2e-3)
-    assert found.table.set_index("text")["annotated"].to_dict() == {own.texts[0]: False, own.texts[5]: True, own.texts[6]: True}
+    assert found.table.set_index("text")["annotated"].to_dict() == {
+        own.texts[0]: False,
+        own.texts[5]: True,
+        own.texts[6]: True,
+    }
     with pytest.raises(BadInput, match="no image in"):
         open_folder(runs["dive"], folder / "nowhere-yet" if (folder / "nowhere-yet").mkdir() is None else folder)
 

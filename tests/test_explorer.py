@@ -21,8 +21,11 @@ from xmr_core.ui.widgets import Explorer, cards
 def libraries(shared_home):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(shared_home))
-        yield {name: open_library(train_or_load(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")} | {
-            name: open_library(train_or_load(tiny_config("sgraf", m=8, reasoner=name)), name) for name in ("saf", "sgr", "joint")
+        yield {
+            name: open_library(train_or_load(tiny_config(name)), name) for name in ("dive", "pcme", "scan", "vse++")
+        } | {
+            name: open_library(train_or_load(tiny_config("sgraf", m=8, reasoner=name)), name)
+            for name in ("saf", "sgr", "joint")
         }
 
 
@@ -168,7 +171,9 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
 def test_the_same_file_can_be_uploaded_again(explorer):
     content = picture_file()
     for _ in range(2):
-        explorer.upload.value = ({"name": "a.png", "type": "image/png", "size": len(content), "content": content, "last_modified": NOW},)
+        explorer.upload.value = (
+            {"name": "a.png", "type": "image/png", "size": len(content), "content": content, "last_modified": NOW},
+        )
         assert explorer.state.query.kind == "upload" and explorer.upload.value == ()
         explorer.buttons["Random caption"].click()
     assert sum(state.query is not None and state.query.kind == "upload" for state in explorer.state.past) == 2
@@ -202,7 +207,9 @@ def test_a_second_click_while_busy_does_nothing(explorer):
 def test_text_is_escaped_and_bars_stay_in_their_place():
     card = cards.answer(1, 0.5, 1.7, text="<script>alert(1)</script>", marks=["annotated", "class"])
     assert "<script>" not in card and "width:100%" in card and "title='class'" in card
-    assert "<script>" not in cards.query("<script>", unknown=["<b>"]) and "<b>" not in cards.query("x", unknown=["<b>"]).replace("<b>“", "")
+    assert "<script>" not in cards.query("<script>", unknown=["<b>"]) and "<b>" not in cards.query(
+        "x", unknown=["<b>"]
+    ).replace("<b>“", "")
     assert "0.75" in cards.words([("red", 0.2), ("a", -0.1)]) and "222,143,5" in cards.words([("a", -0.1)])
     assert cards.words([]) == "<div style='line-height:1.8'></div>"
 
@@ -230,7 +237,11 @@ def test_widgets_are_made_once_and_filled_again(explorer, libraries):
     for value in (1.0, 2.0, 64.0):
         slider.value = value
     explorer.text.value = libraries["dive"].texts[9]
-    assert len(_instances) == before and explorer.answers.children is cards_before and shown(explorer.answers)[1].value != first
+    assert (
+        len(_instances) == before
+        and explorer.answers.children is cards_before
+        and shown(explorer.answers)[1].value != first
+    )
 
 
 def test_what_is_not_shown_any_more_is_closed(explorer, libraries):
@@ -257,7 +268,10 @@ def test_moved_answers_are_linked_and_each_tells_its_other_rank(explorer, librar
     pairs = {(a, b) for a, p in enumerate(first.order) for b, q in enumerate(second.order) if p == q}
     assert explorer.links.value.count("<line") == len(pairs) and f"in both: {len(pairs)}" in explorer.links.value
     everywhere = np.argsort(-second.scores, kind="stable").tolist()
-    assert f"dive, right: rank {everywhere.index(first.order[0]) + 1}<" in [h.value for h in shown(explorer.columns[0].widget)][1]
+    assert (
+        f"dive, right: rank {everywhere.index(first.order[0]) + 1}<"
+        in [h.value for h in shown(explorer.columns[0].widget)][1]
+    )
 
 
 def test_how_unsure_each_method_is_stands_beside_the_query(explorer, libraries):
@@ -278,7 +292,17 @@ def test_a_page_without_widgets_is_told_what_to_do(explorer):
 def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said(libraries, tmp_path):
     own = libraries["dive"]
     bare = Library(
-        "dive", own.method, own.prepared, own.images, None, own.image_ids, own.caption_ids[:0], own.texts[:0], {}, own.inputs, own.pixels
+        "dive",
+        own.method,
+        own.prepared,
+        own.images,
+        None,
+        own.image_ids,
+        own.caption_ids[:0],
+        own.texts[:0],
+        {},
+        own.inputs,
+        own.pixels,
     )
     explorer = Explorer(lambda label: bare, ["dive"], k=4)
     explorer.text.value = own.texts[3]

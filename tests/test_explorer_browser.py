@@ -1,4 +1,6 @@
-"""The explorer in JupyterLab, in a real browser: what a person does in the first minute. Skipped where no browser is installed."""
+"""The explorer in JupyterLab, in a real browser: what a person does in the first minute. Skipped where no browser is
+installed.
+"""
 
 import json
 import os
@@ -17,7 +19,10 @@ import pytest
 from PIL import Image
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[test]')")
-BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))), None)
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))),
+    None,
+)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,23 +36,33 @@ def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     notebook = nbformat.read(ROOT / "notebooks" / "explore.ipynb", 4)
     cell = next(c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))
-    cell.source = re.sub(r"methods: list\[str\] = \[.*?\]", 'methods: list[str] = ["DivE", "PCME"]', cell.source).replace(
-        "epochs: int = 0", "epochs: int = 1"
-    )
+    cell.source = re.sub(
+        r"methods: list\[str\] = \[.*?\]", 'methods: list[str] = ["DivE", "PCME"]', cell.source
+    ).replace("epochs: int = 0", "epochs: int = 1")
     for code in (c for c in notebook.cells if c.cell_type == "code"):
         code.outputs = []  # what is waited for must be new
     nbformat.write(notebook, folder / "explore.ipynb")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    words = ["--no-browser", "--allow-root", f"--port={port}", "--ServerApp.token=", "--ServerApp.password=", "--LabApp.news_url=None"]
+    words = [
+        "--no-browser",
+        "--allow-root",
+        f"--port={port}",
+        "--ServerApp.token=",
+        "--ServerApp.password=",
+        "--LabApp.news_url=None",
+    ]
     environment = os.environ | {
         "XMR_HOME": str(folder / "home"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),
     }
     server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", str(folder), *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "jupyterlab", str(folder), *words],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         for _ in range(120):
@@ -83,7 +98,9 @@ def status(page) -> str:
 
 
 def wait_for(page, text: str) -> None:
-    page.wait_for_function("text => [...document.querySelectorAll('[role=status]')].some(e => e.innerText.includes(text))", arg=text)
+    page.wait_for_function(
+        "text => [...document.querySelectorAll('[role=status]')].some(e => e.innerText.includes(text))", arg=text
+    )
 
 
 def cards(page) -> list[str]:

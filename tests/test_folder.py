@@ -41,8 +41,11 @@ def rows(corpus) -> list[tuple[str, str]]:
 
 def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
-    assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"}
-    assert len(corpus.captions) == 0
+    assert (
+        corpus.images.index.tolist() == sorted(IMAGES)
+        and set(corpus.images["split"]) == {"test"}
+        and len(corpus.captions) == 0
+    )
     relevance = corpus.relevance_sets["annotated"]("test")
     assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(IMAGES) and not corpus.faults
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
@@ -53,16 +56,12 @@ def test_without_captions_it_is_a_folder_to_search(photos):
 
 
 TABLES = {
-    "commas": 'image,caption\ndog.png,A dog.\nbeach.jpg,"A beach, wide\nand empty."\n',
-    "semicolons, other names, another order": (
-        "Text;n;FileName\nA dog.;1;dog.png\nA beach, wide and empty.;2;beach.jpg\n"
-    ),
+    "commas": "image,caption\ndog.png,A dog.\nbeach.jpg,\"A beach, wide\nand empty.\"\n",
+    "semicolons, other names, another order": "Text;n;FileName\nA dog.;1;dog.png\nA beach, wide and empty.;2;beach.jpg\n",
     "tabs": "file\ttext\ndog.png\tA dog.\nbeach.jpg\tA beach, wide and empty.\n",
-    "mark at the start, Windows line ends": (
-        '\ufeffimage,caption\r\ndog.png,A dog.\r\nbeach.jpg,"A beach, wide and empty."\r\n'
-    ),
-    "blank lines": '\nimage,caption\n\ndog.png,A dog.\n,\n\nbeach.jpg,"A beach, wide and empty."\n\n',
-}
+    "mark at the start, Windows line ends": "\ufeffimage,caption\r\ndog.png,A dog.\r\nbeach.jpg,\"A beach, wide and empty.\"\r\n",
+    "blank lines": "\nimage,caption\n\ndog.png,A dog.\n,\n\nbeach.jpg,\"A beach, wide and empty.\"\n\n",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
@@ -84,19 +83,14 @@ def test_lines_of_json_may_hold_several_captions(photos):
     (photos / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     corpus = load_folder(photos)
     assert corpus.captions["text"].to_dict() == {
-        "d1": "A dog.",
-        "d2": "Man's best friend.",
-        "7": "A beach.",
-        "trip/far/river.webp#0": "A river.",
-        "trip/far/river.webp#1": "Water.",
-    }
+        "d1": "A dog.", "d2": "Man's best friend.", "7": "A beach.", "trip/far/river.webp#0": "A river.", "trip/far/river.webp#1": "Water.",
+    }  # fmt: skip
     assert corpus.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {"dog.png": "train", "beach.jpg": "val"}
 
 
 def test_splits_are_given_or_come_from_the_names(photos):
     (photos / "captions.csv").write_text(
-        "image,caption,split\ndog.png,A dog.,Train\ndog.png,Again a dog.,\nbeach.jpg,A beach.,validation\n"
-        "trip/beach.jpg,Sand.,test\n"
+        "image,caption,split\ndog.png,A dog.,Train\ndog.png,Again a dog.,\nbeach.jpg,A beach.,validation\ntrip/beach.jpg,Sand.,test\n"
     )
     given = load_folder(photos)
     assert given.images["split"][["dog.png", "beach.jpg", "trip/beach.jpg", "trip/tree.JPG"]].tolist() == [
@@ -105,8 +99,10 @@ def test_splits_are_given_or_come_from_the_names(photos):
         "test",
         "",
     ]
-    assert given.captions["split"].tolist() == ["train", "train", "val", "test"]
-    assert "column split" in given.about["splits"]
+    assert (
+        given.captions["split"].tolist() == ["train", "train", "val", "test"]
+        and "column split" in given.about["splits"]
+    )
     (photos / "captions.csv").write_text("image,caption\ndog.png,A dog.\ndog.png,Again a dog.\nbeach.jpg,A beach.\n")
     hashed = load_folder(photos)
     assert hashed.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {
@@ -126,8 +122,7 @@ def test_the_split_of_a_name_never_changes():
 
 def test_names_are_found_by_as_much_of_the_path_as_says_which(photos):
     (photos / "captions.csv").write_text(
-        "image,caption\nriver.webp,River.\n./dog.png,Dog.\nD:\\photos\\trip\\tree.JPG,Tree.\n"
-        "/home/me/photos/trip/beach.jpg,Trip.\n"
+        "image,caption\nriver.webp,River.\n./dog.png,Dog.\nD:\\photos\\trip\\tree.JPG,Tree.\n/home/me/photos/trip/beach.jpg,Trip.\n"
         "beach.jpg,Beach.\nfar/river.webp,Again.\nelsewhere/river.webp,Not there.\nroundtrip/tree.JPG,Not there.\n"
     )
     corpus = load_folder(photos)
@@ -156,13 +151,9 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
     )
     corpus = load_folder(photos)
     assert rows(corpus) == [
-        ("dog.png", "A dog"),
-        ("dog.png", "A cat, asleep"),
-        ("beach.jpg", 'A "big" beach'),
-        ("beach.jpg", 'A 5" screen'),
-        ("beach.jpg", "Café"),
-        ("trip/tree.JPG", "A tree"),
-    ]
+        ("dog.png", "A dog"), ("dog.png", "A cat, asleep"), ("beach.jpg", 'A "big" beach'), ("beach.jpg", 'A 5" screen'),
+        ("beach.jpg", "Café"), ("trip/tree.JPG", "A tree"),
+    ]  # fmt: skip
     assert corpus.faults == {
         "caption lines with a stray quote or delimiter, mended": 3, "lines that are not UTF-8, read as Latin-1": 1,
         "caption lines that cannot be read": 1, "captions without a word": 1, "captions of a missing image": 1,
@@ -172,8 +163,7 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
 
 def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
     (photos / "captions.jsonl").write_text(
-        '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n[1]\n'
-        '{"image": "dog.png"}\n'
+        '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n[1]\n{"image": "dog.png"}\n'
         '{"image": 3, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
     )
     corpus = load_folder(photos)
@@ -181,31 +171,16 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 
 REFUSED = {
-    "missing columns": (
-        {"captions.csv": "photo,words\na,b\n"},
-        r"no column image and no column caption; found: 'photo', 'words'\.",
-    ),
-    "a missing column": (
-        {"captions.jsonl": '{"image": "dog.png", "words": 1}\n'},
-        r"no column caption; found: 'image', 'words'",
-    ),
+    "missing columns": ({"captions.csv": "photo,words\na,b\n"}, r"no column image and no column caption; found: 'photo', 'words'\."),
+    "a missing column": ({"captions.jsonl": '{"image": "dog.png", "words": 1}\n'}, r"no column caption; found: 'image', 'words'"),
     "an empty file": ({"captions.csv": ""}, r"holds no caption that can be read"),
-    "a list for lines": (
-        {"captions.jsonl": '[{"image": "dog.png",\n "caption": "A dog."}]'},
-        r"holds no caption that can be read",
-    ),
-    "two files": (
-        {"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""},
-        r"holds captions\.csv and captions\.jsonl",
-    ),
+    "a list for lines": ({"captions.jsonl": '[{"image": "dog.png",\n "caption": "A dog."}]'}, r"holds no caption that can be read"),
+    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""}, r"holds captions\.csv and captions\.jsonl"),
     "captions of another folder": (
         {"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"},
         r"none of the 2 captions names an image of the folder\. The first names '1\.jpg'; .* like 'beach\.jpg'",
     ),
-    "an unknown split": (
-        {"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"},
-        r"unknown split 'trian'\. Known: .*validation",
-    ),
+    "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, r"unknown split 'trian'\. Known: .*validation"),
     "an image in two splits": (
         {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"},
         r"puts 1 images in more than one split, the first is 'dog\.png'",
@@ -214,7 +189,7 @@ REFUSED = {
         {"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"},
         r"1 caption ids repeat, the first is '7'",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", REFUSED)

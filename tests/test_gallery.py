@@ -41,7 +41,11 @@ def test_a_gallery_comes_back_bit_for_bit_whatever_the_chunks(tmp_path, name, st
     given = GALLERIES[name]
     path = write_gallery(tmp_path / "g.safetensors", (given[at : at + step] for at in range(0, 50, step)), 50)
     found, foreign = open_gallery(path), load_file(path)
-    assert type(found) is type(given) and len(found) == 50 and tensors(found).keys() == tensors(given).keys() == foreign.keys()
+    assert (
+        type(found) is type(given)
+        and len(found) == 50
+        and tensors(found).keys() == tensors(given).keys() == foreign.keys()
+    )
     for field, tensor in tensors(given).items():
         assert torch.equal(tensors(found)[field], tensor) and tensors(found)[field].dtype == tensor.dtype
         assert torch.equal(foreign[field], tensor), "any safetensors reader can read it"
@@ -70,18 +74,26 @@ def test_half_precision_takes_half_the_disk_and_is_scored_in_float32(tmp_path, n
     for rows in (slice(3, 9), 4, torch.tensor([1, 40])):
         block = found[rows]
         assert all(t.dtype in (torch.float32, torch.bool) for t in tensors(block).values())
-        assert all(torch.allclose(t.float(), tensors(given[rows])[f].float(), atol=2e-3) for f, t in tensors(block).items())
+        assert all(
+            torch.allclose(t.float(), tensors(given[rows])[f].float(), atol=2e-3) for f, t in tensors(block).items()
+        )
     if isinstance(given, EmbeddingSet):
-        assert np.allclose(score_matrix(smooth_chamfer, found, given), score_matrix(smooth_chamfer, given, given), atol=1e-2)
+        assert np.allclose(
+            score_matrix(smooth_chamfer, found, given), score_matrix(smooth_chamfer, given, given), atol=1e-2
+        )
 
 
 def test_narrower_sets_are_padded_and_wider_ones_announced(tmp_path):
     narrow, wide = sets(5, 2), sets(5, 6)
     path = write_gallery(tmp_path / "g.safetensors", [narrow, wide], 10, elements=6)
     found = open_gallery(path)
-    assert found.x.shape == (10, 6, 16) and not found.mask[:5, 2:].any() and torch.equal(found.mask[:5, :2], narrow.mask)
+    assert (
+        found.x.shape == (10, 6, 16) and not found.mask[:5, 2:].any() and torch.equal(found.mask[:5, :2], narrow.mask)
+    )
     assert torch.equal(found.x[5:], wide.x)
-    with pytest.raises(BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for larger sets give `elements`"):
+    with pytest.raises(
+        BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for larger sets give `elements`"
+    ):
         write_gallery(tmp_path / "h.safetensors", [narrow, wide], 10)
 
 
@@ -142,7 +154,9 @@ def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity
     sides = (gallery, queries) if asking == "captions" else (queries, gallery)
     whole = score_matrix(similarity, *sides)
     whole = whole.T if asking == "captions" else whole
-    monkeypatch.setattr("xmr_core.evaluation.engine.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None))
+    monkeypatch.setattr(
+        "xmr_core.evaluation.engine.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None)
+    )
     scores, positions = top_k(similarity, queries, gallery, 7, asking)
     assert positions.tolist() == np.argsort(-whole, kind="stable")[:, :7].tolist()
     assert np.allclose(scores, np.take_along_axis(whole, positions, 1), atol=1e-6) and scores.dtype == np.float32

@@ -73,7 +73,10 @@ def test_dive_aggregation_block(name, weight_sharing):
     x = case["in.local"]
     x = x.flatten(1, 2) if x.ndim == 4 else x
     mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full(x)
-    for padding, wanted in (("official", "out.slots"), ("masked", "out.slots_unpadded" if "in.lengths" in case else "out.slots")):
+    for padding, wanted in (
+        ("official", "out.slots"),
+        ("masked", "out.slots_unpadded" if "in.lengths" in case else "out.slots"),
+    ):
         head = SlotHead(
             cfg["d_in"], cfg["D"], cfg["K"], cfg["T"], cfg["heads"], cfg["dim_head"], cfg["ff_mult"],
             positions=positions, padding=padding, use_global=False, weight_sharing=weight_sharing,
@@ -87,7 +90,9 @@ def test_dive_aggregation_block(name, weight_sharing):
     if positions != "none":
         d, stored = cfg["d_in"], case["out.pos_enc"]
         found = (
-            sine_2d(x.shape[1], d, x.device, x.dtype) if positions == "sine2d" else sine_1d(full(x)[:1], d, x.dtype, by_own_length=False)
+            sine_2d(x.shape[1], d, x.device, x.dtype)
+            if positions == "sine2d"
+            else sine_1d(full(x)[:1], d, x.dtype, by_own_length=False)
         )
         assert_close(found, stored, rtol=1e-5, atol=1e-6)
 
@@ -127,7 +132,15 @@ def test_dive_encoders(name):
         ):  # fmt: skip
             if cfg["arch"] == "slot":
                 head = SlotHead(
-                    d_local, d, k, cfg["spm_depth"], cfg["heads"], cfg["dim_head"], cfg["spm_ff_mult"], positions=positions, padding=padding
+                    d_local,
+                    d,
+                    k,
+                    cfg["spm_depth"],
+                    cfg["heads"],
+                    cfg["dim_head"],
+                    cfg["spm_ff_mult"],
+                    positions=positions,
+                    padding=padding,
                 )
                 load(head, renamed(weights, f"{side}_enc.spm.", SLOT_NAMES))
             else:
@@ -143,7 +156,9 @@ def test_dive_encoders(name):
 def test_pie_net(name):
     case = Case(name)
     cfg, x = case.cfg, case["in.local"]
-    head = load(PIENet(cfg["d_in"], cfg["d_out"], cfg["K"], cfg["d_hidden"]), renamed(case.weights(), "pie_net.", PIE_NAMES))
+    head = load(
+        PIENet(cfg["d_in"], cfg["d_out"], cfg["K"], cfg["d_hidden"]), renamed(case.weights(), "pie_net.", PIE_NAMES)
+    )
     mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full(x)
     out = head(Features(x, mask, case["in.global"]))
     assert_close(out.x, case["out.l2"], rtol=1e-5, atol=1e-6)
@@ -158,7 +173,9 @@ def test_pvse_text_encoder(name):
     case = Case(name)
     cfg, weights = case.cfg, case.weights()
     summary = "concatenate-last-token" if cfg["legacy"] else "concatenate"
-    text = load(GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], summary), renamed(weights, "txt_enc.", GRU_NAMES))
+    text = load(
+        GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], summary), renamed(weights, "txt_enc.", GRU_NAMES)
+    )
     head = load(PIENet(cfg["word_dim"], cfg["embed"], cfg["K"]), renamed(weights, "txt_enc.pie_net.", PIE_NAMES))
     tokens = Tokens(case["in.word_ids"], lengths_mask(case["in.lengths"], case["in.word_ids"].shape[1]))
     out = head(text(tokens))
@@ -172,8 +189,12 @@ def test_vsepp_encoders(name):
     case = Case(name)
     cfg, weights = case.cfg, case.weights()
     image = load(PooledEncoder(cfg["img_dim"], cfg["embed"]), renamed(weights, "img_enc.", {"fc.": "fc."}))
-    text = load(GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], "last"), renamed(weights, "txt_enc.", GRU_NAMES))
+    text = load(
+        GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], "last"), renamed(weights, "txt_enc.", GRU_NAMES)
+    )
     pictures = Features(case["in.images"].unsqueeze(1), torch.ones(len(case["in.images"]), 1, dtype=torch.bool))
     tokens = Tokens(case["in.word_ids"], lengths_mask(case["in.lengths"], case["in.word_ids"].shape[1]))
-    assert_close(GlobalHead(cfg["imgnorm"], cfg["use_abs"])(image(pictures)).x, case["out.img_emb"], rtol=CHAIN, atol=CHAIN)
+    assert_close(
+        GlobalHead(cfg["imgnorm"], cfg["use_abs"])(image(pictures)).x, case["out.img_emb"], rtol=CHAIN, atol=CHAIN
+    )
     assert_close(GlobalHead(absolute=cfg["use_abs"])(text(tokens)).x, case["out.cap_emb"], rtol=CHAIN, atol=CHAIN)

@@ -43,7 +43,10 @@ def test_relevance_is_sparse_many_to_many_and_counts_a_pair_once():
     [
         (lambda: Relevance.from_pairs([("c9", "i0")], ["c0"], ["i0"]), "id 'c9' occurs in a relevant pair"),
         (lambda: Relevance.from_pairs([], ["c0", "c0"], ["i0"]), "query ids repeat"),
-        (lambda: Relevance(np.array([0, 1]), np.array([3]), np.array(["c"]), np.array(["i"])), "outside the gallery of 1 items"),
+        (
+            lambda: Relevance(np.array([0, 1]), np.array([3]), np.array(["c"]), np.array(["i"])),
+            "outside the gallery of 1 items",
+        ),
         (lambda: Relevance(np.array([0]), np.array([]), np.array(["c"]), np.array(["i"])), "one more than queries"),
         (lambda: masked.require_element(torch.tensor([[True], [False]]), "caption"), "caption 1 has no valid element"),
     ],
@@ -64,7 +67,9 @@ def test_masked_reductions_see_only_what_is_real(fill):
     soft = masked.masked_softmax(x, mask)
     assert_close(soft.sum(1).tolist(), [1.0, 1.0, 0.0])
     assert_close(soft[0, 0].item(), np.exp(1) / (np.exp(1) + np.exp(-2)))
-    (soft.square().sum() + masked.masked_mean(x, mask).sum() + masked.masked_logsumexp(x[:2], mask[:2]).sum()).backward()
+    (
+        soft.square().sum() + masked.masked_mean(x, mask).sum() + masked.masked_logsumexp(x[:2], mask[:2]).sum()
+    ).backward()
     assert torch.isfinite(x.grad).all() and (x.grad[~mask] == 0).all()
 
 

@@ -161,7 +161,9 @@ def test_elements_are_unit_vectors_and_fields_are_complete(name):
     real = out.mask if isinstance(out, EmbeddingSet) else ...
     assert_close(out.x.norm(dim=-1)[real], torch.ones_like(out.x[..., 0])[real])
     if name.startswith("tokens"):
-        assert torch.equal(out.mask[:, -given.mask.shape[1] :], given.mask) and out.x.shape[1] == given.mask.shape[1] + (name != "tokens")
+        assert torch.equal(out.mask[:, -given.mask.shape[1] :], given.mask) and out.x.shape[1] == given.mask.shape[
+            1
+        ] + (name != "tokens")
     elif isinstance(out, EmbeddingSet):
         assert out.x.shape == out.residual.shape == (5, 3, 8) and out.mask.all()
         assert_close(out.attention.sum(-1), torch.ones(5, 3, dtype=torch.float64), rtol=0, atol=1e-4)
@@ -247,7 +249,9 @@ def test_features_of_another_width_and_masks_of_another_shape_are_refused(name):
         head(Features(given.local_feats, given.mask[:, :8], given.global_feat))
 
 
-@pytest.mark.parametrize("head", [GlobalHead(), PIENet(6, 8, 2).double(), SMALL_SLOTS().double(), GaussianHead(6, 8).double()])
+@pytest.mark.parametrize(
+    "head", [GlobalHead(), PIENet(6, 8, 2).double(), SMALL_SLOTS().double(), GaussianHead(6, 8).double()]
+)
 def test_a_whole_vector_that_is_not_finite_is_refused(head):
     given = features()
     given.global_feat[3, 0] = math.nan
@@ -282,7 +286,10 @@ def test_one_slot_is_a_set_of_one():
 
 @pytest.mark.parametrize(
     "build",
-    [partial(PIENet, 6, 8, slots=0), *(partial(SlotHead, 6, 8, **{count: 0}) for count in ("slots", "iterations", "heads"))],
+    [
+        partial(PIENet, 6, 8, slots=0),
+        *(partial(SlotHead, 6, 8, **{count: 0}) for count in ("slots", "iterations", "heads")),
+    ],
 )
 def test_counts_below_one_are_refused(build):
     with pytest.raises(BadInput, match="must be at least 1, got 0"):
@@ -312,7 +319,11 @@ def test_a_grid_that_is_not_square_is_named():
 @every
 def test_heads_take_plain_tensors_and_arrays(name):
     given, head = features(), head_of(name)
-    rest = {"global_feat": given.global_feat} if hasattr(head, "layer_norm") or isinstance(head, SlotHead | GaussianHead) else {}
+    rest = (
+        {"global_feat": given.global_feat}
+        if hasattr(head, "layer_norm") or isinstance(head, SlotHead | GaussianHead)
+        else {}
+    )
     wanted = value(head(given))
     assert torch.equal(value(head(given.local_feats, given.mask, **rest)), wanted)
     arrays = {k: v.numpy() for k, v in rest.items()}
@@ -329,7 +340,11 @@ def test_heads_take_plain_tensors_and_arrays(name):
         (torch.ones(2, 3, 6), torch.ones(2, 4, dtype=torch.bool), "mask must be Boolean of shape"),
         (torch.ones(2, 3, 5), None, "features of width 6"),
         (torch.ones(2, 3, 6) * torch.nan, None, "element 0 of item 0 is NaN"),
-        (EmbeddingSet(torch.ones(2, 3, 6), torch.ones(2, 3, dtype=torch.bool)), None, "features are needed, got EmbeddingSet"),
+        (
+            EmbeddingSet(torch.ones(2, 3, 6), torch.ones(2, 3, dtype=torch.bool)),
+            None,
+            "features are needed, got EmbeddingSet",
+        ),
     ],
 )
 def test_what_a_head_cannot_read_is_refused(name, x, mask, message):

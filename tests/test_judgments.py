@@ -122,9 +122,8 @@ def test_plausible_matches_refuse(change, says):
 
 @pytest.fixture
 def judgments(tmp_path):
-    """Two images and three captions in the package's layout.
-
-    Nobody judged caption 12, and caption 13 fits an image that is not in the corpus.
+    """Two images and three captions in the package's layout; caption 12 was judged by nobody, 13 fits an image that is
+    not at hand.
     """
     for name, content in {
         "eccv_image_to_caption": {"1": [11, 13], "2": [12], "9": [11]},

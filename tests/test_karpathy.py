@@ -36,13 +36,20 @@ def test_flickr30k_in_the_order_of_the_file(flickr):
     assert corpus.images["split"].tolist() == ["test", "train", "val", "train", "test", "test", "train"]
     assert corpus.images.index.tolist() == [f"{n}.jpg" for n in range(7)]
     assert corpus.captions.index[:6].tolist() == ["9", "8", "7", "6", "5", "109"]
-    assert corpus.captions.loc["407", "text"] == "A dog number 4 runs in way 2 ."
-    assert corpus.captions.loc["407", "split"] == "test"
-    assert not corpus.faults and list(corpus.relevance_sets) == ["annotated"]
-    assert set(corpus.about["protocols"]) <= set(PROTOCOLS)
+    assert (
+        corpus.captions.loc["407", "text"] == "A dog number 4 runs in way 2 ."
+        and corpus.captions.loc["407", "split"] == "test"
+    )
+    assert (
+        not corpus.faults
+        and list(corpus.relevance_sets) == ["annotated"]
+        and set(corpus.about["protocols"]) <= set(PROTOCOLS)
+    )
     annotated = corpus.relevance_sets["annotated"]("test")
-    assert annotated.gallery_ids.tolist() == ["0.jpg", "4.jpg", "5.jpg"]
-    assert annotated.indices.tolist() == [0] * 5 + [1] * 5 + [2] * 5
+    assert (
+        annotated.gallery_ids.tolist() == ["0.jpg", "4.jpg", "5.jpg"]
+        and annotated.indices.tolist() == [0] * 5 + [1] * 5 + [2] * 5
+    )
     assert corpus.read_pixels(np.array([3]), 8).shape == (1, 8, 8, 3)
 
 
@@ -51,8 +58,11 @@ def test_coco_keeps_five_sentences_and_its_own_numbers(coco):
     assert corpus.images.index.tolist() == list(range(900, 893, -1)) and corpus.images["split"].tolist()[3] == "train"
     assert corpus.captions.index[corpus.captions["image_id"] == 899].tolist() == [109, 108, 107, 106, 105]
     assert corpus.faults == {"sentences beyond 5 of an image, not used": 2}
-    assert corpus.about["protocols"] == ["full"]
-    assert set(corpus.about["relevance sets left out"]) == {"eccv", "cxc", "plausible"}
+    assert corpus.about["protocols"] == ["full"] and set(corpus.about["relevance sets left out"]) == {
+        "eccv",
+        "cxc",
+        "plausible",
+    }
     image_of = corpus.relevance_sets["annotated"]("test").indices
     assert [fold[0].tolist() for fold in Protocol("", 3, 3, "").folds(3, image_of)] == [[0], [1], [2]]
     assert corpus.images.index[corpus.rows("test")[0]].tolist() == [900, 896, 895], (
@@ -201,19 +211,17 @@ def test_sentences_that_are_tolerated(either):
     corpus = either.load()
     beyond = {"sentences beyond 5 of an image, not used": 2} if either.name == "coco" else {}
     assert corpus.faults == beyond | {
-        "captions without a word": 1,
-        "images with fewer than 5 captions": 3,
-        "images without a caption": 1,
-        "sentences that cannot be read": 3,
-    }
+        "captions without a word": 1, "images with fewer than 5 captions": 3, "images without a caption": 1, "sentences that cannot be read": 3,
+    }  # fmt: skip
     assert len(corpus.rows("test")[0]) == 3 and len(corpus.rows("test")[1]) == 5
 
 
 def test_an_empty_split_is_empty_and_no_accident(either):
     either.records = [r for r in either.records if r["split"] != "test"]
     corpus = either.load()
-    assert [len(rows) for rows in corpus.rows("test")] == [0, 0]
-    assert len(corpus.relevance_sets["annotated"]("test")) == 0
+    assert [len(rows) for rows in corpus.rows("test")] == [0, 0] and len(
+        corpus.relevance_sets["annotated"]("test")
+    ) == 0
     assert list(corpus.relevance_sets) == ["annotated"] and corpus.about["protocols"] == ["full"]
 
 

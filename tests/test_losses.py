@@ -236,7 +236,9 @@ needs_pairs = pytest.mark.parametrize("loss", [hinge_triplet, InfoNCE()], ids=["
 @settings(derandomize=True, deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_contract_of_score_losses(loss, seed):
-    """One finite number; the order of items and the naming of the sides do not matter; the gradient is that of the formula."""
+    """One finite number; the order of items and the naming of the sides do not matter; the gradient is that of the
+    formula.
+    """
     match = torch.eye(4, dtype=torch.bool).repeat_interleave(2, 1)
     scores = torch.randn(4, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 0.3
     rows, columns = torch.randperm(4), torch.randperm(8)
@@ -276,7 +278,9 @@ def test_losses_that_take_degrees_of_matching():
     wanted = -(degrees * p.log() + (1 - degrees) * (1 - p).log())
     assert_close(soft_contrastive(scores, degrees), 2 * wanted.sum())
     assert torch.equal(soft_contrastive(scores, match.double()), soft_contrastive(scores, match))
-    one_way = lambda s, m: -torch.stack([(r / r.sum() * q.log_softmax(0)).sum() for q, r in zip(s, m, strict=True) if r.sum()]).mean()  # noqa: E731
+    one_way = lambda s, m: (
+        -torch.stack([(r / r.sum() * q.log_softmax(0)).sum() for q, r in zip(s, m, strict=True) if r.sum()]).mean()
+    )  # noqa: E731
     wanted = (one_way(scores / 0.1, degrees) + one_way(scores.T / 0.1, degrees.T)) / 2
     assert_close(InfoNCE(0.1).double()(scores, degrees), wanted, rtol=1e-6, atol=1e-9)
     eye, square = torch.eye(4, dtype=torch.bool), scores[:4, :4]
@@ -296,7 +300,10 @@ def test_losses_that_count_pairs_refuse_degrees_and_say_which_take_them(loss):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: hinge_triplet(torch.eye(2), torch.eye(2, dtype=torch.bool), margin="banana"), "margin must be a finite number"),
+        (
+            lambda: hinge_triplet(torch.eye(2), torch.eye(2, dtype=torch.bool), margin="banana"),
+            "margin must be a finite number",
+        ),
         (lambda: AdaptiveClustering(margin="banana"), "margin must be a finite number, got 'banana'"),
         (lambda: AdaptiveClustering(own_negatives="no"), "own_negatives must be True or False"),
         (lambda: InfoNCE(temperature="warm"), "temperature must be"),
@@ -349,7 +356,12 @@ def test_temperature_out_of_range_is_refused(temperature):
 
 @pytest.mark.parametrize(
     "options",
-    [{"regularisers": {"mmd": (-0.1, mmd)}}, {"regularisers": {"mmd": (math.nan, mmd)}}, {"warmup_epochs": 1}, {"warmup_epochs": -1}],
+    [
+        {"regularisers": {"mmd": (-0.1, mmd)}},
+        {"regularisers": {"mmd": (math.nan, mmd)}},
+        {"warmup_epochs": 1},
+        {"warmup_epochs": -1},
+    ],
 )
 def test_objective_options_out_of_range_are_refused(options):
     with pytest.raises(BadInput, match="warm|weight of mmd"):

@@ -43,7 +43,9 @@ def test_options_have_help_and_defaults_in_range(name):
         for values in ({f.name: f.default}, {}):
             spec.options.make(name, f.metadata["form"] or "matched", values)
     for corpus in spec.settings:
-        spec.make_options("published", {k: v for k, v in spec.published_settings(corpus).items() if k in spec.options.names()})
+        spec.make_options(
+            "published", {k: v for k, v in spec.published_settings(corpus).items() if k in spec.options.names()}
+        )
 
 
 def test_a_misspelt_option_is_refused_at_once_and_the_nearest_is_named():

@@ -36,7 +36,10 @@ def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
     history = train(
-        method, Batches(prepared.splits["train"], 16, 2, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
+        method,
+        Batches(prepared.splits["train"], 16, 2, 0),
+        lambda m: {"value": 0.0},
+        TrainConfig(epochs=4, lr=3e-3, warmup_steps=2),
     )
     losses = [e["loss"] for e in history.epochs]
     assert losses[-1] < losses[0]
@@ -71,7 +74,9 @@ def test_matched_forms_share_their_encoders(prepared, name, form):
 def test_a_set_of_k_unit_elements(prepared):
     split = prepared.splits["val"]
     for k in (1, 3):
-        sets = build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(split.read_images(split.image_rows[:4]))
+        sets = (
+            build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(split.read_images(split.image_rows[:4]))
+        )
         assert isinstance(sets, EmbeddingSet) and sets.x.shape == (4, k, 16)
         assert torch.allclose(sets.x.norm(dim=-1), torch.ones(4, k))
 

@@ -71,7 +71,9 @@ def test_a_file_that_is_no_notebook_is_refused(tmp_path, content, message):
     (tmp_path / "n.ipynb").write_text(content)
     assert message in refusal(declared_parameters, tmp_path / "n.ipynb")
     assert "does not exist" in refusal(declared_parameters, tmp_path / "absent.ipynb")
-    assert "parameters cell is not Python" in refusal(declared_parameters, build(tmp_path / "s.ipynb", parameters="x: int = ="))
+    assert "parameters cell is not Python" in refusal(
+        declared_parameters, build(tmp_path / "s.ipynb", parameters="x: int = =")
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,11 @@ def test_finish_records_what_was_made(tmp_path, monkeypatch, capsys):
     (folder / "rows.csv").write_text("x")
     notebook.finish(folder, p, {"rows": folder / "rows.csv"}, {"best": np.float32(0.5), "n": np.int64(3)})
     record = paths.read_json(folder / "record.json")
-    assert record["notebook"] == "small_one" and record["parameters"] == dict(p) and record["files"] == {"rows": "rows.csv"}
+    assert (
+        record["notebook"] == "small_one"
+        and record["parameters"] == dict(p)
+        and record["files"] == {"rows": "rows.csv"}
+    )
     assert record["summary"] == {"best": 0.5, "n": 3}
     assert record["started_utc"] <= record["finished_utc"] and record["finished_utc"].endswith("+00:00")
     assert {"xmr_core", "python", "torch", "numpy", "git_commit", "git_dirty", "device"} <= set(record["environment"])
@@ -145,7 +151,9 @@ def test_finish_records_what_was_made(tmp_path, monkeypatch, capsys):
 def test_finish_refuses_a_file_that_was_not_made(tmp_path, monkeypatch):
     monkeypatch.setenv(notebook.RECORD_VARIABLE, str(tmp_path / "record.json"))
     folder = notebook.output_folder("small", {})
-    assert "the figure this notebook should have made not found" in refusal(notebook.finish, folder, {}, {"figure": folder / "f.png"}, {})
+    assert "the figure this notebook should have made not found" in refusal(
+        notebook.finish, folder, {}, {"figure": folder / "f.png"}, {}
+    )
     assert not (tmp_path / "record.json").exists() and not list(folder.iterdir())
 
 
@@ -161,4 +169,6 @@ def test_sentences_in_tables_are_not_cut():
 
     with pd.option_context("display.max_colwidth", 50):
         check_parameters(cell("x: int = 1"))
-        assert "…" not in repr(pd.DataFrame({"sentence": ["a" * 120]})) and "..." not in repr(pd.DataFrame({"s": ["a" * 120]}))
+        assert "…" not in repr(pd.DataFrame({"sentence": ["a" * 120]})) and "..." not in repr(
+            pd.DataFrame({"s": ["a" * 120]})
+        )

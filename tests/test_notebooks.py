@@ -31,7 +31,11 @@ def problems(path: Path) -> list[str]:
     notebook = nbformat.reads(raw, 4)
     cells = [c for c in notebook.cells if c.cell_type == "code"]
     out = [f"{len(raw)} bytes"] if len(raw) > MAX_BYTES else []
-    if not notebook.cells or notebook.cells[0].cell_type != "markdown" or not re.match(r"# .*\?", notebook.cells[0].source):
+    if (
+        not notebook.cells
+        or notebook.cells[0].cell_type != "markdown"
+        or not re.match(r"# .*\?", notebook.cells[0].source)
+    ):
         out.append("the title is not a question")
     tagged = [i for i, c in enumerate(cells) if "parameters" in c.metadata.get("tags", [])]
     if tagged != [0]:
@@ -54,10 +58,15 @@ def problems(path: Path) -> list[str]:
         out.append("its output folder is not named after it")
     if len(cells) > MAX_CELLS:
         out.append(f"{len(cells)} code cells")
-    out += [f"code cell {i + 1} has {n} lines" for i, c in enumerate(cells) if (n := len(c.source.splitlines())) > MAX_LINES]
+    out += [
+        f"code cell {i + 1} has {n} lines" for i, c in enumerate(cells) if (n := len(c.source.splitlines())) > MAX_LINES
+    ]
     if (counts := [c.execution_count for c in cells]) != list(range(1, len(cells) + 1)):
         out.append(f"execution counts {counts}: run make notebooks")
-    kinds = [{"error" if o.output_type == "error" else mime for o in c.outputs for mime in o.get("data", [None])} for c in cells]
+    kinds = [
+        {"error" if o.output_type == "error" else mime for o in c.outputs for mime in o.get("data", [None])}
+        for c in cells
+    ]
     out += [f"code cell {i + 1} ended in an error" for i, found in enumerate(kinds) if "error" in found]
     figures = [i for i, found in enumerate(kinds) if "image/png" in found]
     tables = [i for i, found in enumerate(kinds) if "text/html" in found]
@@ -91,7 +100,9 @@ def good(tmp_path) -> Path:
     notebook = nbformat.read(path, 4)
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
         cell.execution_count = number
-    notebook.cells[3].outputs = [new_output("execute_result", {"text/html": "<table>", "text/plain": "alpha"}, execution_count=3)]
+    notebook.cells[3].outputs = [
+        new_output("execute_result", {"text/html": "<table>", "text/plain": "alpha"}, execution_count=3)
+    ]
     notebook.cells[4].outputs = [new_output("display_data", {"image/png": "abcd", "text/plain": "<Figure>"})]
     nbformat.write(notebook, path)
     return path
@@ -118,7 +129,9 @@ BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
     "no figure": lambda cells: cells[4].outputs.clear(),
     "no table before": lambda cells: cells[3].outputs.clear(),
     "path of one machine": lambda cells: cells[2].update(source=cells[2].source + "\nx = '/home/me/data'"),
-    "/tmp/": lambda cells: cells[2].outputs.append(new_output("stream", name="stderr", text="/tmp/ipykernel_1/2.py:3: Warning")),
+    "/tmp/": lambda cells: cells[2].outputs.append(
+        new_output("stream", name="stderr", text="/tmp/ipykernel_1/2.py:3: Warning")
+    ),
     "16 lines": lambda cells: cells[3].update(source="\n".join(["x = 1"] * 16)),
     "16 code cells": lambda cells: cells.extend(new_code_cell("x", execution_count=6 + i) for i in range(11)),
     "bytes": lambda cells: cells[3].outputs[0].data.update({"text/plain": "x" * 1_100_000}),
@@ -155,7 +168,9 @@ def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
 
     def python(*words, cwd=tmp_path):
         environment = os.environ | {"XMR_HOME": str(tmp_path / "home"), "MPLBACKEND": "Agg"}
-        return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment)
+        return subprocess.run(
+            [sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment
+        )
 
     for name in ("pyproject.toml", "conftest.py", "tests/nbval_sanitize.cfg", "notebooks/conftest.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -35,6 +35,7 @@ def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "form"), FORMS)
 def test_numbers_of_a_method_belong_to_its_version(method, form):
     remedy = (

@@ -1,4 +1,5 @@
-"""A method in one file outside the package goes all the way: trained by workers and a notebook, compared, saved, indexed,
+"""A method in one file outside the package goes all the way: trained by workers and a notebook, compared, saved,
+indexed,
 explained, explored, timed and listed."""
 
 import json
@@ -62,7 +63,9 @@ def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
 def test_the_explorer_shows_it(runs):
     from xmr_core.ui.widgets.explorer import Explorer
 
-    libraries = {label: open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)}
+    libraries = {
+        label: open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)
+    }
     page = Explorer(lambda label: libraries[label], ["Toy MaxSim", "VSE++"], k=3)
     page.ask(Query("text", "a red circle"))
     assert len(page.rankings) == 1 and len(page.rankings[0].order) == 3
@@ -105,7 +108,10 @@ def test_a_change_of_its_code_makes_another_run(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     source = Path(toy_method.__file__).read_text()
     ids = []
-    for name, text in (("first_method", source), ("second_method", source.replace("SumMax(o.direction)", "SumMax('i2t')"))):
+    for name, text in (
+        ("first_method", source),
+        ("second_method", source.replace("SumMax(o.direction)", "SumMax('i2t')")),
+    ):
         (tmp_path / f"{name}.py").write_text(text)
         ids.append(train_or_load(tiny_config(f"{name}:SPEC", epochs=1)).id)
     assert ids[0] != ids[1]

@@ -1,4 +1,6 @@
-"""One truth about what is installed: pyproject.toml gives ranges, constraints.txt exact versions, environment.yml follows."""
+"""One truth about what is installed: pyproject.toml gives ranges, constraints.txt exact versions, environment.yml
+follows.
+"""
 
 import os
 import re
@@ -35,7 +37,12 @@ def pins() -> dict[str, Version]:
 
 
 def project_ranges() -> dict[str, Requirement]:
-    extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines if not line.startswith(PROJECT["name"])]
+    extras = [
+        line
+        for lines in PROJECT["optional-dependencies"].values()
+        for line in lines
+        if not line.startswith(PROJECT["name"])
+    ]
     return by_name([*PROJECT["dependencies"], *extras])
 
 
@@ -48,7 +55,11 @@ def disagreements(project: dict, conda: dict, pinned: dict) -> list[str]:
     """Every way in which the three files contradict each other."""
     out = [f"{name}: not pinned in constraints.txt" for name in project if name not in pinned]
     for where, ranges in (("pyproject.toml", project), ("environment.yml", conda)):
-        out += [f"{n}: {pinned[n]} is outside {where} ({r})" for n, r in ranges.items() if n in pinned and pinned[n] not in r.specifier]
+        out += [
+            f"{n}: {pinned[n]} is outside {where} ({r})"
+            for n, r in ranges.items()
+            if n in pinned and pinned[n] not in r.specifier
+        ]
     for name, requirement in conda.items():
         if name not in ("python", "pip") and (name not in project or project[name].specifier != requirement.specifier):
             out.append(f"{name}: environment.yml says {requirement.specifier}, pyproject.toml {project.get(name)}")
@@ -61,7 +72,9 @@ def test_the_three_files_agree():
 
 def test_a_disagreement_is_found():
     project, conda, pinned = project_ranges(), conda_ranges(), pins()
-    assert disagreements({**project, "new": Requirement("new>=1")}, conda, pinned) == ["new: not pinned in constraints.txt"]
+    assert disagreements({**project, "new": Requirement("new>=1")}, conda, pinned) == [
+        "new: not pinned in constraints.txt"
+    ]
     assert len(disagreements(project, conda, {**pinned, "numpy": Version("1.0")})) == 2
     assert len(disagreements(project, {**conda, "numpy": Requirement("numpy>=1.0")}, pinned)) == 1
 
@@ -82,7 +95,9 @@ def test_constraints_are_exact_public_and_sorted():
 
 def too_new(requires_python: dict[str, str | None], oldest: str) -> list[str]:
     """Packages whose pinned version refuses the oldest Python that the project promises to run on."""
-    return sorted(name for name, wanted in requires_python.items() if wanted and not SpecifierSet(wanted).contains(oldest))
+    return sorted(
+        name for name, wanted in requires_python.items() if wanted and not SpecifierSet(wanted).contains(oldest)
+    )
 
 
 def test_every_pin_installs_on_the_oldest_python_promised():
@@ -114,7 +129,11 @@ def test_constraints_are_closed():
             continue
         for r in needed:
             wanted = r.marker is None or r.marker.evaluate({"extra": ""})
-            if wanted and canonicalize_name(r.name) not in pins() and not r.name.startswith(("nvidia", "triton", "cuda")):
+            if (
+                wanted
+                and canonicalize_name(r.name) not in pins()
+                and not r.name.startswith(("nvidia", "triton", "cuda"))
+            ):
                 loose.add(f"{r.name} (for {name})")
     assert not loose
 
@@ -123,7 +142,11 @@ def test_package_and_entry_point():
     import xmr_core
     from xmr_core.ui.cli import main
 
-    assert PROJECT["version"] == xmr_core.__version__ and callable(main) and PROJECT["scripts"] == {"xmr": "xmr_core.ui.cli:main"}
+    assert (
+        PROJECT["version"] == xmr_core.__version__
+        and callable(main)
+        and PROJECT["scripts"] == {"xmr": "xmr_core.ui.cli:main"}
+    )
     for name in ("README.md", "LICENSE"):
         assert (ROOT / name).stat().st_size > 500
     no_init = [p.parent for p in (ROOT / "xmr_core").rglob("*.py") if not (p.parent / "__init__.py").exists()]
@@ -155,7 +178,8 @@ class TestMake:
         assert os.access(script, os.X_OK) and "make test" in script.read_text()
 
     @pytest.mark.parametrize(
-        ("python", "message"), [("./old", "Python 3.11 or newer is needed, but ./old is Python 3.9.1"), ("absent", "absent not found")]
+        ("python", "message"),
+        [("./old", "Python 3.11 or newer is needed, but ./old is Python 3.9.1"), ("absent", "absent not found")],
     )
     def test_an_unfit_python_is_refused_in_one_line(self, tmp_path, python, message):
         place = tmp_path / "a folder with spaces"

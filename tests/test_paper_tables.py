@@ -22,7 +22,9 @@ PRINTED = {  # RSUM as printed beside the recalls
 @pytest.mark.parametrize(("corpus", "method", "features"), PRINTED)
 def test_the_recalls_add_up_to_the_printed_rsum(corpus, method, features):
     table = published.retrieval(corpus).set_index(["method", "features"])
-    assert table.loc[(method, features), "rsum"] == pytest.approx(PRINTED[corpus, method, features], abs=0.16)  # recalls are rounded too
+    assert table.loc[(method, features), "rsum"] == pytest.approx(
+        PRINTED[corpus, method, features], abs=0.16
+    )  # recalls are rounded too
 
 
 def test_methods_are_called_as_in_the_study_and_recalls_rise_with_k():
@@ -39,7 +41,9 @@ def test_sweeps_and_variants_agree_where_the_papers_repeat_a_number():
     best = published.dive_similarity().set_index("variant")["rsum"]["smooth-Chamfer, slots"]
     assert published.dive_alpha().set_index("alpha")["rsum"][16.0] == best
     assert (
-        published.dive_cardinality().set_index("slots")["rsum"][4] == published.dive_iterations().set_index("iterations")["rsum"][4] == best
+        published.dive_cardinality().set_index("slots")["rsum"][4]
+        == published.dive_iterations().set_index("iterations")["rsum"][4]
+        == best
     )
     assert published.dive_elements().set_index("kept")["rsum"]["all"] == best
     assert set(published.dive_slots()["variant"]) - {"all three"} == set(study.ablation("dive", "slot attention"))

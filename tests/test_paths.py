@@ -134,7 +134,11 @@ def test_hashes_name_the_content(tmp_path):
 
 def test_root_is_the_variable_else_the_checkout(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    assert paths.root() == tmp_path / "home" and paths.folder("runs") == tmp_path / "home" / "runs" and paths.folder("runs").is_dir()
+    assert (
+        paths.root() == tmp_path / "home"
+        and paths.folder("runs") == tmp_path / "home" / "runs"
+        and paths.folder("runs").is_dir()
+    )
     monkeypatch.delenv("XMR_HOME")
     monkeypatch.chdir(tmp_path)
     assert paths.root() == Path(paths.__file__).resolve().parents[2]
@@ -161,7 +165,9 @@ def test_a_record_gives_back_what_was_written_and_notices_every_change(tmp_path)
 def test_only_one_file_writes_under_a_temporary_name():
     package = Path(files.__file__).parents[1]
     words = ("mkstemp", "os.replace", "os.fsync")
-    writers = {p.relative_to(package).as_posix() for p in package.rglob("*.py") if any(w in p.read_text() for w in words)}
+    writers = {
+        p.relative_to(package).as_posix() for p in package.rglob("*.py") if any(w in p.read_text() for w in words)
+    }
     assert writers == {"base/files.py"}
 
 

@@ -35,7 +35,9 @@ def gaussians(n: int, d: int = 4, j: int = 3, seed: int = 0) -> GaussianEmbeddin
 
 
 def match_probability(xs, ys, a, b, factor):
-    votes = [1 / (1 + math.exp(-factor * (b - a * math.sqrt(float(((x - y) ** 2).sum()) + 1e-6)))) for x in xs for y in ys]
+    votes = [
+        1 / (1 + math.exp(-factor * (b - a * math.sqrt(float(((x - y) ** 2).sum()) + 1e-6)))) for x in xs for y in ys
+    ]
     return sum(votes) / len(votes)
 
 
@@ -43,7 +45,9 @@ def match_probability(xs, ys, a, b, factor):
 def test_match_logit_is_the_log_odds_of_the_loop(factor):
     images, captions = gaussians(3, seed=1), gaussians(4, seed=2)
     scores = MatchLogit(3.0, 2.0, factor).double()(images, captions).detach()
-    wanted = [[match_probability(x, y, 3.0, 2.0, factor) for y in captions.samples.numpy()] for x in images.samples.numpy()]
+    wanted = [
+        [match_probability(x, y, 3.0, 2.0, factor) for y in captions.samples.numpy()] for x in images.samples.numpy()
+    ]
     assert_close(scores.sigmoid(), torch.tensor(wanted, dtype=torch.float64), rtol=1e-9, atol=1e-9)
 
 
@@ -62,14 +66,19 @@ def test_match_logit_contract():
     assert_close(similarity(images[1:3], captions[2:]), whole[1:3, 2:], rtol=1e-12, atol=1e-12)
     shuffled = GaussianEmbedding(captions.mean, captions.log_std, captions.samples[:, [2, 0, 1]])
     assert_close(similarity(images, shuffled), whole, rtol=1e-12, atol=1e-12)
-    f = lambda x, y: similarity(GaussianEmbedding(images.mean, images.log_std, x), GaussianEmbedding(captions.mean, captions.log_std, y))  # noqa: E731
+    f = lambda x, y: similarity(
+        GaussianEmbedding(images.mean, images.log_std, x), GaussianEmbedding(captions.mean, captions.log_std, y)
+    )  # noqa: E731
     assert torch.autograd.gradcheck(f, (images.samples.requires_grad_(), captions.samples.requires_grad_()))
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_soft_contrastive_equals_the_loop(reduction):
     scores, match = torch.randn(3, 4, dtype=torch.float64), torch.rand(3, 4) < 0.4
-    terms = [-math.log(p if m else 1 - p) for p, m in zip(scores.sigmoid().flatten().tolist(), match.flatten().tolist(), strict=True)]
+    terms = [
+        -math.log(p if m else 1 - p)
+        for p, m in zip(scores.sigmoid().flatten().tolist(), match.flatten().tolist(), strict=True)
+    ]
     wanted = 2 * sum(terms) if reduction == "sum" else sum(terms) / len(terms)
     assert soft_contrastive(scores, match, reduction).item() == pytest.approx(wanted)
 
@@ -112,7 +121,9 @@ def test_kl_to_normal_equals_the_loops():
     images, captions = gaussians(3, seed=7), gaussians(4, seed=8)
     exact = official = 0.0
     for side in (images, captions):
-        for mean, s, samples in zip(side.mean.tolist(), side.log_std.tolist(), side.samples.mean(1).tolist(), strict=True):
+        for mean, s, samples in zip(
+            side.mean.tolist(), side.log_std.tolist(), side.samples.mean(1).tolist(), strict=True
+        ):
             exact += sum(0.5 * (m * m + math.exp(2 * v) - 1 - 2 * v) for m, v in zip(mean, s, strict=True))
             official += sum(-0.5 * (1 + v - m * m - math.exp(v)) for m, v in zip(samples, s, strict=True))
     assert kl_to_normal(images, captions, "exact").item() == pytest.approx(exact)
@@ -160,7 +171,12 @@ def test_divergences_are_the_integrals_they_are_named_after():
     images, captions = gaussians(2, d=1, seed=13), gaussians(2, d=1, seed=14)
     for i in range(2):
         for t in range(2):
-            given = (images.mean[i].item(), images.log_std[i].exp().item(), captions.mean[t].item(), captions.log_std[t].exp().item())
+            given = (
+                images.mean[i].item(),
+                images.log_std[i].exp().item(),
+                captions.mean[t].item(),
+                captions.log_std[t].exp().item(),
+            )
             pair = images[i], captions[t]
             forward = integral(lambda p, q: np.exp(p) * (p - q), *given)
             backward = integral(lambda p, q: np.exp(q) * (q - p), *given)
@@ -170,7 +186,9 @@ def test_divergences_are_the_integrals_they_are_named_after():
             overlap = integral(lambda p, q: np.exp((p + q) / 2), *given)
             assert DISTANCES["Bhattacharyya"](*pair).item() == pytest.approx(math.log(overlap), abs=1e-6)
             likelihood = integral(lambda p, q: np.exp(p + q), *given)
-            assert DISTANCES["ELK"](*pair).item() == pytest.approx(math.log(likelihood) + 0.5 * math.log(2 * math.pi), abs=1e-6)
+            assert DISTANCES["ELK"](*pair).item() == pytest.approx(
+                math.log(likelihood) + 0.5 * math.log(2 * math.pi), abs=1e-6
+            )
             m1, s1, m2, s2 = given
             for name in ("mean only", "min", "max"):  # one dimension: all the same
                 assert DISTANCES[name](*pair).item() == pytest.approx(-((m1 - m2) ** 2))
@@ -183,7 +201,9 @@ def test_distances_of_samples_equal_the_loops():
         for t, y in enumerate(captions.samples.numpy()):
             far = np.mean([np.linalg.norm(a - b) for a in x for b in y])
             assert DISTANCES["average L2"](images, captions)[i, t].item() == pytest.approx(-far)
-            assert DISTANCES["matmul"](images, captions)[i, t].item() == pytest.approx(sum(float(a @ b) for a in x for b in y))
+            assert DISTANCES["matmul"](images, captions)[i, t].item() == pytest.approx(
+                sum(float(a @ b) for a in x for b in y)
+            )
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
@@ -221,7 +241,9 @@ def test_an_item_alone_and_among_padded_others_is_the_same(second, spread, squas
     for row, length in enumerate((5, 2, 3)):
         alone = head(
             Features(
-                features.local_feats[row : row + 1, :length], features.mask[row : row + 1, :length], features.global_feat[row : row + 1]
+                features.local_feats[row : row + 1, :length],
+                features.mask[row : row + 1, :length],
+                features.global_feat[row : row + 1],
             )
         )
         for field in ("mean", "log_std", "samples"):
@@ -241,7 +263,9 @@ def test_samples_have_the_mean_and_spread_they_claim_and_differ_in_training_only
         assert z.mean().abs() < 0.01 and abs(z.std() - 1) < 0.01
     assert torch.equal(head(features).samples, head(features).samples)
     assert not torch.equal(head.train()(features).samples, head(features).samples)
-    assert not torch.equal(GaussianHead(4, 6, seed=1)._noise(features.global_feat), head.eval()._noise(features.global_feat)[:7])
+    assert not torch.equal(
+        GaussianHead(4, 6, seed=1)._noise(features.global_feat), head.eval()._noise(features.global_feat)[:7]
+    )
 
 
 def test_uncertainty_is_the_geometric_mean_of_sigma():
@@ -311,14 +335,21 @@ def test_refusals():
 @pytest.mark.parametrize("shape", [{}, {"spread": "isotropic"}, {"squash": True}, {"second": "pooled"}])
 def test_the_start_of_sigma_is_a_constant_on_log_sigma(shape):
     g = torch.Generator().manual_seed(0)
-    features = Features(torch.randn(3, 4, 6, generator=g), torch.ones(3, 4, dtype=torch.bool), torch.randn(3, 8, generator=g))
+    features = Features(
+        torch.randn(3, 4, 6, generator=g), torch.ones(3, 4, dtype=torch.bool), torch.randn(3, 8, generator=g)
+    )
     found = []
     for start in (0.0, -3.0):
         torch.manual_seed(1)
         found.append(GaussianHead(6, 8, log_std_start=start, **shape).eval()(features))
     assert_close(found[1].log_std, found[0].log_std - 3)
     assert torch.equal(found[0].mean, found[1].mean)
-    assert_close((found[1].samples - found[1].mean[:, None]) * math.exp(3), found[0].samples - found[0].mean[:, None], rtol=1e-4, atol=1e-5)
+    assert_close(
+        (found[1].samples - found[1].mean[:, None]) * math.exp(3),
+        found[0].samples - found[0].mean[:, None],
+        rtol=1e-4,
+        atol=1e-5,
+    )
     for wrong in (math.nan, -30.0, 9.0):
         with pytest.raises(BadInput, match="log_std_start is the natural logarithm"):
             GaussianHead(6, 8, log_std_start=wrong)

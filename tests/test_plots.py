@@ -23,7 +23,9 @@ def closed():
 
 
 def test_the_ablation_draws_means_seeds_and_the_papers_row():
-    ours = pd.DataFrame({"alpha": [1.0, 1.0, 4.0, 4.0], "rsum": [100.0, 110.0, 130.0, 120.0], "low": 90.0, "high": 140.0})
+    ours = pd.DataFrame(
+        {"alpha": [1.0, 1.0, 4.0, 4.0], "rsum": [100.0, 110.0, 130.0, 120.0], "low": 90.0, "high": 140.0}
+    )
     figure = plots.ablation(ours, published.dive_alpha(), "alpha", "α")
     left, right = figure.axes
     mean = next(line for line in left.lines if line.get_label() == "mean over seeds")
@@ -55,11 +57,17 @@ def test_spread_over_training_has_a_line_per_variant_and_side():
         columns=["variant", "epoch", "side", "value"],
     )
     figure = plots.spread_over_training(table)
-    assert [len(ax.lines) for ax in figure.axes] == [2, 2] and figure.axes[0].lines[0].get_ydata().tolist() == [-1, -2, -3]
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2] and figure.axes[0].lines[0].get_ydata().tolist() == [
+        -1,
+        -2,
+        -3,
+    ]
 
 
 def test_bins_are_bars_in_percent_with_intervals():
-    bins = pd.DataFrame({"bin": [1, 2], "n": 5, "by": [0.1, 0.2], "value": [0.5, 0.25], "low": [0.4, 0.2], "high": [0.6, 0.3]})
+    bins = pd.DataFrame(
+        {"bin": [1, 2], "n": 5, "by": [0.1, 0.2], "value": [0.5, 0.25], "low": [0.4, 0.2], "high": [0.6, 0.3]}
+    )
     (ax,) = plots.recall_by_bin({"t2i": bins}).axes
     assert [round(bar.get_height()) for bar in ax.patches] == [50, 25] and ax.get_title() == "caption → images"
 
@@ -73,14 +81,25 @@ def test_elements_alone_and_left_out():
         columns=["side", "kept", "rsum"],
     )
     figure = plots.elements(table.assign(relevance="annotated"))
-    assert [round(b.get_height()) for b in figure.axes[0].patches] == [100, 101, 100, 101] and figure.axes[1].lines[0].get_ydata()[0] == 300
+    assert [round(b.get_height()) for b in figure.axes[0].patches] == [100, 101, 100, 101] and figure.axes[1].lines[
+        0
+    ].get_ydata()[0] == 300
 
 
 def test_maps_give_every_element_its_colour_and_side_its_shape():
-    table = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": 0.0, "modality": ["images", "images", "captions", "captions"], "element": [0, 1, 0, 1]})
+    table = pd.DataFrame(
+        {
+            "x": [0.0, 1, 2, 3],
+            "y": 0.0,
+            "modality": ["images", "images", "captions", "captions"],
+            "element": [0, 1, 0, 1],
+        }
+    )
     figure = plots.element_maps({"one": table, "two": table})
     assert len(figure.axes) == 2 and len(figure.axes[0].collections) == 4
-    colours = [tuple(c.get_facecolor()[0][:3]) for c in figure.axes[0].collections]  # caption 0, caption 1, image 0, image 1
+    colours = [
+        tuple(c.get_facecolor()[0][:3]) for c in figure.axes[0].collections
+    ]  # caption 0, caption 1, image 0, image 1
     assert colours[0] == colours[2] != colours[1]
 
 
@@ -101,11 +120,18 @@ def test_attention_is_bright_where_the_weights_are():
 
 
 def test_distances_corruption_and_agreement_show_their_tables():
-    table = pd.DataFrame({"distance": ["mean only", "ELK", "match probability"], "numbers": [4, 8, 28], "value": [3.0, 1.0, 2.0]})
+    table = pd.DataFrame(
+        {"distance": ["mean only", "ELK", "match probability"], "numbers": [4, 8, 28], "value": [3.0, 1.0, 2.0]}
+    )
     left, right = plots.distances(table, pd.DataFrame({"samples": [1, 4], "value": [1.5, 2.0]})).axes
     assert [t.get_text() for t in left.get_yticklabels()] == ["mean only  (4)", "match probability  (28)", "ELK  (8)"]
-    assert right.lines[0].get_ydata().tolist() == [1.5, 2.0] and {line.get_label() for line in right.lines} >= {"mean only", "ELK"}
-    share = pd.DataFrame({"side": ["images", "images"], "share": [0.0, 1.0], "value": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]})
+    assert right.lines[0].get_ydata().tolist() == [1.5, 2.0] and {line.get_label() for line in right.lines} >= {
+        "mean only",
+        "ELK",
+    }
+    share = pd.DataFrame(
+        {"side": ["images", "images"], "share": [0.0, 1.0], "value": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]}
+    )
     (ax,) = plots.corruption(share, "mean log σ").axes
     assert ax.lines[0].get_ydata().tolist() == [1.0, 2.0]
     (ax,) = plots.agreement({"methods": pd.DataFrame({"proxy": ["a", "b"], "tau": [0.9, -0.2]})}).axes
@@ -115,12 +141,19 @@ def test_distances_corruption_and_agreement_show_their_tables():
 def test_queries_against_the_truth():
     table = pd.DataFrame({"direction": "t2i", "n": np.arange(1, 41), "u": np.arange(40.0)})
     (ax,) = plots.against_truth(table, "n", "u", "right answers", "uncertainty").axes
-    assert len(ax.collections[0].get_offsets()) == 40 and np.all(np.diff(ax.lines[0].get_ydata()) > 0) and ax.get_xscale() == "log"
+    assert (
+        len(ax.collections[0].get_offsets()) == 40
+        and np.all(np.diff(ax.lines[0].get_ydata()) > 0)
+        and ax.get_xscale() == "log"
+    )
 
 
 def test_verdicts_in_words():
     assert study.verdict_text(("held", 12.04, 3.1, 20.9)) == "+12.0 RSUM [3.1, 20.9] held"
-    assert study.verdict_text(("undecided", -1.0, float("nan"), float("nan"))) == "-1.0 RSUM (one seed: no interval) undecided"
+    assert (
+        study.verdict_text(("undecided", -1.0, float("nan"), float("nan")))
+        == "-1.0 RSUM (one seed: no interval) undecided"
+    )
 
 
 def test_answers_of_several_methods_with_right_ones_marked():
@@ -174,5 +207,7 @@ def test_counted_and_timed_has_a_point_per_case_and_the_fastest_product():
     assert [len(points.get_offsets()) for points in ax.collections] == [6, 6]
     assert ax.collections[1].get_offsets()[0].tolist() == [40.0, pytest.approx(1e9 * 3 * 32 / 100)]
     (line,) = ax.lines
-    assert line.get_ydata()[1] / line.get_xdata()[1] == pytest.approx(1e9 * 0.25 / 100 / 10)  # seconds of the bare product per multiply–add
+    assert line.get_ydata()[1] / line.get_xdata()[1] == pytest.approx(
+        1e9 * 0.25 / 100 / 10
+    )  # seconds of the bare product per multiply–add
     assert "SGR" in [text.get_text() for text in ax.figure.legends[0].get_texts()]

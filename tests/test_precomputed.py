@@ -66,8 +66,9 @@ def test_rows_and_lines_find_each_other_in_both_layouts(scan):
         "test/1",
         "test/2",
     ]
-    assert corpus.about["cells"] == REGIONS and corpus.about["width"] == WIDTH
-    assert corpus.about["ordered_cells"] is False
+    assert (
+        corpus.about["cells"] == REGIONS and corpus.about["width"] == WIDTH and corpus.about["ordered_cells"] is False
+    )
     assert corpus.about["repeated"] == {"train": False, "dev": True, "testall": True} and corpus.read_pixels is None
 
 
@@ -86,12 +87,15 @@ def test_fingerprints_follow_the_content(scan, tmp_path):
 
 
 def test_the_whole_test_split_is_taken_and_said(scan):
-    assert "3 images" in load_precomputed(scan).about["protocol"]
-    assert "unfair" not in load_precomputed(scan).about["protocol"]
+    assert (
+        "3 images" in load_precomputed(scan).about["protocol"]
+        and "unfair" not in load_precomputed(scan).about["protocol"]
+    )
     write(scan, "test", 1, True, seed=9)
     both = load_precomputed(scan)
-    assert (both.images["split"] == "test").sum() == 3
-    assert "unfair 1K subset: they are not read" in both.about["protocol"]
+    assert (both.images["split"] == "test").sum() == 3 and "unfair 1K subset: they are not read" in both.about[
+        "protocol"
+    ]
     for what in ("ims.npy", "caps.txt", "ids.txt"):
         (scan / f"testall_{what}").unlink()
     alone = load_precomputed(scan)
@@ -107,13 +111,9 @@ def test_captions_with_faults_keep_their_places(scan):
     (scan / "testall_capids.txt").write_text("".join(f"{n}\n" for n in range(15)))
     corpus = load_precomputed(scan)
     assert corpus.faults == {
-        "captions written as Python bytes (b'…')": 3,
-        "lines that are not UTF-8, read as Latin-1": 1,
-        "captions without a word": 1,
-        "blank lines after the last caption": 2,
-        "lists of ids of another length, not read": 1,
-        "images with fewer than 5 captions": 1,
-    }
+        "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Latin-1": 1, "captions without a word": 1,
+        "blank lines after the last caption": 2, "lists of ids of another length, not read": 1, "images with fewer than 5 captions": 1,
+    }  # fmt: skip
     texts = corpus.captions["text"]
     assert texts[["train/0#1", "train/0#2", "train/0#3"]].tolist() == ["A man in bytes .", "A man's hat .", "A café ."]
     assert texts["train/3#0"] == "A dog of train café 3 ." and "train/1#2" not in texts
@@ -202,8 +202,9 @@ def test_what_does_not_fit_is_refused_in_one_line(scan, fault):
     assert "\n" not in str(error.value)
     noted = FaultLog(collect=True)
     rest = load_precomputed(scan, noted)
-    assert len(noted.refused) == 1
-    assert set(rest.images["split"]) == ({"train", "val"} if fault == "half a testall" else {"train", "test"})
+    assert len(noted.refused) == 1 and set(rest.images["split"]) == (
+        {"train", "val"} if fault == "half a testall" else {"train", "test"}
+    )
     wanted = np.concatenate([features(6, 1), features(2, 2) if fault == "half a testall" else features(3, 3)])
     assert (rest.features[:] == wanted).all(), "rows of the splits that are left"
 
@@ -218,15 +219,9 @@ def test_the_right_folder_is_suggested(scan):
 
 
 INDICES = {
-    "one": 3,
-    "the last": -1,
-    "slice": slice(2, 7),
-    "every third": slice(None, None, 3),
-    "backwards": slice(None, None, -1),
-    "none": [],
-    "any order, repeated": np.array([7, 2, 2, 9, 0, -1, 3, 4, 5]),
-    "mask": np.arange(10) % 3 == 0,
-}
+    "one": 3, "the last": -1, "slice": slice(2, 7), "every third": slice(None, None, 3), "backwards": slice(None, None, -1), "none": [],
+    "any order, repeated": np.array([7, 2, 2, 9, 0, -1, 3, 4, 5]), "mask": np.arange(10) % 3 == 0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
@@ -240,11 +235,17 @@ def test_a_row_file_reads_as_an_array(tmp_path, index):
         got = file[index]
         assert got.shape == array[index].shape and got.dtype == dtype and (got == array[index]).all()
         chosen = RowFile(tmp_path / "a.npy", slice(1, None, 2))
-        assert (chosen[:] == array[1::2]).all() and (chosen[[4, 1]] == array[[9, 3]]).all()
-        assert chosen.shape == (5, REGIONS, WIDTH)
+        assert (
+            (chosen[:] == array[1::2]).all()
+            and (chosen[[4, 1]] == array[[9, 3]]).all()
+            and chosen.shape == (5, REGIONS, WIDTH)
+        )
         joined = JoinedRows([RowFile(tmp_path / "a.npy", slice(0, 4)), array[4:]])
-        assert joined.shape == array.shape and (joined[index] == array[index]).all()
-        assert joined[index].shape == array[index].shape
+        assert (
+            joined.shape == array.shape
+            and (joined[index] == array[index]).all()
+            and joined[index].shape == array[index].shape
+        )
 
 
 def test_rows_outside_and_parts_that_do_not_fit_are_refused(tmp_path):

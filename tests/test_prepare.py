@@ -51,13 +51,24 @@ def flickr(tmp_path_factory):
 
 
 def config(flickr, method="vse-infty", **changes):
-    small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3, "val_images": 0, "views": 0}
+    small = {
+        "epochs": 2,
+        "d": 8,
+        "batch_images": 6,
+        "captions_per_image": 2,
+        "reduce": 0,
+        "lr": 3e-3,
+        "val_images": 0,
+        "views": 0,
+    }
     return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").replace(**{**small, **changes})
 
 
 @pytest.mark.slow
 def test_frozen_networks_on_both_sides(flickr, tmp_path):
-    run = train_or_load(config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2))
+    run = train_or_load(
+        config(flickr, image_model=str(flickr / "resnet"), text_model=str(flickr / "bert"), word_drop=0.2, views=2)
+    )
     prepared = run.prepared()
     assert prepared.inputs.image_width == 16 and prepared.inputs.cells == 1 and prepared.inputs.text_width == 16
     assert (
@@ -72,18 +83,26 @@ def test_frozen_networks_on_both_sides(flickr, tmp_path):
         and alone.local_feats.dtype == torch.float16
     )
     method, words, about = load_method(run.export(tmp_path / "m.safetensors"))
-    assert isinstance(words, WordPieces) and about["text_model"].endswith("bert") and about["image_model"].endswith("resnet")
+    assert (
+        isinstance(words, WordPieces)
+        and about["text_model"].endswith("bert")
+        and about["image_model"].endswith("resnet")
+    )
     mine, theirs = run.method().encode_captions(captions), method.encode_captions(captions)
     assert torch.equal(mine.x, theirs.x)
 
 
 @pytest.mark.parametrize(
-    "method, options", [("dive", {"iterations": 1}), ("pvse", {}), ("pcme", {}), ("scan", {}), ("sgraf", {}), ("vse+2ad", {})]
+    "method, options",
+    [("dive", {"iterations": 1}), ("pvse", {}), ("pcme", {}), ("scan", {}), ("sgraf", {}), ("vse+2ad", {})],
 )
 def test_every_recipe_reads_a_text_model(flickr, method, options):
     c = config(flickr, method, image_model=str(flickr / "vit"), text_model=str(flickr / "bert"), **options)
     p = prepare(c.data)
-    batch_images, batch_captions = p.splits["train"].images_at(np.arange(3)), p.splits["train"].captions_at(np.arange(4))
+    batch_images, batch_captions = (
+        p.splits["train"].images_at(np.arange(3)),
+        p.splits["train"].captions_at(np.arange(4)),
+    )
     m = build(method, p.inputs, "matched", **c.options).eval()
     assert m.similarity(m.encode_images(batch_images), m.encode_captions(batch_captions)).shape == (3, 4)
     with pytest.raises(BadInput, match="published form"):
@@ -106,14 +125,20 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_thaws_in_stages(flic
     pretrained, after = fresh.state_dict(), weights_of(frozen)
     assert all(torch.equal(pretrained[n], after[n]) for n in names), "frozen throughout"
     assert any(not torch.equal(pretrained[n], after[n]) for n in after if n not in names)
-    tuned = train_or_load(config(flickr, **networks, freeze_epochs=0, unfreeze_every=1, epochs=1, pretrained_lr=1.0, lr=1e-2))
+    tuned = train_or_load(
+        config(flickr, **networks, freeze_epochs=0, unfreeze_every=1, epochs=1, pretrained_lr=1.0, lr=1e-2)
+    )
     after = weights_of(tuned)
     moved = {n for n in names if not torch.equal(pretrained[n], after[n])}
     output, *_, first = fresh.image_encoder.stage_prefixes()
     assert any(n.startswith(tuple("image_encoder." + s for s in output)) for n in moved)
-    assert not any(n.startswith(tuple("image_encoder." + s for s in first)) for n in moved), "the stage at the input has not had its turn"
+    assert not any(n.startswith(tuple("image_encoder." + s for s in first)) for n in moved), (
+        "the stage at the input has not had its turn"
+    )
     statistics = [n for n in after if n.endswith("running_mean") and "backbone" in n]
-    assert statistics and all(torch.equal(pretrained[n], after[n]) for n in statistics), "BatchNorm stays as it was pretrained"
+    assert statistics and all(torch.equal(pretrained[n], after[n]) for n in statistics), (
+        "BatchNorm stays as it was pretrained"
+    )
 
 
 def test_how_many_stages_learn():
@@ -128,7 +153,11 @@ def test_what_is_frozen_gets_no_gradient(flickr):
         thaw(method, epoch, 1, 0)
         method.zero_grad(set_to_none=True)
         method.encode_images(p.splits["train"].images_at(np.arange(2))).x.sum().backward()
-        has = [q.grad is not None for n, q in method.named_parameters() if ".backbone.encoder" in n or ".backbone.layer" in n]
+        has = [
+            q.grad is not None
+            for n, q in method.named_parameters()
+            if ".backbone.encoder" in n or ".backbone.layer" in n
+        ]
         assert has and all(h == learns for h in has)
 
 
@@ -143,9 +172,15 @@ def test_pixels_are_cropped_when_there_are_views(flickr):
 @pytest.mark.slow
 def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
-    table = {"word2idx": {w: n for n, w in enumerate(words)}, "idx2word": {str(n): w for n, w in enumerate(words)}, "idx": len(words)}
+    table = {
+        "word2idx": {w: n for n, w in enumerate(words)},
+        "idx2word": {str(n): w for n, w in enumerate(words)},
+        "idx": len(words),
+    }
     (tmp_path / "vocab.json").write_text(json.dumps(table))
-    run = train_or_load(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1))
+    run = train_or_load(
+        config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1)
+    )
     assert run.prepared().vocabulary.words == tuple(words)
     _, kept, _ = load_method(run.export(tmp_path / "m.safetensors"))
     assert kept == Vocabulary(tuple(words), "words")
@@ -165,7 +200,11 @@ def test_a_dual_encoder_is_a_row_like_any_other(flickr):
 def test_validation_on_some_pictures_only(flickr):
     few = config(flickr, image_model=str(flickr / "resnet"), val_images=2, epochs=1)
     run = train_or_load(few)
-    assert run.provenance.best_value >= 0 and run.per_query["n_relevant"].size and few.identity({}) != few.replace(val_images=0).identity({})
+    assert (
+        run.provenance.best_value >= 0
+        and run.per_query["n_relevant"].size
+        and few.identity({}) != few.replace(val_images=0).identity({})
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +228,12 @@ def test_what_does_not_go_together_is_refused(flickr, changes, message):
             DataConfig(
                 "flickr8k",
                 str(flickr),
-                **{"image_model": str(flickr / "resnet") if "features" not in changes and "fine_tune" not in changes else "", **changes},
+                **{
+                    "image_model": str(flickr / "resnet")
+                    if "features" not in changes and "fine_tune" not in changes
+                    else "",
+                    **changes,
+                },
             )
         )
 
@@ -211,7 +255,9 @@ def test_region_features_train_too(tmp_path):
         (tmp_path / f"{split}_caps.txt").write_text(
             "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
         )
-    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").replace(epochs=2, d=8, batch_images=6, val_images=0)
+    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").replace(
+        epochs=2, d=8, batch_images=6, val_images=0
+    )
     run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
@@ -233,7 +279,9 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
         real.corpus.captions.index[real.corpus.rows(split)[1]],
         real.corpus.images.index[real.corpus.rows(split)[0]],
     )
-    more = replace(real, corpus=replace(real.corpus, relevance_sets={**real.corpus.relevance_sets, "anything": everything}))
+    more = replace(
+        real, corpus=replace(real.corpus, relevance_sets={**real.corpus.relevance_sets, "anything": everything})
+    )
     module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
@@ -246,7 +294,9 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
 
 @pytest.mark.slow
 def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
-    still = config(flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1)
+    still = config(
+        flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1
+    )
     run, p = train_or_load(still), prepare(still.data)
     fresh = build("vse-infty", p.inputs, "matched", d=8)
     p.load_pretrained(fresh)
@@ -260,7 +310,9 @@ def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
 def test_images_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flickr, networks):
     if networks:
         image, text = networks
-        c = config(flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1).data
+        c = config(
+            flickr, image_model=str(flickr / image), text_model=str(flickr / text) if text else "", reduce=3, views=1
+        ).data
     else:
         c = DataConfig(size="tiny")
     p = prepare(c)

@@ -30,7 +30,12 @@ PAPERS = [
 def test_the_settings_of_the_papers(method, corpus, options, wanted):
     config = base_config(preset="published", method=method, device="cpu", published_for=corpus, **options)
     train = config.train
-    found = (train.lr, train.epochs, train.decay_every if train.schedule == "step" else train.schedule, config.batch_images)
+    found = (
+        train.lr,
+        train.epochs,
+        train.decay_every if train.schedule == "step" else train.schedule,
+        config.batch_images,
+    )
     assert found == wanted and config.form == "published"
 
 
@@ -40,12 +45,21 @@ def test_settings_that_hang_on_an_option():
         return full_options(method, "published", dict(config.options))
 
     assert full("scan", "coco", direction="i2t", aggregate="lse")["lse_scale"] == 20
-    assert full("scan", "coco", direction="t2i", aggregate="lse")["lse_scale"] is None  # the paper's for the direction, 6
-    assert full("scan", "f30k", direction="i2t", aggregate="lse")["lse_scale"] is None  # the paper's for the direction, 5
+    assert (
+        full("scan", "coco", direction="t2i", aggregate="lse")["lse_scale"] is None
+    )  # the paper's for the direction, 6
+    assert (
+        full("scan", "f30k", direction="i2t", aggregate="lse")["lse_scale"] is None
+    )  # the paper's for the direction, 5
     assert full("vse++", "coco", measure="order")["margin"] == 0.05
     assert [full("dive", c)["slot_lr"] for c in ("f30k", "coco")] == [0.05, 0.1]
-    assert [[full("pcme", c)[o] for o in ("d", "scale", "kl", "uniform")] for c in ("coco", "cub")] == [[1024, 15, 1e-5, 0], [512, 5, 1e-3, 10]]
-    assert full("scan", "coco", direction="i2t", aggregate="lse", lse_scale=7.0)["lse_scale"] == 7, "what a user says counts"
+    assert [[full("pcme", c)[o] for o in ("d", "scale", "kl", "uniform")] for c in ("coco", "cub")] == [
+        [1024, 15, 1e-5, 0],
+        [512, 5, 1e-3, 10],
+    ]
+    assert full("scan", "coco", direction="i2t", aggregate="lse", lse_scale=7.0)["lse_scale"] == 7, (
+        "what a user says counts"
+    )
 
 
 def test_slots_learn_at_the_published_share():
@@ -82,7 +96,12 @@ def test_what_cannot_be_is_left_out_of_a_preset():
     assert base_config(dataset="flickr8k", data_root="x", preset="study").data.views == 4
     tuned = base_config(dataset="flickr8k", data_root="x", preset="study", fine_tune="image", image_model="m")
     assert tuned.data.views == 1000 and tuned.data.fine_tunes("image") and not tuned.data.fine_tunes("text")
-    assert base_config(dataset="flickr8k", data_root="x", preset="study", fine_tune="image", image_model="m", views=3).data.views == 3
+    assert (
+        base_config(
+            dataset="flickr8k", data_root="x", preset="study", fine_tune="image", image_model="m", views=3
+        ).data.views
+        == 3
+    )
 
 
 @pytest.mark.parametrize(

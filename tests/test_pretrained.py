@@ -85,7 +85,9 @@ def test_cells_and_global_vector_are_the_models_own(zoo, name, before, pooled):
     states = out.last_hidden_state
     if before is None:
         assert states.shape[2:] == (2, 2)
-        cells = torch.stack([states[:, :, row, column] for row in range(states.shape[2]) for column in range(states.shape[3])], 1)
+        cells = torch.stack(
+            [states[:, :, row, column] for row in range(states.shape[2]) for column in range(states.shape[3])], 1
+        )
     else:
         cells = states[:, before:]
         assert len(cells[0]) == 16
@@ -97,7 +99,9 @@ def test_cells_and_global_vector_are_the_models_own(zoo, name, before, pooled):
 
 
 def test_a_grid_of_another_side(zoo):
-    assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(zoo("swin"), resolution=64).shape == (16, 32)
+    assert PretrainedGrid(zoo("resnet"), resolution=64).shape == (4, WIDTH) and PretrainedGrid(
+        zoo("swin"), resolution=64
+    ).shape == (16, 32)
     with pytest.raises(BadInput, match="cannot read images of 64×64"):
         PretrainedGrid(zoo("vit"), resolution=64)
     with pytest.raises(BadInput, match="expected images of 32×32×3, got 20×32×3"):
@@ -115,7 +119,11 @@ def test_identity_is_content(zoo, copy):
     same = copy("vit")
     name = find_pretrained(zoo("vit")).identity
     assert name.startswith("vit-") and find_pretrained(same).identity == name
-    grids = {PretrainedGrid(same).identity, PretrainedGrid(same, "global").identity, PretrainedGrid(zoo("vit")).identity}
+    grids = {
+        PretrainedGrid(same).identity,
+        PretrainedGrid(same, "global").identity,
+        PretrainedGrid(zoo("vit")).identity,
+    }
     assert len(grids) == 2
     told = json.loads((same / "preprocessor_config.json").read_text())
     (same / "preprocessor_config.json").write_text(json.dumps({**told, "image_mean": [0.5] * 3}))
@@ -131,16 +139,33 @@ def test_identity_is_content(zoo, copy):
     [
         ({"size": 24, "image_mean": MEAN, "image_std": STD}, Scaling(24, MEAN, STD)),
         (
-            {"size": {"shortest_edge": 40}, "crop_size": {"height": 32, "width": 32}, "image_mean": MEAN, "image_std": STD},
+            {
+                "size": {"shortest_edge": 40},
+                "crop_size": {"height": 32, "width": 32},
+                "image_mean": MEAN,
+                "image_std": STD,
+            },
             Scaling(32, MEAN, STD),
         ),
         (
-            {"size": {"shortest_edge": 40}, "crop_size": 32, "do_center_crop": False, "image_mean": MEAN, "image_std": STD},
+            {
+                "size": {"shortest_edge": 40},
+                "crop_size": 32,
+                "do_center_crop": False,
+                "image_mean": MEAN,
+                "image_std": STD,
+            },
             Scaling(40, MEAN, STD),
         ),
         ({"do_normalize": False, "image_mean": MEAN, "image_std": STD}, Scaling(SIDE, (0.0,) * 3, (1.0,) * 3)),
         (
-            {"size": 8, "rescale_factor": 2 / 255, "do_flip_channel_order": True, "image_mean": [1] * 3, "image_std": [1] * 3},
+            {
+                "size": 8,
+                "rescale_factor": 2 / 255,
+                "do_flip_channel_order": True,
+                "image_mean": [1] * 3,
+                "image_std": [1] * 3,
+            },
             Scaling(8, (1.0,) * 3, (1.0,) * 3, 2.0, True),
         ),
         ({"size": {"height": 20, "width": 30}}, "only square ones"),
@@ -170,7 +195,9 @@ def test_preprocessor_files(copy, told, expected):
 def test_a_missing_preprocessor_file_is_said(copy):
     folder = copy("vit")
     (folder / "preprocessor_config.json").unlink()
-    with pytest.warns(UserWarning, match="holds no preprocessor_config.json: images of 32 pixels are scaled with ImageNet's"):
+    with pytest.warns(
+        UserWarning, match="holds no preprocessor_config.json: images of 32 pixels are scaled with ImageNet's"
+    ):
         grid = PretrainedGrid(folder)
     assert grid.resolution == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
 
@@ -203,7 +230,9 @@ def test_a_backbone_is_the_model_and_the_grid_encoder(zoo, name):
 def test_the_class_token_enters_the_global_feature(zoo):
     net, x = backbone(zoo, "vit", class_token=True), Pixels(torch.rand(2, 3, SIDE, SIDE))
     with torch.no_grad():
-        states = net.backbone(pixel_values=(x.x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)).last_hidden_state
+        states = net.backbone(
+            pixel_values=(x.x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+        ).last_hidden_state
         got, linear = net(x), net.cells.project_global[1]
     assert_close(got.global_feat, got.local_feats.mean(1) + states[:, 0] @ linear.weight.T + linear.bias)
     with pytest.raises(BadInput, match="swin has no class token"):
@@ -245,12 +274,18 @@ def test_stages_open_from_the_output_to_the_input(zoo, name, first, last):
     net = backbone(zoo, name)
     stages = net.stage_prefixes()
     names = [n for n, _ in net.named_parameters() if n.startswith("backbone.")]
-    assert all(sum(n.startswith(stage) for stage in stages) == 1 for n in names) and first in stages[0] and last in stages[-1]
+    assert (
+        all(sum(n.startswith(stage) for stage in stages) == 1 for n in names)
+        and first in stages[0]
+        and last in stages[-1]
+    )
     for count in (0, 1, len(stages)):
         net.zero_grad(), net.train_stages(count)
         net(Pixels(torch.rand(2, 3, SIDE, SIDE))).global_feat.square().sum().backward()
         learning = {n for n, p in net.named_parameters() if p.requires_grad}
-        assert learning == {n for n, p in net.named_parameters() if p.grad is not None}, "all that may learn gets a gradient"
+        assert learning == {n for n, p in net.named_parameters() if p.grad is not None}, (
+            "all that may learn gets a gradient"
+        )
         opened = {at for at, stage in enumerate(stages) if any(n.startswith(stage) for n in learning)}
         assert opened == set(range(count)) and any(n.startswith("cells.") for n in learning)
 
@@ -278,7 +313,10 @@ def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
         with torch.no_grad():
             alone = bert(input_ids=torch.tensor([row])).last_hidden_state[0]
         np.testing.assert_allclose(got[n], alone.numpy(), rtol=2e-3, atol=2e-3)
-    assert find_pretrained(zoo("bert")).identity in states.identity and PretrainedStates(zoo("bert"), 8).identity != states.identity
+    assert (
+        find_pretrained(zoo("bert")).identity in states.identity
+        and PretrainedStates(zoo("bert"), 8).identity != states.identity
+    )
 
 
 def test_the_text_half_of_a_dual_encoder(zoo):
@@ -294,15 +332,25 @@ def test_batches_hold_captions_of_similar_length():
     lengths = np.random.default_rng(0).integers(1, 30, 200)
     batches = by_length(lengths, 64)
     assert sorted(np.concatenate(batches)) == list(range(200))
-    assert all(len(b) * lengths[b].max() <= 64 for b in batches) and (np.diff(lengths[np.concatenate(batches)]) >= 0).all()
-    assert [b.tolist() for b in by_length(np.array([90, 3]), 64)] == [[1], [0]] and by_length(np.array([], int), 64) == []
+    assert (
+        all(len(b) * lengths[b].max() <= 64 for b in batches) and (np.diff(lengths[np.concatenate(batches)]) >= 0).all()
+    )
+    assert [b.tolist() for b in by_length(np.array([90, 3]), 64)] == [[1], [0]] and by_length(
+        np.array([], int), 64
+    ) == []
 
 
 def test_word_pieces(zoo):
     pieces = word_pieces(zoo("bert"), max_length=6)
     tokens, cut = pieces(TEXTS)
-    assert cut == 2 and tokens.ids[0].tolist() == [2, 5, 6, 8, 3, 0] and tokens.ids[1].tolist() == [2, 11, 13, 15, 16, 3]
-    assert tokens.mask.sum(1).tolist() == [5, 6, 4, 6] and (pieces.pad, pieces.mask, pieces.special) == (0, 4, (0, 1, 2, 3))
+    assert (
+        cut == 2 and tokens.ids[0].tolist() == [2, 5, 6, 8, 3, 0] and tokens.ids[1].tolist() == [2, 11, 13, 15, 16, 3]
+    )
+    assert tokens.mask.sum(1).tolist() == [5, 6, 4, 6] and (pieces.pad, pieces.mask, pieces.special) == (
+        0,
+        4,
+        (0, 1, 2, 3),
+    )
     again = WordPieces.from_json(pieces.to_json())
     assert again == pieces and torch.equal(again(TEXTS)[0].ids, tokens.ids) and again.identity == pieces.identity
     assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), None).max_length == 20
@@ -376,7 +424,10 @@ def test_text_backbone(zoo, summary):
     got, bert = net.eval()(tokens), tiny_models.make("bert")
     for row, length in enumerate(tokens.mask.sum(1).tolist()):
         with torch.no_grad():
-            local = bert(input_ids=tokens.ids[row : row + 1, :length]).last_hidden_state[0] @ net.project.weight.T + net.project.bias
+            local = (
+                bert(input_ids=tokens.ids[row : row + 1, :length]).last_hidden_state[0] @ net.project.weight.T
+                + net.project.bias
+            )
         assert_close(got.local_feats[row, :length], local, rtol=1e-4, atol=1e-5)
         wanted = {"first": local[0], "last": local[-1], "max": local.amax(0), "mean": local.mean(0)}[summary]
         assert_close(got.global_feat[row], wanted, rtol=1e-4, atol=1e-5)
@@ -428,7 +479,9 @@ def without(*names):
 
 def only_index(folder: Path):
     (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}})
+    )
 
 
 @pytest.mark.parametrize(
@@ -441,7 +494,11 @@ def only_index(folder: Path):
         ("image", lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "no whole safetensors file"),
         ("image", lambda f: os.truncate(f / "model.safetensors", 5000), "no whole safetensors file"),
         ("image", rewrite_config(model_type="seer"), "knows no architecture 'seer'"),
-        ("image", rewrite_config(model_type="x", auto_map={"AutoConfig": "a.B"}), "code of its own, which is never run"),
+        (
+            "image",
+            rewrite_config(model_type="x", auto_map={"AutoConfig": "a.B"}),
+            "code of its own, which is never run",
+        ),
         ("image", rewrite_config(hidden_size="many"), "config.json does not describe a vit"),
         ("image", rewrite_config(hidden_size=8), "Are config.json and weights of one model"),
         ("image", without("layernorm.bias"), "the weights lack tensor 'layernorm.bias' \\(and 0 more\\) of a ViTModel"),
@@ -469,12 +526,18 @@ def test_pickled_tensors_are_read_as_tensors(copy, zoo):
     folder = copy("vit")
     as_pickle(lambda tensors: tensors)(folder)
     grid = PretrainedGrid(folder)
-    assert (grid(pictures()) == PretrainedGrid(zoo("vit"))(pictures())).all() and grid.identity != PretrainedGrid(zoo("vit")).identity
+    assert (grid(pictures()) == PretrainedGrid(zoo("vit"))(pictures())).all() and grid.identity != PretrainedGrid(
+        zoo("vit")
+    ).identity
 
 
 def test_half_precision_files_are_read_in_single(copy, zoo):
     folder = copy("vit")
-    save_file({k: v.half() for k, v in load_file(folder / "model.safetensors").items()}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {k: v.half() for k, v in load_file(folder / "model.safetensors").items()},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
     rewrite_config(dtype="float16")(folder)
     assert next(load_pretrained(folder, "image").model.parameters()).dtype == torch.float32
     assert next(VisionBackbone(describe_vision(folder), 6).parameters()).dtype == torch.float32
@@ -484,7 +547,9 @@ def test_hub_names(zoo, tmp_path, monkeypatch):
     import huggingface_hub.constants as hub
 
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path)), monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
-    with pytest.raises(BadInput, match="model 'someone/tiny' is no folder here and not in the local cache.*Give a local folder"):
+    with pytest.raises(
+        BadInput, match="model 'someone/tiny' is no folder here and not in the local cache.*Give a local folder"
+    ):
         find_pretrained("someone/tiny")
     for wrong in ("./nowhere", "/nowhere/x", "a/b/c", "-x"):
         with pytest.raises(BadInput, match="does not exist. Give the folder"):
@@ -494,7 +559,11 @@ def test_hub_names(zoo, tmp_path, monkeypatch):
     home, commit = tmp_path / "models--someone--tiny", "0123456789abcdef0123456789abcdef01234567"
     shutil.copytree(zoo("vit"), home / "snapshots" / commit)
     (home / "refs").mkdir(), (home / "refs" / "main").write_text(commit)
-    assert find_pretrained("someone/tiny").identity == f"someone/tiny@{commit}" == find_pretrained(f"someone/tiny@{commit}").identity
+    assert (
+        find_pretrained("someone/tiny").identity
+        == f"someone/tiny@{commit}"
+        == find_pretrained(f"someone/tiny@{commit}").identity
+    )
     assert (PretrainedGrid("someone/tiny")(pictures()) == PretrainedGrid(zoo("vit"))(pictures())).all()
 
 
@@ -532,6 +601,10 @@ def test_torchvision_is_not_needed_even_where_it_is_broken(zoo, tmp_path):
     where = os.pathsep.join([str(tmp_path), str(Path(xmr_core.__file__).parent.parent)])
     folders = [str(zoo(name)) for name in ("resnet", "vit", "swin", "convnext", "clip", "siglip", "bert")]
     done = subprocess.run(
-        [sys.executable, "-c", GUARD, *folders], env={**os.environ, "PYTHONPATH": where}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", GUARD, *folders],
+        env={**os.environ, "PYTHONPATH": where},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.stdout == "done\n", done.stderr

@@ -13,7 +13,11 @@ def checkout(tmp_path, monkeypatch):
     for name in ("pkg/code.py", "reports/results.csv"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("1\n")
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"],
+    ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     monkeypatch.setattr(provenance, "__file__", str(tmp_path / "pkg" / "code.py"))
     return tmp_path

@@ -62,7 +62,12 @@ def flickr(tmp_path):
 
 def test_flickr8k_is_read_with_its_faults_counted(flickr):
     corpus = load_flickr8k(flickr)
-    assert len(corpus.captions) == 40 and corpus.images["split"].value_counts().to_dict() == {"train": 4, "test": 2, "val": 1, "": 1}
+    assert len(corpus.captions) == 40 and corpus.images["split"].value_counts().to_dict() == {
+        "train": 4,
+        "test": 2,
+        "val": 1,
+        "": 1,
+    }
     assert corpus.faults == {
         "captions with a space for the tab": 1, "captions of a missing image": 1, "captions without a word": 1,
         "images in no split": 1, "rating lines that cannot be read": 4,
@@ -76,7 +81,9 @@ def test_flickr8k_is_read_with_its_faults_counted(flickr):
     crowd = corpus.relevance_sets["crowd"]("test")
     assert set(crowd.gallery_ids[crowd[list(crowd.query_ids).index("6.jpg#2")]]) == {"5.jpg", "6.jpg"}
     assert crowd.counts.sum() == 11, "half of the crowd is not most of it"
-    assert corpus.grades["expert"]["grade"].tolist() == pytest.approx([10 / 3, 2]) and corpus.grades["crowd"]["grade"].tolist() == [
+    assert corpus.grades["expert"]["grade"].tolist() == pytest.approx([10 / 3, 2]) and corpus.grades["crowd"][
+        "grade"
+    ].tolist() == [
         0.667,
         0.5,
     ]
@@ -101,7 +108,13 @@ def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "missing", ["Flickr8k_text/Flickr8k.token.txt", "Flickr8k_text/Flickr_8k.devImages.txt", "Flicker8k_Dataset", "Flicker8k_Dataset/5.jpg"]
+    "missing",
+    [
+        "Flickr8k_text/Flickr8k.token.txt",
+        "Flickr8k_text/Flickr_8k.devImages.txt",
+        "Flicker8k_Dataset",
+        "Flicker8k_Dataset/5.jpg",
+    ],
 )
 def test_missing_files_are_named(flickr, missing):
     target = flickr / missing
@@ -116,13 +129,17 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     for mode in ("L", "CMYK", "P", "RGBA"):
         Image.new(mode, (30, 20)).save(tmp_path / f"{mode}.tiff")
         assert read_image(tmp_path / f"{mode}.tiff", 16).shape == (16, 16, 3)
-    deep = np.linspace(0, 65535, 16 * 16).astype(np.uint16).reshape(16, 16)  # 16 bits a channel, as depth and scans have them
+    deep = (
+        np.linspace(0, 65535, 16 * 16).astype(np.uint16).reshape(16, 16)
+    )  # 16 bits a channel, as depth and scans have them
     Image.fromarray(deep).save(tmp_path / "deep.png")
     read = read_image(tmp_path / "deep.png", 16)
     assert np.abs(read[..., 0].astype(int) - deep / 257).max() <= 1 and (read[..., 0] == read[..., 2]).all()
     glass = Image.new("RGBA", (16, 16), (255, 0, 0, 0))
     glass.save(tmp_path / "glass.png")
-    assert (read_image(tmp_path / "glass.png", 16) == 255).all(), "what is transparent is white, not the colour under it"
+    assert (read_image(tmp_path / "glass.png", 16) == 255).all(), (
+        "what is transparent is white, not the colour under it"
+    )
     turned = Image.new("RGB", (32, 32))
     turned.paste((255, 0, 0), (0, 0, 32, 16))  # red on top …
     exif = turned.getexif()
@@ -154,7 +171,9 @@ def test_the_rule_that_makes_words_is_kept_with_them():
     v = Vocabulary.build(["A dog isn't here, is it?"], tokeniser="treebank")
     assert set(v.words[4:]) == {"a", "dog", "is", "n't", "here", ",", "it", "?"}
     again = Vocabulary.from_json(v.to_json())
-    assert again == v and again.encode(["It isn't"]).ids.tolist() == [[1, v.numbers["it"], v.numbers["is"], v.numbers["n't"], 2]]
+    assert again == v and again.encode(["It isn't"]).ids.tolist() == [
+        [1, v.numbers["it"], v.numbers["is"], v.numbers["n't"], 2]
+    ]
     assert v.hash != Vocabulary(v.words, "words").hash, "the same words by another rule are another vocabulary"
     with pytest.raises(BadInput, match="unknown tokeniser"):
         Vocabulary.build(["a"], tokeniser="spaces")
@@ -174,7 +193,9 @@ def test_word_vectors(tmp_path):
     file.write_text("dog 1 2\ncat 3 4\nwalk 5 6\n")
     vectors, found = load_word_vectors(file, ("dog", "zebra", "cat", "wa-lk"), seed=0)
     assert vectors[[0, 2, 3]].tolist() == [[1, 2], [3, 4], [5, 6]] and found.tolist() == [True, False, True, True]
-    assert (load_word_vectors(file, ("dog", "zebra"), seed=0)[0] == load_word_vectors(file, ("dog", "zebra"), seed=0)[0]).all()
+    assert (
+        load_word_vectors(file, ("dog", "zebra"), seed=0)[0] == load_word_vectors(file, ("dog", "zebra"), seed=0)[0]
+    ).all()
     for text, message in (
         ("dog 1 2\ncat 3\n", "line 2 has 1 numbers"),
         ("dog 1 x\n", "line 1 holds something that is no number"),
@@ -319,7 +340,10 @@ def test_views_of_training_pictures_show_their_crops(corpus):
     train = corpus.rows("train")[0]
     crops = TrainingCrops(1)
     view = cached_features(corpus, CellDescriptor(), iter, train, crops)
-    assert view.shape[0] == 64 and (view[5] == CellDescriptor()(corpus.read_pixels(train[5:6], crops=crops(train[5:6])))[0]).all()
+    assert (
+        view.shape[0] == 64
+        and (view[5] == CellDescriptor()(corpus.read_pixels(train[5:6], crops=crops(train[5:6])))[0]).all()
+    )
     plain = cached_features(corpus, CellDescriptor(), iter)
     assert (view != plain[train]).mean() > 0.3
     boxes = np.array([c.box for v in range(1, 5) for c in TrainingCrops(v)(train)])
@@ -440,7 +464,16 @@ def test_the_real_flickr8k_and_its_network_belong_together():
     assert len(corpus.grades["crowd"]) == 47_288 and corpus.faults["rating lines that cannot be read"] > 0
     assert len(corpus.grades["expert"]) == 5822
     extractor = MobileNetV2Grid(next((REAL / "weights").glob("*mobilenet*.safetensors")))
-    about_dogs = corpus.captions["text"].str.contains(r"\bdog\b").groupby(corpus.captions["image_id"]).mean().loc[corpus.images.index]
+    about_dogs = (
+        corpus.captions["text"]
+        .str.contains(r"\bdog\b")
+        .groupby(corpus.captions["image_id"])
+        .mean()
+        .loc[corpus.images.index]
+    )
     dogs, others = np.flatnonzero(about_dogs == 1)[:40], np.flatnonzero(about_dogs == 0)[:40]
-    is_dog = [np.isin(extractor.classify(corpus.read_pixels(rows)).argmax(1), np.arange(152, 270)).mean() for rows in (dogs, others)]
+    is_dog = [
+        np.isin(extractor.classify(corpus.read_pixels(rows)).argmax(1), np.arange(152, 270)).mean()
+        for rows in (dogs, others)
+    ]
     assert is_dog[0] > 0.6 and is_dog[1] < 0.15, "the network's classes must agree with the captions"

@@ -28,9 +28,15 @@ def sources(tmp_path_factory) -> Path:
 
 def test_every_notebook_and_document_is_a_page_in_one_place(sources):
     names = [n for group in build_site.GROUPS.values() for n in group]
-    assert sorted(names) == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb")) == sorted(p.stem for p in sources.rglob("*.ipynb"))
+    assert (
+        sorted(names)
+        == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb"))
+        == sorted(p.stem for p in sources.rglob("*.ipynb"))
+    )
     index = (sources / "index.md").read_text()
-    pages = [p.relative_to(sources).with_suffix("").as_posix() for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")]
+    pages = [
+        p.relative_to(sources).with_suffix("").as_posix() for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")
+    ]
     assert {"reports/README", "reports/claims", "docs/glossary", "docs/methods/dive", "CONTRIBUTING"} <= set(pages)
     assert all(len(re.findall(rf"^{re.escape(page)}$", index, re.M)) == 1 for page in pages if page != "index")
 

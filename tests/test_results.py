@@ -26,8 +26,14 @@ def test_rows_are_tidy_fractions_with_their_origin(runs):
     fractions = table[table["metric"].isin(["recall", "r_precision", "map_at_r"])]
     assert fractions["value"].between(0, 1).all() and set(table["relevance"]) == {"annotated", "exhaustive", ""}
     assert (table["origin"] == "ours").all() and table["numerics"].str.fullmatch("[0-9a-f]{12}").all()
-    recall = fractions[(fractions["metric"] == "recall") & (fractions["run_id"] == runs[0].id) & (fractions["relevance"] == "annotated")]
-    rsum = table[(table["metric"] == "rsum") & (table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")]["value"].item()
+    recall = fractions[
+        (fractions["metric"] == "recall")
+        & (fractions["run_id"] == runs[0].id)
+        & (fractions["relevance"] == "annotated")
+    ]
+    rsum = table[(table["metric"] == "rsum") & (table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")][
+        "value"
+    ].item()
     assert len(recall) == 6 and np.isclose(recall["value"].sum(), rsum)
 
 
@@ -58,7 +64,9 @@ def test_written_rows_replace_what_an_older_execution_left(runs, tmp_path):
     results.write(table, path)
     results.write(table[table["seed"] == 0], path)
     back = results.read(path)
-    assert set(back["seed"]) == {0} and np.allclose(back["value"], table[table["seed"] == 0]["value"], rtol=1e-8, atol=0)
+    assert set(back["seed"]) == {0} and np.allclose(
+        back["value"], table[table["seed"] == 0]["value"], rtol=1e-8, atol=0
+    )
 
 
 def _append(path, table):
@@ -81,12 +89,17 @@ def test_per_run_agrees_with_the_rows(runs):
     table = study.run_table(runs, ["x"] * 3)
     rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
     assert np.allclose(table["rsum exhaustive"], 100 * rsum)
-    assert ((table["rsum exhaustive low"] <= table["rsum exhaustive"]) & (table["rsum exhaustive"] <= table["rsum exhaustive high"])).all()
+    assert (
+        (table["rsum exhaustive low"] <= table["rsum exhaustive"])
+        & (table["rsum exhaustive"] <= table["rsum exhaustive high"])
+    ).all()
     assert (table["log variance"] < 0).all() and list(table["seed"]) == [0, 1, 2]
 
 
 def test_over_seeds_uses_students_interval():
-    table = pd.DataFrame({"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0})
+    table = pd.DataFrame(
+        {"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0}
+    )
     out = study.seed_means(table, ["m"]).set_index("label")
     assert out.loc["a", "m"] == 2 and np.isclose(out.loc["a", "m high"] - 2, 4.302652729 / np.sqrt(3))
     assert (out.loc["b", "m low"], out.loc["b", "m high"]) == (4.0, 6.0)
@@ -109,7 +122,9 @@ def test_sweeps_and_variants():
     base = tiny_config()
     configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
     assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
-    vectors, mil = study.variant_configs(base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity"))
+    vectors, mil = study.variant_configs(
+        base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity")
+    )
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
@@ -132,8 +147,18 @@ def test_the_study_s_rows_come_with_the_package_or_not_at_all(monkeypatch, tmp_p
 
 
 def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
-    """Code that changes its numbers gives a run another id: the file then holds both, and tables must not count a seed twice."""
-    run = {"method": "dive", "dataset": "scenes", "size": "study", "split": "test", "protocol": "full", "origin": "ours", "k": 0}
+    """Code that changes its numbers gives a run another id: the file then holds both, and tables must not count a seed
+    twice.
+    """
+    run = {
+        "method": "dive",
+        "dataset": "scenes",
+        "size": "study",
+        "split": "test",
+        "protocol": "full",
+        "origin": "ours",
+        "k": 0,
+    }
     number = {"relevance": "annotated", "direction": "both", "metric": "rsum"}
     lines = [
         {"run_id": "old", "variant": "α=4", "seed": 0, "value": 1.0, **number},

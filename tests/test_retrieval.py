@@ -38,7 +38,12 @@ def loop_ranks(scores, relevance):
     for q, row in enumerate(scores):
         mine = set(relevance[q].tolist())
         best_first = sorted(mine, key=lambda j: -row[j])
-        out.append([n + sum(row[j] >= row[item] for j in range(len(row)) if j not in mine) for n, item in enumerate(best_first, 1)])
+        out.append(
+            [
+                n + sum(row[j] >= row[item] for j in range(len(row)) if j not in mine)
+                for n, item in enumerate(best_first, 1)
+            ]
+        )
     return out
 
 
@@ -52,7 +57,11 @@ def random_case(seed, ties, q=7, g=11):
 
 def test_a_hand_checked_example():
     i2t, t2i = relevant_ranks(SCORES, OWN.transpose()), relevant_ranks(np.ascontiguousarray(SCORES.T), OWN)
-    assert [i2t[q].tolist() for q in range(3)] == [[1, 4], [1, 2], [2, 4]]  # image 2: caption 0 ties with its best and goes first
+    assert [i2t[q].tolist() for q in range(3)] == [
+        [1, 4],
+        [1, 2],
+        [2, 4],
+    ]  # image 2: caption 0 ties with its best and goes first
     assert [t2i[q].tolist() for q in range(6)] == [[1], [2], [1], [2], [1], [1]]
     assert metrics.recall_at_k(i2t, 1).tolist() == [1, 1, 0] and metrics.recall_at_k(i2t, 2).tolist() == [1, 1, 1]
     assert metrics.r_precision(i2t).tolist() == [0.5, 1.0, 0.5]
@@ -78,7 +87,9 @@ def test_laws(seed):
     ranks = relevant_ranks(scores, relevance)
     order = np.random.default_rng(seed).permutation(scores.shape[1])
     turned = relevance.restrict(np.arange(len(relevance)), order)
-    assert (relevant_ranks(scores[:, order], turned).ranks == ranks.ranks).all(), "the gallery's order must not matter, with ties"
+    assert (relevant_ranks(scores[:, order], turned).ranks == ranks.ranks).all(), (
+        "the gallery's order must not matter, with ties"
+    )
     recalls = [metrics.recall_at_k(ranks, k) for k in range(1, 12)]
     assert all((a <= b).all() for a, b in itertools.pairwise(recalls)) and (recalls[-1] == 1).all()
     perfect = relevance.dense(np.arange(7), np.arange(11)).astype(np.float32)
@@ -86,7 +97,9 @@ def test_laws(seed):
     for metric in (metrics.r_precision, metrics.map_at_r, lambda r: metrics.recall_at_k(r, 1)):
         assert (metric(best) == 1).all()
     collapsed = relevant_ranks(np.zeros_like(scores), relevance)
-    wanted = (relevance.counts == scores.shape[1]).astype(float)  # unless everything is relevant, a collapsed model finds nothing
+    wanted = (relevance.counts == scores.shape[1]).astype(
+        float
+    )  # unless everything is relevant, a collapsed model finds nothing
     assert (metrics.recall_at_k(collapsed, 1) == wanted).all()
 
 
@@ -98,7 +111,8 @@ def test_transposed_scores_swap_the_directions():
     swap = {"i2t": "t2i", "t2i": "i2t"}
     for direction in swap:
         assert (
-            a[a["direction"] == direction]["first_rank"].to_numpy() == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()
+            a[a["direction"] == direction]["first_rank"].to_numpy()
+            == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()
         ).all()
 
 
@@ -138,14 +152,18 @@ def test_golden_recalls(name):
         assert np.allclose(recalls_and_ranks(summary, direction), case[f"out.{direction}"].numpy(), rtol=1e-5)
         mine = evaluation.per_query[evaluation.per_query["direction"] == direction]
         assert (mine["first_rank"].to_numpy() - 1 == case[f"out.ranks_{direction}"].numpy()).all()
-    assert (scores.argmax(1) == case["out.top1_i2t"].numpy()).all() and (scores.argmax(0) == case["out.top1_t2i"].numpy()).all()
+    assert (scores.argmax(1) == case["out.top1_i2t"].numpy()).all() and (
+        scores.argmax(0) == case["out.top1_t2i"].numpy()
+    ).all()
     assert 100 * summary["both", "rsum", 0] == pytest.approx(case["out.rsum"].item(), rel=1e-5)
 
 
 def test_golden_ties_are_resolved_pessimistically():
     case = Case("evaluation/recall_N30_ties")
     scores = case["in.sims"].numpy()
-    summary = evaluate_scores(scores, {"annotated": five_each(30)}).summary().set_index(["direction", "metric", "k"])["value"]
+    summary = (
+        evaluate_scores(scores, {"annotated": five_each(30)}).summary().set_index(["direction", "metric", "k"])["value"]
+    )
     for direction in ("i2t", "t2i"):
         ours = np.array([100 * summary[direction, "recall", k] for k in (1, 5, 10)])
         assert np.allclose(ours, case[f"out.{direction}_pessimistic"].numpy(), rtol=1e-5)
@@ -158,23 +176,35 @@ def test_golden_five_folds():
     protocol = Protocol("test", 100, 5, "")
     evaluation = evaluate_scores(scores, {"annotated": five_each(100)}, protocol)
     for fold, stored in enumerate(case["out.per_fold"].numpy()):
-        mine = evaluation.per_query[evaluation.per_query["fold"] == fold].groupby("direction")[["R@1", "R@5", "R@10"]].mean()
+        mine = (
+            evaluation.per_query[evaluation.per_query["fold"] == fold]
+            .groupby("direction")[["R@1", "R@5", "R@10"]]
+            .mean()
+        )
         recalls = [*(100 * mine.loc["i2t"]), *(100 * mine.loc["t2i"])]
         assert np.allclose([*recalls, sum(recalls)], stored, rtol=1e-5)
-    whole = evaluate_scores(scores, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
+    whole = (
+        evaluate_scores(scores, {"annotated": five_each(100)})
+        .summary()
+        .set_index(["direction", "metric", "k"])["value"]
+    )
     for direction in ("i2t", "t2i"):
         assert np.allclose(recalls_and_ranks(whole, direction), case[f"out.full_{direction}"].numpy(), rtol=1e-5)
     assert 100 * whole["both", "rsum", 0] == pytest.approx(case["out.full_rsum"].item(), rel=1e-5)
     summary = evaluation.summary().set_index(["direction", "metric", "k"])["value"]
     ours = [100 * summary[d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)]
     golden = case["out.fold_mean"].numpy()
-    assert np.allclose(ours, golden[:6], rtol=1e-5) and 100 * summary["both", "rsum", 0] == pytest.approx(golden[6], rel=1e-5)
+    assert np.allclose(ours, golden[:6], rtol=1e-5) and 100 * summary["both", "rsum", 0] == pytest.approx(
+        golden[6], rel=1e-5
+    )
 
 
 def test_golden_ensemble():
     case = Case("evaluation/ensemble_mean")
     both = MeanScores([MatrixScores(case[f"in.sims_{n}"].numpy()) for n in "ab"])
-    summary = evaluate_scores(both, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
+    summary = (
+        evaluate_scores(both, {"annotated": five_each(100)}).summary().set_index(["direction", "metric", "k"])["value"]
+    )
     for direction in ("i2t", "t2i"):
         assert np.allclose(recalls_and_ranks(summary, direction), case[f"out.{direction}"].numpy(), rtol=1e-5)
 
@@ -183,7 +213,8 @@ def test_golden_ensemble():
 def test_golden_set_retrieval(name):
     case = Case(name)
     images, captions = (
-        EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool)) for s in ("img", "txt")
+        EmbeddingSet(case[f"in.{s}_set"], torch.ones(case[f"in.{s}_set"].shape[:2], dtype=torch.bool))
+        for s in ("img", "txt")
     )
     similarity = partial(smooth_chamfer, alpha=case.cfg["alpha"])
     assert np.allclose(score_matrix(similarity, images, captions), case["out.sims"].numpy(), rtol=1e-5, atol=1e-6)
@@ -201,7 +232,9 @@ def test_golden_eccv_metrics(name):
     case = Case(name)
     order = case["in.ranked_ids"].long() - case.cfg["id_offset"]
     scores = np.zeros(order.shape, np.float32)
-    np.put_along_axis(scores, order.numpy(), -np.arange(order.shape[1], dtype=np.float32)[None].repeat(len(order), 0), 1)
+    np.put_along_axis(
+        scores, order.numpy(), -np.arange(order.shape[1], dtype=np.float32)[None].repeat(len(order), 0), 1
+    )
     mask = case["in.positive_mask_by_gallery_index"].numpy()
     ranks = relevant_ranks(scores, Relevance.from_matrix(mask, np.arange(len(mask)), np.arange(mask.shape[1])))
     for label, values in (
@@ -215,13 +248,17 @@ def test_golden_eccv_metrics(name):
 @pytest.mark.parametrize("budget", [1, 30, 200, 1 << 20])
 def test_blocks_cover_every_pair_once_whatever_the_budget(budget):
     g = torch.Generator().manual_seed(0)
-    images, captions = (EmbeddingSet(torch.randn(n, k, 3, generator=g), torch.rand(n, k, generator=g) < 2) for n, k in ((5, 2), (7, 3)))
+    images, captions = (
+        EmbeddingSet(torch.randn(n, k, 3, generator=g), torch.rand(n, k, generator=g) < 2) for n, k in ((5, 2), (7, 3))
+    )
     seen = np.zeros((5, 7), int)
     for rows, columns, scores in score_blocks(smooth_chamfer, images, captions, budget):
         seen[rows, columns] += 1
         assert scores.numel() * 6 <= max(budget, 6)
     assert (seen == 1).all()
-    assert np.allclose(score_matrix(smooth_chamfer, images, captions, budget), smooth_chamfer(images, captions).numpy(), atol=1e-6)
+    assert np.allclose(
+        score_matrix(smooth_chamfer, images, captions, budget), smooth_chamfer(images, captions).numpy(), atol=1e-6
+    )
 
 
 def test_queries_without_a_relevant_item_are_dropped_and_counted():
@@ -259,9 +296,16 @@ def test_a_relevance_over_fewer_ids_in_another_order_ranks_these_only():
     for caption in captions:
         column = scores[:, int(caption[1:])]
         right = [p for c, p in pairs if c == caption]
-        ahead = [sum(column["abcdef".index(q)] >= column["abcdef".index(p)] for q in pictures if q not in right) for p in right]
-        assert mine.loc[("t2i", caption), "first_rank"] == min(ahead) + 1 and mine.loc[("t2i", caption), "n_relevant"] == len(right)
-        assert mine.loc[("t2i", caption), "image"] == int(caption[1:]) // 2, "resampled with the picture it was written for"
+        ahead = [
+            sum(column["abcdef".index(q)] >= column["abcdef".index(p)] for q in pictures if q not in right)
+            for p in right
+        ]
+        assert mine.loc[("t2i", caption), "first_rank"] == min(ahead) + 1 and mine.loc[
+            ("t2i", caption), "n_relevant"
+        ] == len(right)
+        assert mine.loc[("t2i", caption), "image"] == int(caption[1:]) // 2, (
+            "resampled with the picture it was written for"
+        )
     for picture in pictures:
         row, right = scores["abcdef".index(picture)], [c for c, p in pairs if p == picture]
         ahead = [sum(row[int(q[1:])] >= row[int(c[1:])] for q in captions if q not in right) for c in right]
@@ -276,7 +320,9 @@ def test_agreement_with_graded_judgments_is_kendalls_tau():
     scores = rng.normal(size=(4, 6))
     own = Relevance.from_positions(np.arange(6), np.arange(6) % 4, [f"c{n}" for n in range(6)], list("abcd"))
     judged = [(i, t, int(rng.integers(1, 5))) for i in range(4) for t in range(6) if (i + t) % 2]
-    table = pd.DataFrame([("abcd"[i], f"c{t}", g) for i, t, g in judged] + [("z", "c0", 4)], columns=["image_id", "caption_id", "grade"])
+    table = pd.DataFrame(
+        [("abcd"[i], f"c{t}", g) for i, t, g in judged] + [("z", "c0", 4)], columns=["image_id", "caption_id", "grade"]
+    )
     found = judgment_agreement(scores, own, {"expert": table, "none": table.iloc[-1:]}).set_index("relevance")
     alike = contrary = 0
     for n, (i, t, g) in enumerate(judged):

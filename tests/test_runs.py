@@ -214,7 +214,9 @@ def test_an_ensemble_of_nothing_or_of_two_corpora_is_refused():
 def _read_again(run):
     """Its per-query table as evaluation makes it, not as CSV gives it back."""
     corpus = run.prepared().corpus
-    return evaluate_scores(scores_of(run), {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}).per_query
+    return evaluate_scores(
+        scores_of(run), {kind: relevance("test") for kind, relevance in corpus.relevance_sets.items()}
+    ).per_query
 
 
 def test_an_exported_run_answers_without_its_corpus(tmp_path):

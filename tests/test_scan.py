@@ -28,7 +28,14 @@ close = partial(assert_close, rtol=RTOL, atol=ATOL)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_every_form_equals_the_loop(direction, aggregate, normalise, leak):
     images, captions = ragged(4, 5, seed=1), ragged(5, 6, seed=2)
-    form = {"direction": direction, "aggregate": aggregate, "normalise": normalise, "leak": leak, "sharpness": 3.0, "lse_scale": 20.0}
+    form = {
+        "direction": direction,
+        "aggregate": aggregate,
+        "normalise": normalise,
+        "leak": leak,
+        "sharpness": 3.0,
+        "lse_scale": 20.0,
+    }
     wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.scan, **form))
     assert_close(scan(images, captions, **form), torch.tensor(wanted), rtol=1e-10, atol=1e-10)
 
@@ -112,9 +119,12 @@ def test_many_captions_of_unequal_length_keep_their_places():
     lengths = torch.randint(2, longest + 1, (n,))  # SGRAF reads the first element as the whole
     mask = torch.arange(longest)[None] < lengths[:, None]
     mask[5] = torch.tensor([True, False, True, False, False, False, False, True, False])  # words dropped in between
-    captions = EmbeddingSet(torch.nn.functional.normalize(torch.randn(n, longest, 6, dtype=torch.float64), dim=-1), mask)
+    captions = EmbeddingSet(
+        torch.nn.functional.normalize(torch.randn(n, longest, 6, dtype=torch.float64), dim=-1), mask
+    )
     images = EmbeddingSet(
-        torch.nn.functional.normalize(torch.randn(3, 4, 6, dtype=torch.float64), dim=-1), torch.ones(3, 4, dtype=torch.bool)
+        torch.nn.functional.normalize(torch.randn(3, 4, 6, dtype=torch.float64), dim=-1),
+        torch.ones(3, 4, dtype=torch.bool),
     )
     for score in (
         partial(scan, direction="t2i"),

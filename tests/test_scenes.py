@@ -87,8 +87,10 @@ def test_relevance_of_both_kinds():
     annotated, exhaustive = (corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive"))
     own = corpus.captions["image_id"].loc[annotated.query_ids].to_numpy()
     assert (annotated.counts == 1).all() and (annotated.gallery_ids[annotated.indices] == own).all()
-    assert all(annotated[q][0] in exhaustive[q] for q in range(len(annotated)))
-    assert exhaustive.counts.sum() > annotated.counts.sum()
+    assert (
+        all(annotated[q][0] in exhaustive[q] for q in range(len(annotated)))
+        and exhaustive.counts.sum() > annotated.counts.sum()
+    )
 
 
 def test_the_knob_makes_captions_vaguer():

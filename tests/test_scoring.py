@@ -60,7 +60,9 @@ def test_every_similarity_of_whole_and_of_ragged_sets_equals_the_loop(name, size
 def test_smooth_chamfer_at_every_alpha_and_in_float32(alpha, k, l):
     """Products of sums, sums of logarithms and shifted sums take turns as alpha and the sets grow."""
     images, captions = full(5, k, 1), full(6, l, 2)
-    wanted = torch.tensor(reference.scores(rows_of(images), rows_of(captions), partial(reference.smooth_chamfer, alpha=alpha)))
+    wanted = torch.tensor(
+        reference.scores(rows_of(images), rows_of(captions), partial(reference.smooth_chamfer, alpha=alpha))
+    )
     exact(SmoothChamfer(alpha).score(images, captions), wanted)
     single = [EmbeddingSet(s.x.float(), s.mask) for s in (images, captions)]
     assert_close(SmoothChamfer(alpha).score(*single).double(), wanted, rtol=0, atol=2e-6 / min(alpha, 1))
@@ -70,7 +72,9 @@ def test_smooth_chamfer_at_every_alpha_and_in_float32(alpha, k, l):
 def test_match_probability_with_scale_and_shift(reduction):
     images, captions = full(3, 2, 1), full(4, 3, 2)
     similarity = MatchProbability(3.0, -1.0, reduction=reduction).double()
-    wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.mp, a=3.0, b=-1.0, reduction=reduction))
+    wanted = reference.scores(
+        rows_of(images), rows_of(captions), partial(reference.mp, a=3.0, b=-1.0, reduction=reduction)
+    )
     exact(similarity.score(images, captions), torch.tensor(wanted))
 
 
@@ -79,7 +83,13 @@ def test_match_probability_with_scale_and_shift(reduction):
 @pytest.mark.parametrize("aggregate", AGGREGATIONS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_every_form_of_scan_equals_the_loop(direction, aggregate, normalise, sharpness, block_sizes):
-    form = {"direction": direction, "aggregate": aggregate, "normalise": normalise, "sharpness": sharpness, "lse_scale": 20.0}
+    form = {
+        "direction": direction,
+        "aggregate": aggregate,
+        "normalise": normalise,
+        "sharpness": sharpness,
+        "lse_scale": 20.0,
+    }
     for make in (full, ragged):
         images, captions = make(4, 5, seed=1), make(5, 6, seed=2)
         wanted = reference.scores(rows_of(images), rows_of(captions), partial(reference.scan, **form))
@@ -130,7 +140,10 @@ def test_sharp_attention_neither_overflows_nor_vanishes_in_float32(sharpness, no
 @pytest.mark.parametrize("make", [lambda: Sgraf(6, "saf", 5), lambda: JointSgraf(6, 5)])
 def test_statistics_of_a_batch_are_taken_without_gradients_too(make, block_sizes):
     """A module in train mode reads the batch as a whole, whether or not anyone asks for gradients."""
-    images, captions = (EmbeddingSet(s.x.float(), s.mask) for s in (example("sgraf saf t2i", 4, 4, 1), example("sgraf saf t2i", 5, 5, 2)))
+    images, captions = (
+        EmbeddingSet(s.x.float(), s.mask)
+        for s in (example("sgraf saf t2i", 4, 4, 1), example("sgraf saf t2i", 5, 5, 2))
+    )
     torch.manual_seed(0)
     with_gradient = make().train()
     wanted = with_gradient(images, captions)
@@ -189,7 +202,10 @@ def test_pair_matrices_and_what_reads_them_for_galleries_and_for_single_queries(
 
 
 def test_an_unknown_normalisation_is_refused_by_class_and_function():
-    for refused, message in (({"normalise": "l3norm"}, "unknown normalisation of the attention"), ({"sharpness": -1.0}, "sharpness")):
+    for refused, message in (
+        ({"normalise": "l3norm"}, "unknown normalisation of the attention"),
+        ({"sharpness": -1.0}, "sharpness"),
+    ):
         for call in (lambda o: scan(full(2, 2, 1), full(2, 2, 2), **o), lambda o: Scan(**o)):
             with pytest.raises(BadInput, match=message):
                 call(refused)
@@ -206,19 +222,30 @@ def distributions(n, seed, d=6, samples=4, isotropic=False):
 @pytest.mark.parametrize("name", DISTANCES)
 @pytest.mark.parametrize("isotropic", [True, False])
 def test_every_distance_equals_its_sum_over_dimensions(name, isotropic):
-    """With one σ per item some are matrix products; σ moved in one dimension by nothing that shows takes the general way."""
+    """With one σ per item some are matrix products; σ moved in one dimension by nothing that shows takes the general
+    way.
+    """
     images, captions = (distributions(n, seed, isotropic=isotropic) for n, seed in ((4, 1), (5, 2)))
-    moved = GaussianEmbedding(images.mean, images.log_std + torch.eye(1, 6, dtype=torch.float64) * 1e-13, images.samples)
+    moved = GaussianEmbedding(
+        images.mean, images.log_std + torch.eye(1, 6, dtype=torch.float64) * 1e-13, images.samples
+    )
     with torch.inference_mode():
         exact(DISTANCES[name](images, captions).clone(), DISTANCES[name](moved, captions).clone())
-        m1, s1, m2, s2 = images.mean[:, None], images.log_std.exp()[:, None], captions.mean[None], captions.log_std.exp()[None]
+        m1, s1, m2, s2 = (
+            images.mean[:, None],
+            images.log_std.exp()[:, None],
+            captions.mean[None],
+            captions.log_std.exp()[None],
+        )
         by_dimension = {
             "mean only": lambda: -((m1 - m2) ** 2).sum(-1),
             "2-Wasserstein": lambda: -((m1 - m2) ** 2 + (s1 - s2) ** 2).sum(-1),
             "ELK": lambda: -((m1 - m2) ** 2 / (s1**2 + s2**2) + (s1**2 + s2**2).log()).sum(-1) / 2,
             "KL": lambda: -(2 * (s2 / s1).log() + (s1**2 + (m1 - m2) ** 2) / s2**2 - 1).sum(-1) / 2,
             "KL (official)": lambda: -((m1 - m2) ** 2 / s2**2 + 2 * (s1 / s2).log() + s1**2 / s2**2).sum(-1),
-            "Bhattacharyya": lambda: -((m1 - m2) ** 2 / (s1**2 + s2**2) + 2 * (s1 / s2 + s2 / s1).log() - 2 * math.log(2)).sum(-1) / 4,
+            "Bhattacharyya": lambda: (
+                -((m1 - m2) ** 2 / (s1**2 + s2**2) + 2 * (s1 / s2 + s2 / s1).log() - 2 * math.log(2)).sum(-1) / 4
+            ),
         }
         if name in by_dimension:
             exact(DISTANCES[name](images, captions).clone(), by_dimension[name]())
@@ -232,4 +259,6 @@ def test_match_logit_is_the_same_for_scoring(a, b):
     wanted = similarity(images, captions).detach()
     with torch.no_grad():
         assert_close(similarity.score(images, captions), wanted, rtol=1e-9, atol=1e-9)
-        assert (similarity._fast_scores(images, captions) is None) == (a == 300.0), "sums that would vanish are taken the long way"
+        assert (similarity._fast_scores(images, captions) is None) == (a == 300.0), (
+            "sums that would vanish are taken the long way"
+        )

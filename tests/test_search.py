@@ -1,4 +1,6 @@
-"""Indexes on disk: the same bits, the same answers, nothing read before it is needed, nothing half-built taken for whole."""
+"""Indexes on disk: the same bits, the same answers, nothing read before it is needed, nothing half-built taken for
+whole.
+"""
 
 import json
 import signal
@@ -125,7 +127,9 @@ def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
 
 def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkeypatch):
     expected = search(libraries["dive"], libraries["dive"].texts[0])
-    monkeypatch.setattr(sys.modules["xmr_core.training.runs.run"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared"))
+    monkeypatch.setattr(
+        sys.modules["xmr_core.training.runs.run"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared")
+    )
     stored = open_index(indexes["dive"])
     assert search(stored, libraries["dive"].texts[0]).equals(expected)
     with pytest.raises(pytest.fail.Exception):
@@ -134,7 +138,9 @@ def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkey
 
 def test_opening_reads_no_gallery(indexes, monkeypatch):
     read = []
-    monkeypatch.setattr(paths, "file_hash", lambda path, real=paths.file_hash: read.append(Path(path).name) or real(path))
+    monkeypatch.setattr(
+        paths, "file_hash", lambda path, real=paths.file_hash: read.append(Path(path).name) or real(path)
+    )
     open_index(indexes["dive"])
     assert not {"images.safetensors", "captions.safetensors"} & set(read) and "items.json" in read
     open_index(indexes["dive"], verify=True)
@@ -146,7 +152,9 @@ def test_half_precision_index(runs, libraries, tmp_path):
     query = Query("caption", item=libraries["dive"].caption_ids[7])
     assert stored.about["dtype"] == "float16" and stored.images.x.dtype == torch.float16
     assert np.allclose(rank(stored, query).scores, rank(libraries["dive"], query).scores, atol=2e-3)
-    assert np.allclose(nearest_captions(stored, 3)["cosine"], nearest_captions(libraries["dive"], 3)["cosine"], atol=2e-3)
+    assert np.allclose(
+        nearest_captions(stored, 3)["cosine"], nearest_captions(libraries["dive"], 3)["cosine"], atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["dive", "pcme"])
@@ -168,7 +176,10 @@ def test_a_folder_with_captions_brings_them_along(runs, libraries, folder, tmp_p
     assert stored.texts.tolist() == [texts[0], texts[5]]
     found = search(stored, image=folder / "0.png")
     assert list(found) == ["rank", "item", "text", "score"] and set(found["text"]) == set(stored.texts)
-    assert rank(stored, Query("image", item="0.png")).table.set_index("text")["annotated"].to_dict() == {texts[0]: True, texts[5]: False}
+    assert rank(stored, Query("image", item="0.png")).table.set_index("text")["annotated"].to_dict() == {
+        texts[0]: True,
+        texts[5]: False,
+    }
 
 
 def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_path):
@@ -195,9 +206,15 @@ def test_an_explanation_names_the_nearest_element_and_what_it_adds(indexes, libr
     asked = encode(live, Query("text", live.texts[0]) if ask == "text" else Query("upload", pixels=live.pixels(5)))
     for answer, part in told.groupby("rank"):
         item = plain["item"][answer - 1]
-        other = live.images[live.position("images", item)] if ask == "text" else live.captions[live.position("captions", item)]
+        other = (
+            live.images[live.position("images", item)]
+            if ask == "text"
+            else live.captions[live.position("captions", item)]
+        )
         cosines = (asked.x[0] @ other.x[0].T).numpy()
-        assert part["best"].tolist() == cosines.argmax(1).tolist() and np.allclose(part["cosine"], cosines.max(1), atol=1e-5)
+        assert part["best"].tolist() == cosines.argmax(1).tolist() and np.allclose(
+            part["cosine"], cosines.max(1), atol=1e-5
+        )
         near = np.log(np.exp(16 * cosines).sum(1)) / (2 * 16 * 4)
         assert np.allclose(part["adds"], near, atol=1e-5)
 
@@ -206,7 +223,11 @@ def test_an_explanation_of_words_shows_no_padding(indexes, libraries):
     stored = open_index(indexes["scan"])
     text = min(libraries["scan"].texts, key=len)
     told = search(stored, text, k=1, explain=True)
-    assert len(told) == len(text.split()) + 2 and np.isclose(told["adds"].sum(), told["score"][0], atol=1e-5) and told["best"].between(0, 63).all()
+    assert (
+        len(told) == len(text.split()) + 2
+        and np.isclose(told["adds"].sum(), told["score"][0], atol=1e-5)
+        and told["best"].between(0, 63).all()
+    )
     for name in ("pcme", "vse++"):
         with pytest.raises(BadInput, match="no elements to explain"):
             search(open_index(indexes[name]), text, explain=True)
@@ -236,7 +257,9 @@ def test_a_spoilt_file_is_named(built, name, how):
     if how == "missing":
         path.unlink()
     else:
-        path.write_bytes({"cut": raw[:-3], "longer": raw + b"x", "altered": raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:]}[how])
+        path.write_bytes(
+            {"cut": raw[:-3], "longer": raw + b"x", "altered": raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:]}[how]
+        )
     with pytest.raises(DamagedFile, match=rf"{name} .*build it again: python -m xmr_core index"):
         open_index(built, verify=True)
     if how in ("cut", "longer"):
@@ -273,7 +296,9 @@ def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
     with pytest.raises(DamagedFile, match="cannot be read as JSON"):
         open_index(built)
     path.unlink()
-    with pytest.raises(BadInput, match=r"has no index\.json, so nothing was finished there\. Build it: python -m xmr_core index"):
+    with pytest.raises(
+        BadInput, match=r"has no index\.json, so nothing was finished there\. Build it: python -m xmr_core index"
+    ):
         open_index(built)
     with pytest.raises(BadInput, match="is no folder"):
         open_index(built / "nowhere")
@@ -325,7 +350,9 @@ STEPS = {
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_build_that_stops_anywhere_is_no_index(runs, indexes, built, tmp_path, monkeypatch, step, when, first):
-    """Over nothing and over a finished index; whatever was written last, it is not taken for complete, and building again repairs it."""
+    """Over nothing and over a finished index; whatever was written last, it is not taken for complete, and building
+    again repairs it.
+    """
     place = tmp_path / "new" if first else built
     module, name = STEPS[step]
     real = getattr(module, name)
@@ -365,7 +392,9 @@ def slow(items):
 building._chunks = slow
 save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
 """
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
         assert process.stdout.readline() == "writing\n"
     finally:
@@ -427,11 +456,17 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
     expected = search(open_index(out), "a red circle zeppelin", k=3)
     lines = said.out.splitlines()
     assert lines[0].split() == list(FLAT) and [line.split()[1] for line in lines[1:]] == expected["item"].tolist()
-    assert float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4) and "does not know: zeppelin" in said.err
+    assert (
+        float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4)
+        and "does not know: zeppelin" in said.err
+    )
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 4
     assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
-    assert "32 images, 160 captions" in capsys.readouterr().out and open_index(tmp_path / "own").about["dtype"] == "float16"
+    assert (
+        "32 images, 160 captions" in capsys.readouterr().out
+        and open_index(tmp_path / "own").about["dtype"] == "float16"
+    )
 
 
 @pytest.mark.parametrize(

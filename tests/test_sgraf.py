@@ -94,7 +94,10 @@ def test_the_authors_batch_statistics(name):
     features = sides(case, case["in.images"], case["in.captions"])
     close(similarity(image_head(features[0]), caption_head(features[1])), case["out.scores"])
     stored = {k.removeprefix("out.after.sim_enc."): case[k] for k in case.names("out.after.")}
-    ours = {"v_global_out.after.embedding_local.1": image_head.norm_local, "v_global_out.after.embedding_global.1": image_head.norm_global}
+    ours = {
+        "v_global_out.after.embedding_local.1": image_head.norm_local,
+        "v_global_out.after.embedding_global.1": image_head.norm_global,
+    }
     if case.cfg["module"] == "SAF":
         ours["SAF_module.bn"] = similarity.reasoner.norm
     assert len(stored) == 3 * len(ours)
@@ -109,12 +112,17 @@ def test_the_authors_global_vectors(name):
     x = case["in.local"]
     for part, regions in (("v", x.shape[1]), ("t", 0)):
         head = loaded(
-            GlobalTokenHead(x.shape[2], x.shape[2], regions, normalise=False), case.weights(f"w.{part}_global_w."), HEAD_NAMES
+            GlobalTokenHead(x.shape[2], x.shape[2], regions, normalise=False),
+            case.weights(f"w.{part}_global_w."),
+            HEAD_NAMES,
         ).eval()
         local = torch.tanh(head.norm_local(head.local(x)))
         whole = torch.tanh(head.norm_global(head.global_linear(case["in.global"])))
         weights = head.common(local * whole[:, None]).softmax(1)
-        close(torch.nn.functional.normalize((weights * x).sum(1), dim=-1), case["out.visual" if part == "v" else "out.text"])
+        close(
+            torch.nn.functional.normalize((weights * x).sum(1), dim=-1),
+            case["out.visual" if part == "v" else "out.text"],
+        )
 
 
 def graphs(n: int, k: int, seed: int, d: int = 6) -> EmbeddingSet:
@@ -141,7 +149,9 @@ def of_one_pair(module: Sgraf, image, caption, direction, parts, reasoner) -> fl
         return float(np.mean([sigmoid(lin("score", n)) for n in nodes]))
     if reasoner == "saf":
         z = [
-            (lin("reasoner.weigh", n)[0] - w["reasoner.norm.running_mean"]) / np.sqrt(w["reasoner.norm.running_var"] + 1e-5) for n in nodes
+            (lin("reasoner.weigh", n)[0] - w["reasoner.norm.running_mean"])
+            / np.sqrt(w["reasoner.norm.running_var"] + 1e-5)
+            for n in nodes
         ]
         beta = [sigmoid(w["reasoner.norm.weight"] * v + w["reasoner.norm.bias"])[0] for v in z]
         out = reference.unit(sum(b / sum(beta) * n for b, n in zip(beta, nodes, strict=True)))
@@ -171,7 +181,9 @@ def test_every_form_equals_the_loop_over_pairs(reasoner, direction, parts):
         [of_one_pair(module, i, t, direction, parts, reasoner) for t in reference.real(captions.x, captions.mask)]
         for i in reference.real(images.x, images.mask)
     ]
-    assert_close(module(images, captions), torch.tensor(wanted, dtype=torch.float64), rtol=1e-7, atol=1e-7)  # their 1e-8 under each norm
+    assert_close(
+        module(images, captions), torch.tensor(wanted, dtype=torch.float64), rtol=1e-7, atol=1e-7
+    )  # their 1e-8 under each norm
 
 
 @pytest.mark.slow
@@ -183,7 +195,9 @@ def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
     assert_close(module(*spoilt), whole, rtol=1e-12, atol=1e-12)
     assert_close(module(images[1:2], captions[2:]), whole[1:2, 2:], rtol=1e-12, atol=1e-12)
     order = torch.tensor([0, 3, 1, 5, 2, 4])  # row 0 stays the whole
-    assert_close(module(images, EmbeddingSet(captions.x[:, order], captions.mask[:, order])), whole, rtol=1e-12, atol=1e-12)
+    assert_close(
+        module(images, EmbeddingSet(captions.x[:, order], captions.mask[:, order])), whole, rtol=1e-12, atol=1e-12
+    )
     f = lambda x, y: module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask))  # noqa: E731
     assert torch.autograd.gradcheck(f, (images.x.requires_grad_(), captions.x.requires_grad_()))
 
@@ -193,7 +207,11 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
     recompute = similarity_nodes.checkpoint
     for module in (similarity_nodes, graph_reasoning):
-        monkeypatch.setattr(module, "checkpoint", lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options))
+        monkeypatch.setattr(
+            module,
+            "checkpoint",
+            lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options),
+        )
         monkeypatch.setattr(module, "_BLOCK", 1)
     for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
         monkeypatch.setattr(similarity_nodes, "_STORED", stored)
@@ -214,8 +232,12 @@ def test_in_training_padding_has_no_say_in_batch_statistics():
     found = []
     for width in (6, 9):
         module = made("saf").train()
-        wide = EmbeddingSet(*(torch.cat([t, torch.zeros_like(t[:, : width - 6])], 1) for t in (captions.x, captions.mask)))
-        found.append((module(images, wide), module.reasoner.norm.running_mean.clone(), module.reasoner.norm.running_var.clone()))
+        wide = EmbeddingSet(
+            *(torch.cat([t, torch.zeros_like(t[:, : width - 6])], 1) for t in (captions.x, captions.mask))
+        )
+        found.append(
+            (module(images, wide), module.reasoner.norm.running_mean.clone(), module.reasoner.norm.running_var.clone())
+        )
     for a, b in zip(*found, strict=True):
         assert_close(a, b, rtol=1e-12, atol=1e-12)
 
@@ -250,9 +272,14 @@ def test_refusals():
 def test_joint_scores_are_the_mean_of_both_reasoners_on_shared_nodes():
     torch.manual_seed(0)
     joint = JointSgraf(6, 5, 2).double().eval()
-    images, captions = (EmbeddingSet(torch.randn(n, 4, 6, dtype=torch.float64), torch.ones(n, 4, dtype=torch.bool)) for n in (3, 2))
+    images, captions = (
+        EmbeddingSet(torch.randn(n, 4, 6, dtype=torch.float64), torch.ones(n, 4, dtype=torch.bool)) for n in (3, 2)
+    )
     apart = []
-    for reasoner, own, score in (("sgr", joint.reasoning, joint.score_reasoning), ("saf", joint.filtration, joint.score_filtration)):
+    for reasoner, own, score in (
+        ("sgr", joint.reasoning, joint.score_reasoning),
+        ("saf", joint.filtration, joint.score_filtration),
+    ):
         alone = Sgraf(6, reasoner, 5, 2).double().eval()
         alone.nodes, alone.reasoner, alone.score = joint.nodes, own, score
         apart.append(alone(images, captions))

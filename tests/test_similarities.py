@@ -70,7 +70,9 @@ FUNCTIONS = {
     "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="mean"),
     "sum-max t2i": sum_max, "sum-max i2t": partial(sum_max, direction="i2t"),
 }  # fmt: skip
-GRAPHS = {f"sgraf {r} {d}": InPrecision(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")}
+GRAPHS = {
+    f"sgraf {r} {d}": InPrecision(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")
+}
 GRAPHS["sgraf joint"] = InPrecision(partial(JointSgraf, 6, 5, 2))
 EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's read distributions: tests/test_pcme.py holds them to the same contract
 SETWISE = {**SETS, **CROSS, **GRAPHS}
@@ -224,7 +226,9 @@ def test_match_probability_equals_the_loop(reduction):
     images, captions = ragged(3, 3, seed=18), ragged(4, 2, seed=19)
     loop = partial(reference.mp, a=3.0, b=-0.5, reduction=reduction)
     wanted = reference.scores(rows_of(images), rows_of(captions), loop)
-    assert_close(MatchProbability(3.0, -0.5, reduction=reduction).double()(images, captions).detach(), torch.tensor(wanted))
+    assert_close(
+        MatchProbability(3.0, -0.5, reduction=reduction).double()(images, captions).detach(), torch.tensor(wanted)
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.5, 16.0, 64.0, 300.0])
@@ -240,7 +244,9 @@ def test_smooth_chamfer_equals_the_loop_at_every_alpha(alpha):
 @pytest.mark.parametrize("alpha", [1.0, 16.0, 39.0, 64.0])
 @pytest.mark.parametrize("length", [1.0, 30.0])
 def test_smooth_chamfer_in_float32_stays_with_float64(alpha, length):
-    """Both sides of the switch between the plain exponential and the shifted one; long rows are not silently wrong either."""
+    """Both sides of the switch between the plain exponential and the shifted one; long rows are not silently wrong
+    either.
+    """
     images, captions = ragged(6, 4, seed=20), ragged(7, 4, seed=21)
     images, captions = with_x(images, images.x * length), with_x(captions, captions.x * length)
     exact = gradients(partial(smooth_chamfer, alpha=alpha), images, captions)

@@ -62,7 +62,10 @@ def test_the_permutation_test_flips_whole_images():
     images = np.array([0, 0, 1, 2])
     totals = [4.0, 1.0, -2.0]
     exact = np.mean(
-        [abs(sum(s * t for s, t in zip(signs, totals, strict=True))) >= 3 - 1e-9 for signs in itertools.product((1, -1), repeat=3)]
+        [
+            abs(sum(s * t for s, t in zip(signs, totals, strict=True))) >= 3 - 1e-9
+            for signs in itertools.product((1, -1), repeat=3)
+        ]
     )
     difference, p = paired_permutation(a, b, images, resamples=20_000)
     assert difference == 0.75 and p == pytest.approx(exact, abs=0.02)

@@ -1,4 +1,6 @@
-"""Ranks and best items from streamed scores: those of exact arithmetic, whatever the blocks, the device or the precision."""
+"""Ranks and best items from streamed scores: those of exact arithmetic, whatever the blocks, the device or the
+precision.
+"""
 
 import copy
 from functools import partial
@@ -41,7 +43,11 @@ BUDGETS = (1, 40, 300, 1 << 23)
 def sets(n, k, seed, ragged=False, d=8):
     g = torch.Generator().manual_seed(seed)
     x = F.normalize(torch.randn(n, k, d, generator=g), dim=-1)
-    mask = torch.arange(k)[None] < torch.randint(1, k + 1, (n, 1), generator=g) if ragged else torch.ones(n, k, dtype=torch.bool)
+    mask = (
+        torch.arange(k)[None] < torch.randint(1, k + 1, (n, 1), generator=g)
+        if ragged
+        else torch.ones(n, k, dtype=torch.bool)
+    )
     return EmbeddingSet(x, mask)
 
 
@@ -52,7 +58,10 @@ def some_relevance(n_queries, n_gallery, seed, most=3):
 
 
 def in_float64(similarity, images, captions):
-    double = [EmbeddingSet(s.x.double(), s.mask) if isinstance(s, EmbeddingSet) else Embedding(s.x.double()) for s in (images, captions)]
+    double = [
+        EmbeddingSet(s.x.double(), s.mask) if isinstance(s, EmbeddingSet) else Embedding(s.x.double())
+        for s in (images, captions)
+    ]
     return similarity(*double).numpy()
 
 
@@ -74,12 +83,19 @@ def coarse(images, captions):
 
 @pytest.mark.slow
 @LAWS()
-@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 2, 5]), st.sampled_from(["smooth", "scan", "coarse", "cosine"]))
+@given(
+    st.integers(0, 10**6),
+    st.booleans(),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(["smooth", "scan", "coarse", "cosine"]),
+)
 def test_law_ranks_are_those_of_exact_arithmetic_whatever_the_budget(seed, ragged, k, name):
     similarity = {"smooth": smooth_chamfer, "scan": scan, "coarse": coarse, "cosine": cosine}[name]
     k = 1 if name == "cosine" else k
     images, captions = sets(9, k, seed, ragged and name != "cosine"), sets(17, k, seed + 1, ragged and name != "cosine")
-    captions = captions[torch.randint(0, 17, (17,), generator=torch.Generator().manual_seed(seed))]  # some captions stand there twice
+    captions = captions[
+        torch.randint(0, 17, (17,), generator=torch.Generator().manual_seed(seed))
+    ]  # some captions stand there twice
     t2i = some_relevance(17, 9, seed)
     questions = [Question(t2i, "captions"), Question(some_relevance(9, 17, seed, most=9), "images")]
     scores = in_float64(similarity, images, captions)
@@ -119,7 +135,10 @@ def test_the_share_of_changed_queries_is_exact_where_single_pairs_are_settled(mo
     monkeypatch.setattr("xmr_core.evaluation.engine.stream._UNDECIDED", 1.0)
     images, captions, relevance = sets(40, 4, 1), sets(200, 4, 2), some_relevance(200, 40, 3)
     found = ranks(Scoring(coarse, images, captions, 3000), [Question(relevance, "captions")])
-    fast, wanted = loop(coarse(images, captions).numpy().T, relevance, tie=0.0), loop(in_float64(coarse, images, captions).T, relevance)
+    fast, wanted = (
+        loop(coarse(images, captions).numpy().T, relevance, tie=0.0),
+        loop(in_float64(coarse, images, captions).T, relevance),
+    )
     assert found.exact_blocks == 0 and (found.ranks[0].ranks == wanted).all()
     assert found.changed[0] == pytest.approx(len(np.unique(relevance.queries[fast != wanted])) / 200)
 
@@ -171,7 +190,9 @@ def test_what_float64_cannot_tell_apart_is_a_tie_in_whole_blocks_too():
         return 1 + 1e-14 * torch.randn(len(x), len(y), generator=noise, dtype=torch.float64).to(x.x.dtype)
 
     relevance = Relevance.from_positions(np.arange(600), np.arange(600) % 300, np.arange(600), np.arange(300))
-    found = ranks(Scoring(equal_up_to_rounding, sets(300, 1, 1), sets(600, 1, 2), 30_000), [Question(relevance, "captions")])
+    found = ranks(
+        Scoring(equal_up_to_rounding, sets(300, 1, 1), sets(600, 1, 2), 30_000), [Question(relevance, "captions")]
+    )
     assert found.exact_blocks == found.blocks and (found.ranks[0].ranks == 300).all()
 
 
@@ -190,7 +211,9 @@ def test_a_learned_similarity_is_settled_with_its_own_numbers_in_double():
 def test_the_mean_of_finished_matrices_is_not_rounded():
     first, second = np.ones((1, 2), np.float32), np.array([[1 + 2**-23, 1]], np.float32)
     mean = MeanScores([MatrixScores(first), MatrixScores(second)])
-    assert ranks(mean, [Question(Relevance.from_positions([0], [0], [0], range(2)), "images")]).ranks[0].ranks.tolist() == [1]
+    assert ranks(mean, [Question(Relevance.from_positions([0], [0], [0], range(2)), "images")]).ranks[
+        0
+    ].ranks.tolist() == [1]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -246,13 +269,17 @@ def test_an_ensemble_is_the_mean_of_its_members_block_by_block():
     exact = (in_float64(smooth_chamfer, images, captions) + in_float64(cosine, *vectors)) / 2
     assert np.allclose(as_matrix(both), exact, atol=1e-6)
     assert (ranks(both, [Question(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
-    files = MeanScores([MatrixScores(score_matrix(smooth_chamfer, images, captions)), MatrixScores(score_matrix(cosine, *vectors))])
+    files = MeanScores(
+        [MatrixScores(score_matrix(smooth_chamfer, images, captions)), MatrixScores(score_matrix(cosine, *vectors))]
+    )
     assert (ranks(files, [Question(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
 
 
 def test_several_judges_of_other_ids_are_asked_in_one_pass_and_folds_for_themselves():
     images, captions = sets(20, 3, 1), sets(100, 3, 2)
-    own = Relevance.from_positions(np.arange(100), np.repeat(np.arange(20), 5), [f"c{n}" for n in range(100)], [f"i{n}" for n in range(20)])
+    own = Relevance.from_positions(
+        np.arange(100), np.repeat(np.arange(20), 5), [f"c{n}" for n in range(100)], [f"i{n}" for n in range(20)]
+    )
     rng = np.random.default_rng(0)
     few_t, few_i = rng.permutation(100)[:30], rng.permutation(20)[:9]
     pairs = [(f"c{few_t[n]}", f"i{few_i[2 + n % 7]}") for n in range(5, 30)]  # the first ones ask in vain
@@ -278,7 +305,9 @@ def test_every_pair_stands_in_one_block_and_hardly_any_padding_is_scored():
             work += x.mask.numel() * y.mask.numel()
             assert len(x) * len(y) == 1 or x.mask.numel() * y.mask.numel() <= budget
         assert (seen == 1).all()
-        assert work <= 1.05 * int(images.mask.sum()) * int(captions.mask.sum()), "captions of one length belong together"
+        assert work <= 1.05 * int(images.mask.sum()) * int(captions.mask.sum()), (
+            "captions of one length belong together"
+        )
 
 
 def test_rare_sizes_are_joined_and_nothing_is_lost():
@@ -324,7 +353,9 @@ def test_precision_holds_inside_and_is_put_back():
     assert torch.get_float32_matmul_precision() == before
     images, captions, relevance = sets(30, 3, 1), sets(60, 3, 2), some_relevance(60, 30, 3)
     for precision in ("float32", "tf32", "bfloat16"):
-        found = ranks(Scoring(smooth_chamfer, images, captions, precision=precision), [Question(relevance, "captions")]).ranks[0]
+        found = ranks(
+            Scoring(smooth_chamfer, images, captions, precision=precision), [Question(relevance, "captions")]
+        ).ranks[0]
         assert (found.ranks == loop(in_float64(smooth_chamfer, images, captions).T, relevance)).all()
 
 

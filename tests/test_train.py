@@ -78,8 +78,13 @@ def test_the_best_epoch_is_kept():
     kept = {k: v.clone() for k, v in after_two.state_dict().items()}
     seen = []
     values = iter([1.0, 5.0, 2.0])
-    run(epochs=3, validate=lambda m: seen.append({k: v.clone() for k, v in m.state_dict().items()}) or {"value": next(values)})
-    assert all(torch.equal(kept[k], seen[1][k]) for k in kept) and not all(torch.equal(kept[k], seen[2][k]) for k in kept)
+    run(
+        epochs=3,
+        validate=lambda m: seen.append({k: v.clone() for k, v in m.state_dict().items()}) or {"value": next(values)},
+    )
+    assert all(torch.equal(kept[k], seen[1][k]) for k in kept) and not all(
+        torch.equal(kept[k], seen[2][k]) for k in kept
+    )
 
 
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
@@ -144,12 +149,16 @@ def test_a_collapsing_model_warns_while_training():
             parameter.data.zero_()
             parameter.requires_grad_(False)
     with pytest.warns(UserWarning, match="training has collapsed"):
-        history = train(method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3))
+        history = train(
+            method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3)
+        )
     assert len(history.messages) == 1
 
 
 def test_schedules():
-    assert_close([lr_factor(s, 100, "cosine", 4) for s in (0, 3, 4, 52, 100)], [0.25, 1.0, 1.0, 0.5, 0.0], atol=1e-12, rtol=0)
+    assert_close(
+        [lr_factor(s, 100, "cosine", 4) for s in (0, 3, 4, 52, 100)], [0.25, 1.0, 1.0, 0.5, 0.0], atol=1e-12, rtol=0
+    )
     assert [round(lr_factor(s, 100, "step", steps_per_epoch=2, every=15), 4) for s in (29, 30, 60)] == [1.0, 0.1, 0.01]
     assert lr_factor(70, 100, "constant") == 1.0
     with pytest.raises(BadInput, match="schedule must be one of"):
@@ -173,7 +182,9 @@ def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
         run(tmp_path / "file" / "state")
 
 
-@pytest.mark.parametrize("name, value", [("epochs", 0), ("lr", 0.0), ("clip", -1.0), ("seed", -1), ("precision", "half"), ("threads", 0)])
+@pytest.mark.parametrize(
+    "name, value", [("epochs", 0), ("lr", 0.0), ("clip", -1.0), ("seed", -1), ("precision", "half"), ("threads", 0)]
+)
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(BadInput, match=f"{name} = "):
         TrainConfig(**{name: value})

@@ -62,13 +62,17 @@ def made(tmp_path):
 
 @pytest.mark.parametrize("asking", ["captions", "images"])
 @pytest.mark.parametrize(
-    "similarity", [smooth_chamfer, chamfer, max_pairwise, partial(scan, direction="t2i", sharpness=9.0, aggregate="mean")]
+    "similarity",
+    [smooth_chamfer, chamfer, max_pairwise, partial(scan, direction="t2i", sharpness=9.0, aggregate="mean")],
 )
 @pytest.mark.parametrize("codes", ["uint8", "float32"])
 def test_looking_everywhere_is_exact_search(made, asking, similarity, codes):
     index, gallery, *_ = made(sets(), codes=codes)
     queries = sets(7, 3, seed=5)
-    exact, found = top_k(similarity, queries, gallery, 10, asking), two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking)
+    exact, found = (
+        top_k(similarity, queries, gallery, 10, asking),
+        two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking),
+    )
     assert np.array_equal(found[1], exact[1]) and np.allclose(found[0], exact[0], atol=1e-6)
     assert recall(found[1], exact[1]) == 1.0 and index.about["lists"] > 1
 
@@ -89,11 +93,15 @@ def test_padding_is_never_proposed_and_every_real_element_is(made):
     assert index.lists.ntotal == index.about["elements"] == int(given.mask.sum()) < given.mask.numel()
     everything = index.propose(np.eye(16, dtype=np.float32), 10**6, 10**6)
     for row in everything:
-        assert np.array_equal(np.bincount(row, minlength=600), given.mask.sum(1).numpy()), "an item once for each real element"
+        assert np.array_equal(np.bincount(row, minlength=600), given.mask.sum(1).numpy()), (
+            "an item once for each real element"
+        )
     wild = sets(3, 4, seed=8)
     tame = EmbeddingSet(torch.where(wild.mask[..., None], wild.x, 0.0), wild.mask)
     for few in ({"per_element": 5, "probes": 2}, EVERYTHING):
-        assert np.array_equal(two_stage(index, wild, smooth_chamfer, 5, **few)[1], two_stage(index, tame, smooth_chamfer, 5, **few)[1])
+        assert np.array_equal(
+            two_stage(index, wild, smooth_chamfer, 5, **few)[1], two_stage(index, tame, smooth_chamfer, 5, **few)[1]
+        )
 
 
 def test_what_is_found_has_its_exact_score_and_a_look_into_few_lists_finds_most(made):
@@ -113,10 +121,20 @@ def test_what_is_found_has_its_exact_score_and_a_look_into_few_lists_finds_most(
 def test_fewer_proposals_than_answers_are_filled_up(made):
     index, *_ = made(sets(200, 1))
     scores, positions = two_stage(index, sets(2, 1, seed=4), smooth_chamfer, 10, per_element=3, probes=1)
-    assert positions.shape == scores.shape == (2, 10) and ((positions >= 0).sum(1) <= 3).all() and (positions[:, 0] >= 0).all()
+    assert (
+        positions.shape == scores.shape == (2, 10)
+        and ((positions >= 0).sum(1) <= 3).all()
+        and (positions[:, 0] >= 0).all()
+    )
     assert np.isneginf(scores[positions < 0]).all() and np.isfinite(scores[positions >= 0]).all()
-    scores, positions = two_stage(index, sets(9, 1, seed=4), smooth_chamfer, 200, per_element=200, probes=1)  # one list holds fewer
-    assert (positions < 0).any(1).all() and np.isneginf(scores[positions < 0]).all() and np.isfinite(scores[positions >= 0]).all()
+    scores, positions = two_stage(
+        index, sets(9, 1, seed=4), smooth_chamfer, 200, per_element=200, probes=1
+    )  # one list holds fewer
+    assert (
+        (positions < 0).any(1).all()
+        and np.isneginf(scores[positions < 0]).all()
+        and np.isfinite(scores[positions >= 0]).all()
+    )
 
 
 def test_equal_scores_stand_in_file_order(made):
@@ -191,10 +209,15 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
     for call, message in (
         (lambda: build_elements(gaussian, tmp_path / "x", "0"), "not GaussianEmbedding"),
         (
-            lambda: build_elements(EmbeddingSet(gallery.x, gallery.mask & (torch.arange(600) != 7)[:, None]), tmp_path / "x", "0"),
+            lambda: build_elements(
+                EmbeddingSet(gallery.x, gallery.mask & (torch.arange(600) != 7)[:, None]), tmp_path / "x", "0"
+            ),
             "set 7 has no valid",
         ),
-        (lambda: build_elements(gallery, tmp_path / "x", "0", codes="uint9"), "unknown codes 'uint9'. Did you mean 'uint8'?"),
+        (
+            lambda: build_elements(gallery, tmp_path / "x", "0", codes="uint9"),
+            "unknown codes 'uint9'. Did you mean 'uint8'?",
+        ),
         (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 do not fit elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, probes=0), "must be at least 1"),
@@ -234,7 +257,9 @@ def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch
     for call in (lambda: build_elements(gallery, tmp_path, digest), lambda: open_elements(folder, gallery, digest)):
         with pytest.raises(BadInput, match=r"pip install 'xmr-study\[ann\]'"):
             call()
-    assert main(["index", "any", str(tmp_path / "x"), "--elements"]) == 2 and "xmr-study[ann]" in capsys.readouterr().err
+    assert (
+        main(["index", "any", str(tmp_path / "x"), "--elements"]) == 2 and "xmr-study[ann]" in capsys.readouterr().err
+    )
     monkeypatch.undo()
     open_elements(folder, gallery, digest)  # what was there is left alone
 

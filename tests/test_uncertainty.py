@@ -52,7 +52,11 @@ def test_uncertainty_of_queries_has_the_ids_of_their_side():
     own = Relevance.from_pairs([("c0", "a"), ("c1", "b"), ("c2", "b")], ["c0", "c1", "c2"], ["a", "b"])
     images, captions = gaussian(2), gaussian(3, seed=1)
     table = query_uncertainty(images, captions, own).set_index(["direction", "query"])["uncertainty"]
-    assert table["i2t", "b"] == uncertainty(images)[1] and table["t2i", "c2"] == uncertainty(captions)[2] and len(table) == 5
+    assert (
+        table["i2t", "b"] == uncertainty(images)[1]
+        and table["t2i", "c2"] == uncertainty(captions)[2]
+        and len(table) == 5
+    )
 
 
 def test_bins_are_ordered_of_equal_size_and_hold_their_means():

@@ -1,4 +1,6 @@
-"""The field's words, one spelling each: docs/glossary.md says which words are no names here, and this refuses them in identifiers."""
+"""The field's words, one spelling each: docs/glossary.md says which words are no names here, and this refuses them in
+identifiers.
+"""
 
 import ast
 import re
@@ -24,7 +26,9 @@ def banned(block: str) -> set[str]:
 
 
 def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """(name, line) of everything that a file itself names: functions, classes, arguments, variables, attributes it sets."""
+    """(name, line) of everything that a file itself names: functions, classes, arguments, variables, attributes it
+    sets.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
@@ -50,7 +54,11 @@ def house_words(source: str) -> list[str]:
 
 
 def test_identifiers_use_the_fields_words():
-    faults = {str(p.relative_to(PACKAGE)): words for p in sorted(PACKAGE.rglob("*.py")) if (words := house_words(p.read_text()))}
+    faults = {
+        str(p.relative_to(PACKAGE)): words
+        for p in sorted(PACKAGE.rglob("*.py"))
+        if (words := house_words(p.read_text()))
+    }
     assert not faults, "\n".join(f"{path}: {', '.join(words)}" for path, words in faults.items())
 
 
@@ -60,7 +68,15 @@ def test_modules_use_the_fields_words():
 
 
 @pytest.mark.parametrize(
-    "source", ["found = 1", "def picture_of(x): ...", "class LooksLike: ...", "def f(told): ...", "self.kept_rows = 2", "for at in x: ..."]
+    "source",
+    [
+        "found = 1",
+        "def picture_of(x): ...",
+        "class LooksLike: ...",
+        "def f(told): ...",
+        "self.kept_rows = 2",
+        "for at in x: ...",
+    ],
 )
 def test_a_house_word_is_noticed(source):
     assert len(house_words(source)) == 1

@@ -29,7 +29,9 @@ def zoo(tmp_path_factory):
 
 
 def corpus(n_test: int = 6) -> Corpus:
-    """Three training pictures before the test ones, so that positions and rows differ; captions of 1 to 6 words, the longest shorter than SigLIP's 10."""
+    """Three training pictures before the test ones, so that positions and rows differ; captions of 1 to 6 words, the
+    longest shorter than SigLIP's 10.
+    """
     rng = np.random.default_rng(1)
     n = 3 + n_test
     pixels = rng.integers(0, 256, (n, SIDE, SIDE, 3), np.uint8)
@@ -37,7 +39,9 @@ def corpus(n_test: int = 6) -> Corpus:
     texts = [" ".join(rng.choice(words, rng.integers(1, 7))) for _ in range(PER_IMAGE * n)]
     images = pd.DataFrame({"split": ["train"] * 3 + ["test"] * n_test}, index=[f"i{i}" for i in range(n)])
     owners = np.repeat(np.arange(n), PER_IMAGE)
-    captions = pd.DataFrame({"image_id": images.index[owners], "text": texts, "split": images["split"].to_numpy()[owners]})
+    captions = pd.DataFrame(
+        {"image_id": images.index[owners], "text": texts, "split": images["split"].to_numpy()[owners]}
+    )
 
     def judge(more: bool, split: str) -> Relevance:
         mine, gallery = captions[captions["split"] == split], images.index[images["split"] == split]
@@ -89,7 +93,9 @@ def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
             for k in (1, 5, 10):
                 assert got[kind, direction, "recall", k] == np.mean([rank <= k for rank in ranks])
     model = ZeroShot(zoo[name])
-    images = model.encode_images(Pixels(torch.from_numpy(made.read_pixels(made.rows("test")[0])).permute(0, 3, 1, 2) / 255))
+    images = model.encode_images(
+        Pixels(torch.from_numpy(made.read_pixels(made.rows("test")[0])).permute(0, 3, 1, 2) / 255)
+    )
     captions = model.encode_captions(model.tokens(made.captions["text"].iloc[made.rows("test")[1]])[0])
     np.testing.assert_allclose(model.similarity(images, captions).numpy(), scores, atol=1e-5)
     assert np.allclose(images.x.norm(dim=-1), 1) and np.allclose(captions.x.norm(dim=-1), 1)
@@ -98,7 +104,12 @@ def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
 def test_pictures_are_asked_for_at_the_models_side_and_progress_is_told(zoo):
     made, asked, bars = corpus(), [], []
     read = made.read_pixels
-    spy = Corpus(**{**vars(made), "read_pixels": lambda rows, resolution: asked.append((len(rows), resolution)) or read(rows, resolution)})
+    spy = Corpus(
+        **{
+            **vars(made),
+            "read_pixels": lambda rows, resolution: asked.append((len(rows), resolution)) or read(rows, resolution),
+        }
+    )
     zero_shot(ZeroShot(zoo["clip"]), spy, progress=lambda batches: bars.append(len(list(batches))) or batches)
     assert asked == [(6, SIDE)] and bars == [1, 1]
 
@@ -106,7 +117,9 @@ def test_pictures_are_asked_for_at_the_models_side_and_progress_is_told(zoo):
 def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     plain = ZeroShot(zoo["siglip"])
     tokens, cut = plain.tokens(["A Dog !", "a dog", "a " * 20])
-    assert tokens.ids.shape == (3, 10) and cut == 1 and tokens.ids[2, -1] == 3, "padded and cut to the model's length, its end kept"
+    assert tokens.ids.shape == (3, 10) and cut == 1 and tokens.ids[2, -1] == 3, (
+        "padded and cut to the model's length, its end kept"
+    )
     assert tokens.ids[:2, :4].tolist() == [[4, 5, WORD_IDS["!"], 3], [4, 5, 3, 0]], "lower-cased"
     first = shutil.copytree(zoo["siglip"], tmp_path / "first")
     told = json.loads((first / "tokenizer_config.json").read_text())

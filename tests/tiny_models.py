@@ -19,16 +19,35 @@ _VISION = {
     "image_size": SIDE,
     "patch_size": PATCH,
 }
-_TEXT = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 40}
+_TEXT = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "vocab_size": 40,
+}
 _STAGES = {"hidden_sizes": [8, 8, 12, WIDTH], "depths": [1, 1, 2, 1]}
-_SWIN = {"image_size": SIDE, "patch_size": 2, "embed_dim": 4, "depths": [1, 1, 1, 1], "num_heads": [1, 1, 2, 2], "window_size": 2}
+_SWIN = {
+    "image_size": SIDE,
+    "patch_size": 2,
+    "embed_dim": 4,
+    "depths": [1, 1, 1, 1],
+    "num_heads": [1, 1, 2, 2],
+    "window_size": 2,
+}
 
 
 def make(name: str):
     """A model by a short name; the same numbers each time."""
     t = library()
     clip_text = _TEXT | {"max_position_embeddings": 12, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
-    siglip_text = _TEXT | {"max_position_embeddings": 10, "projection_size": WIDTH, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    siglip_text = _TEXT | {
+        "max_position_embeddings": 10,
+        "projection_size": WIDTH,
+        "eos_token_id": 3,
+        "bos_token_id": 2,
+        "pad_token_id": 0,
+    }
     makers = {
         "resnet": lambda: t.ResNetModel(t.ResNetConfig(embedding_size=8, layer_type="bottleneck", **_STAGES)),
         "vit": lambda: t.ViTModel(t.ViTConfig(**_VISION)),
@@ -61,7 +80,9 @@ def save(name: str, folder: Path, preprocessor: bool = True) -> Path:
     if name == "bert":
         specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         (folder / "vocab.txt").write_text("\n".join(specials + WORDS) + "\n")
-        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
+        (folder / "tokenizer_config.json").write_text(
+            json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+        )
     elif preprocessor:
         size = {"height": SIDE, "width": SIDE}
         (folder / "preprocessor_config.json").write_text(
@@ -71,7 +92,9 @@ def save(name: str, folder: Path, preprocessor: bool = True) -> Path:
 
 
 def closing_tokenizer(pad: bool = True):
-    """Whole words, an end of text behind them; it keeps capitals and punctuation apart, as a sentence-piece model would."""
+    """Whole words, an end of text behind them; it keeps capitals and punctuation apart, as a sentence-piece model
+    would.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     words = ["<pad>", "<unk>", "<start>", "</s>", *WORDS, "A", "Dog", ".", "!"]

@@ -1,4 +1,6 @@
-"""Configuration of Sphinx for the site. scripts/build_site.py copies it beside the pages; formulas become MathML, without any script."""
+"""Configuration of Sphinx for the site. scripts/build_site.py copies it beside the pages; formulas become MathML,
+without any script.
+"""
 
 import html
 
@@ -13,7 +15,12 @@ html_static_path, html_css_files = ["_static"], ["study.css"]
 html_math_renderer = "mathml"
 exclude_patterns, suppress_warnings = ["_build"], ["mystnb.unknown_mime_type", "misc.highlighting_failure"]
 myst_heading_anchors = 3
-_PLAIN = {r"\lVert": "‖", r"\rVert": "‖", r"\lfloor": "⌊", r"\rfloor": "⌋"}  # what the converter does not know after \big
+_PLAIN = {
+    r"\lVert": "‖",
+    r"\rVert": "‖",
+    r"\lfloor": "⌊",
+    r"\rfloor": "⌋",
+}  # what the converter does not know after \big
 
 
 def mathml(source: str, display: str) -> str:

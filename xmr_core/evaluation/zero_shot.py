@@ -120,7 +120,9 @@ def zero_shot(
     """
     model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
     scores = zero_shot_scores(model, corpus, split, progress)
-    return evaluate_scores(scores, {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}, protocol)
+    return evaluate_scores(
+        scores, {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}, protocol
+    )
 
 
 def zero_shot_scores(

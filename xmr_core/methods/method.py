@@ -18,7 +18,8 @@ class Method(nn.Module):
     captions → caption_encoder → Features → caption_head ┘
 
     Args:
-        name: id of the method, for tables; its `address` is what the registry finds it by. similarity: a Similarity, or a function of two representations. One that
+        name: id of the method, for tables; its `address` is what the registry finds it by. similarity: a Similarity, or
+            a function of two representations. One that
             learns
             may give several score matrices while training (`scorings`); the objective is then the sum over them.
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).

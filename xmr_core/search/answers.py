@@ -81,9 +81,7 @@ def _best_images(library: Library, query: Query, k: int, elements: Elements | No
     return pd.DataFrame({"rank": ranks, "item": library.image_ids[positions], "score": scores}), positions
 
 
-def _explained(
-    library: Library, query: Query, target: str, table: pd.DataFrame, positions: np.ndarray
-) -> pd.DataFrame:
+def _explained(library: Library, query: Query, target: str, table: pd.DataFrame, positions: np.ndarray) -> pd.DataFrame:
     encoded, gallery = encode(library, query), library.items(target)
     if not isinstance(encoded, EmbeddingSet):
         raise BadInput(

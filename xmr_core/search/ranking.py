@@ -78,7 +78,10 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
         if len(right):
             relevance = Relevance.from_positions(np.zeros(len(right)), right, [query.item], ids)
             best_first = ids[right[np.argsort(-scores[right], kind="stable")]]
-            rows += [(kind, *row) for row in zip(best_first, relevant_ranks(scores[None], relevance).ranks.tolist(), strict=True)]
+            rows += [
+                (kind, *row)
+                for row in zip(best_first, relevant_ranks(scores[None], relevance).ranks.tolist(), strict=True)
+            ]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
     unknown_words = words_of(library, query.text)[1] if query.kind == "text" else []
     return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words))

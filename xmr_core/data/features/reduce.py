@@ -127,7 +127,9 @@ def reduced_features(
 
     def learned(name: str, kind: type, rows: int, dtype: type, *options: int):
         work = lambda start: [(np.arange(rows), kind(features, train, *options).numbers())]  # noqa: E731
-        file = cached_array(f"reduction-{corpus.name}", [*key, name], (rows, e), dtype, work, about=f"{identity}-{name}")
+        file = cached_array(
+            f"reduction-{corpus.name}", [*key, name], (rows, e), dtype, work, about=f"{identity}-{name}"
+        )
         return kind.from_numbers(file)
 
     components = cache(lambda: learned(pca, PrincipalComponents, 1 + width, np.float32, width))
@@ -140,7 +142,9 @@ def reduced_features(
                 yield rows, transform()(array[rows])
 
         shape = (len(array), *shape)
-        return cached_array(f"features-{corpus.name}", [*key, source, name], shape, np.float16, work, about=f"{source}-{name}")
+        return cached_array(
+            f"features-{corpus.name}", [*key, source, name], shape, np.float16, work, about=f"{source}-{name}"
+        )
 
     def view(array: np.ndarray, source: str) -> View:
         local = reduced(array, source, pca, (array.shape[1], width), components)

@@ -25,8 +25,8 @@ def punished(
         true item whose score ties with an irrelevant one counts as ranked after it.
     Raises: BadInput for relevances of other queries or galleries than the scores.
 
-    >>> annotated, true = (Relevance.from_matrix(np.array(m, bool), range(2), range(2)) for m in ([[1, 0], [0, 1]], [[1,
-    1], [0, 1]]))
+    >>> matrices = (np.array(m, bool) for m in ([[1, 0], [0, 1]], [[1, 1], [0, 1]]))
+    >>> annotated, true = (Relevance.from_matrix(m, range(2), range(2)) for m in matrices)
     >>> punished(np.array([[0.1, 0.2], [0.3, 0.4]]), annotated, true, ks=[1]).iloc[1].tolist()
     ['t2i', 1, 50.0, 100.0, 100.0]
     """

@@ -13,8 +13,10 @@ def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
 
     Source: DivE (Kim et al., CVPR 2023), §4.4.
 
-    >>> circular_variance(EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2,
-    dtype=torch.bool))).numpy().round(3).tolist() [0.293]
+    >>> import torch
+    >>> sets = EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool))
+    >>> circular_variance(sets)
+    tensor([0.2929])
     """
     return 1 - masked_mean(sets.x, sets.mask[..., None], dim=1).norm(dim=-1)
 
@@ -27,6 +29,7 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
     number.
     Raises: BadInput for another order.
 
+    >>> import torch
     >>> log_circular_variance(EmbeddingSet(torch.ones(3, 2, 1), torch.ones(3, 2, dtype=torch.bool))).item() < -27
     True
     """
