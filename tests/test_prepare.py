@@ -287,7 +287,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
     after = train_or_load(c)
     rsum = after.metrics[after.metrics["metric"] == "rsum"].set_index("relevance")["value"]
-    assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ["annotated", "anything"]
+    assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ("annotated", "anything")
     kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
     assert kept.equals(before.per_query) and after.provenance.train_seconds == before.provenance.train_seconds
 
