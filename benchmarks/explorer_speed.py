@@ -83,7 +83,8 @@ def main() -> None:
     words = prepared.vocabulary.words[4:]
     sentences = [" ".join(words[(7 * n + m) % len(words)] for m in range(WORDS)) for n in range(TIMES + 1)]
     print(
-        f"{asked.method}, width {asked.width}, {IMAGES:,} images × {CAPTIONS:,} captions, {os.cpu_count()} cores, torch on {torch.get_num_threads()} threads\n"
+        f"{asked.method}, width {asked.width}, {IMAGES:,} images × {CAPTIONS:,} captions, {os.cpu_count()} cores, "
+        f"torch on {torch.get_num_threads()} threads\n"
     )
     print("| what | median ms | longest ms |\n| --- | --- | --- |")
     explorer.text.value = sentences[-1]

@@ -120,7 +120,8 @@ if __name__ == "__main__":
         apparent = sum(f.stat().st_size for f in folder.iterdir()) / 1e9
         on_disk = sum(f.stat().st_blocks * 512 for f in folder.iterdir()) / 1e9
         print(
-            f"{n:,} training images, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, batches of {args.batch}\n"
+            f"{n:,} training images, {apparent:.1f} GB of files ({on_disk:.2f} GB on disk), {args.method}, "
+            f"batches of {args.batch}\n"
         )
         print("| features | when | time | resident memory, GB |\n|---|---|---|---|", flush=True)
         for how in ("rows", "mapped"):

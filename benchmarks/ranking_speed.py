@@ -61,7 +61,8 @@ def main(args: argparse.Namespace) -> None:
         )
     }
     print(
-        "| similarity | scores, s | evaluation, s | ranks and metrics, % of scores | extra GiB | RSUM | error | rank changed |"
+        "| similarity | scores, s | evaluation, s | ranks and metrics, % of scores |"
+        " extra GiB | RSUM | error | rank changed |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in args.similarity:
@@ -81,7 +82,8 @@ def main(args: argparse.Namespace) -> None:
         share = 100 * statistics.median((b - a) / a for a, b in zip(*times.values(), strict=True))
         changed = max(found.changed.values())
         print(
-            f"| {name} | {scored:.2f} | {whole:.2f} | {share:.1f} | {grown:.2f} | {100 * summary['rsum']:.1f} | {scores.error:.1e} | {changed:.2%} |",
+            f"| {name} | {scored:.2f} | {whole:.2f} | {share:.1f} | {grown:.2f} | {100 * summary['rsum']:.1f} | "
+            f"{scores.error:.1e} | {changed:.2%} |",
             flush=True,
         )
 

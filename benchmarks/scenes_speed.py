@@ -25,7 +25,8 @@ def main(n: int) -> None:
         done = time.perf_counter()
         rates.append(n / (done - started))
         print(
-            f"world and captions {n / (made - started):.0f}/s, features {n / (done - made):.0f}/s, both {rates[-1]:.0f}/s"
+            f"world and captions {n / (made - started):.0f}/s, features {n / (done - made):.0f}/s, "
+            f"both {rates[-1]:.0f}/s"
         )
     print(f"median {statistics.median(rates):.0f} images a second")
 

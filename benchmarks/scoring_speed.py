@@ -57,7 +57,8 @@ def run(name: str, args: argparse.Namespace) -> None:
     similarity = {
         "scan": partial(scan, direction="t2i", sharpness=9.0, aggregate="lse", lse_scale=6.0),
         "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="lse", lse_scale=5.0),
-        "smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise, "mp": MatchProbability(),
+        "smooth-chamfer": partial(smooth_chamfer, alpha=16.0), "chamfer": chamfer, "mil": max_pairwise,
+        "mp": MatchProbability(),
     }.get(name) or Sgraf(d, kind, m).eval()  # fmt: skip
     real = captions.x[:, whole:][captions.mask[:, whole:]]  # a floor need not multiply padding
     regions = images.x[:, whole:]

@@ -62,7 +62,8 @@ if __name__ == "__main__":
         step(args.case, args)
     else:
         print(
-            f"{args.batch} × {args.batch} pairs, {args.regions} regions, {args.words[0]}–{args.words[1]} words, width {args.d}, nodes {args.m}\n"
+            f"{args.batch} × {args.batch} pairs, {args.regions} regions, {args.words[0]}–{args.words[1]} words, width "
+            f"{args.d}, nodes {args.m}\n"
         )
         print("| similarity | extra memory, GiB | seconds |\n|---|---|---|", flush=True)
         for name in CASES:

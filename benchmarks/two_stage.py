@@ -109,8 +109,9 @@ def measure(kind: str, args: argparse.Namespace) -> None:
             share, first = recall(found, best), recall(found[:, :1], best[:, :1])
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
             print(
-                f"| {kind} | {per_element} | {probes} of {lists} | {share:.3f} | {first:.3f} | {exact_ms:.1f} | {ms:.2f} | {exact_ms / ms:.0f}× | {written:.0f} + {built:.0f} |"
-                f" {opened:.3f} | {sizes} | {peak:.1f}, {own_memory():.1f} |",
+                f"| {kind} | {per_element} | {probes} of {lists} | {share:.3f} | {first:.3f} | {exact_ms:.1f} | "
+                f"{ms:.2f} | {exact_ms / ms:.0f}× | {written:.0f} + {built:.0f} | {opened:.3f} | {sizes} | "
+                f"{peak:.1f}, {own_memory():.1f} |",
                 flush=True,
             )
 
@@ -135,7 +136,8 @@ def own_memory() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name, value in {
-        "items": 250_000, "elements": 4, "width": 128, "queries": 200, "exact": 60, "topics": 2000, "lists": 0, "seed": 0,
+        "items": 250_000, "elements": 4, "width": 128, "queries": 200, "exact": 60, "topics": 2000, "lists": 0,
+        "seed": 0,
     }.items():  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Warnings on stderr are not results: nbval compares everything else (the list is read when a notebook is collected)."""
+"""Warnings on stderr are not results: nbval compares all else (the list is read when notebooks are collected)."""
 
 
 def pytest_collectstart(collector):

@@ -19,13 +19,14 @@ def options_page() -> str:
     """docs/methods/options.md: the options of every method, and what each paper set."""
     return (
         "(methods-options)=\n# Options and published settings of every method\n\n"
-        "`make readme` writes this page from the specs of the methods; nothing in it is typed. An option is given by its\n"
-        "name in a notebook, on the command line or from Python:\n\n"
+        "`make readme` writes this page from the specs of the methods; nothing in it is typed. "
+        "An option is given by its\nname in a notebook, on the command line or from Python:\n\n"
         "```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
-        'from xmr_core.study import base_config\n\nbase_config("scan", direction="i2t", sharpness=4.0).options["direction"]\n```\n\n'
+        "from xmr_core.study import base_config\n\n"
+        'base_config("scan", direction="i2t", sharpness=4.0).options["direction"]\n```\n\n'
         "What an option means, its range and its choices stand in the options class of the method's file in\n"
-        "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). A value that is out of its\n"
-        "range is refused with a message that says so.\n\n"
+        "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). "
+        "A value that is out of its\nrange is refused with a message that says so.\n\n"
         "(methods-options-table)=\n## Options\n\n"
         f"{options_table()}\n"
         "(methods-published-table)=\n## Published settings\n\n"

@@ -115,7 +115,8 @@ def source(notebook: str, what: str) -> str:
 
 
 def variants(
-    rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = tuple(study.ablation("dive", "similarity")), best: str = "smooth-Chamfer, slots",
+    rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = tuple(study.ablation("dive", "similarity")),
+    best: str = "smooth-Chamfer, slots",
     notebook: str = "ablation_similarity", paper: str = "",
 ) -> str:  # fmt: skip
     """Section on variants of a method: table, verdicts of the paper's choice against each other one, figure. paper: its
@@ -160,9 +161,11 @@ def real(rows: pd.DataFrame) -> str:
         return ""
     rsums = [c for c in RSUM.values() if c in table]
     return (
-        "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five looks at each training picture), GloVe-50d and a "
-        "bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 pictures with two captions each (the study preset), the epoch chosen on the first 250 pictures of dev; rows "
-        "that differ say how. An ensemble is the mean of score matrices of one seed. Human: pairs that experts rated 3 or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs.\n\n"
+        "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five looks at "
+        "each training picture), GloVe-50d and a bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 "
+        "pictures with two captions each (the study preset), the epoch chosen on the first 250 pictures of dev; rows "
+        "that differ say how. An ensemble is the mean of score matrices of one seed. Human: pairs that experts rated 3 "
+        "or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs.\n\n"
         + ranked(table, rsums)
         + "\n\n"
     )
@@ -185,13 +188,13 @@ def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
         verdict = study.verdict(table[table["label"] == better], table[table["label"] == worse], rsums[0])
         lines.append(f"- {better} above {worse}: {study.verdict_text(verdict, 'RSUM annotated')}")
     text = (
-        f"## {title}\n\n{ranked(table, rsums)}\n\n![all methods](figures/{name}.png)\n\n{source('compare_methods', 'these labels')}\n\n"
-        + "\n".join(lines)
-        + "\n\n"
+        f"## {title}\n\n{ranked(table, rsums)}\n\n![all methods](figures/{name}.png)\n\n"
+        f"{source('compare_methods', 'these labels')}\n\n" + "\n".join(lines) + "\n\n"
     )
     if len(ensembles):
         text += (
-            "Ensembles, by the mean of score matrices (one label twice: two seeds of it; parameters and seconds of all members):\n\n"
+            "Ensembles, by the mean of score matrices (one label twice: two seeds of it; "
+            "parameters and seconds of all members):\n\n"
             + ranked(ensembles, rsums) + "\n\n"
         )  # fmt: skip
     return text
@@ -239,10 +242,13 @@ def main() -> None:
     )
     study_size = scenes[scenes["size"] == "study"]
     text = (
-        "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv) (every number) and [runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and "
-        "R@10 in both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or with one seed over "
-        "resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than three seeds decide nothing. "
-        "Every run selects its epoch on the validation split. Seconds were taken on two cores that other work shared. Matched form: same encoders, width and batches for all, and InfoNCE for all but PCME and VSE+2AD, which keep the objective their papers are about.\n\n"
+        "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv) (every number) and "
+        "[runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and R@10 in "
+        "both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or "
+        "with one seed over resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than "
+        "three seeds decide nothing. Every run selects its epoch on the validation split. Seconds were taken on two "
+        "cores that other work shared. Matched form: same encoders, width and batches for all, and InfoNCE for all but "
+        "PCME and VSE+2AD, which keep the objective their papers are about.\n\n"
         + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
         + objectives(scenes)
         + variants(
@@ -275,7 +281,8 @@ def main() -> None:
         + swept(
             flickr,
             "α",
-            "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 pictures × 2 captions, one seed)",
+            "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 "
+            "pictures × 2 captions, one seed)",
             "flickr8k_alpha",
         )
         + "## Where the numbers come from\n\n"
@@ -294,9 +301,8 @@ def objectives(rows: pd.DataFrame) -> str:
         **{"validation RSUM": 100 * table["value"].astype(float), "objective": table["variant"].str[11:]}
     )
     return (
-        "## The matched objective\n\nChosen on the validation split of `scenes` (quick preset, one seed), for a single vector and for sets:\n\n"
-        + markdown(shown[["objective", "validation RSUM"]])
-        + "\n\n"
+        "## The matched objective\n\nChosen on the validation split of `scenes` (quick preset, one seed), for a single "
+        "vector and for sets:\n\n" + markdown(shown[["objective", "validation RSUM"]]) + "\n\n"
     )
 
 

@@ -28,7 +28,8 @@ SITE = Path(__file__).resolve().parent / "site"  # configuration and style
 GROUPS = {
     "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
     "Sets of embeddings": [
-        "ablation_alpha", "ablation_similarity", "ablation_cardinality", "ablation_iterations", "ablation_slot_attention", "ablation_elements",
+        "ablation_alpha", "ablation_similarity", "ablation_cardinality", "ablation_iterations",
+        "ablation_slot_attention", "ablation_elements",
         "circular_variance", "tsne", "attention_maps",
     ],
     "Uncertainty": ["uncertainty_vs_recall", "corruption_vs_uncertainty", "gaussian_distances"],
@@ -53,11 +54,12 @@ def claims_page(rows: pd.DataFrame) -> str:
     rules = "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
     return (
         "# Claims of the papers, and what the rows say\n\n"
-        "A claim is a sentence of a paper that a number can decide. Its rule was fixed before the runs. A comparison is paired "
-        "by seed. It is decided when the 95 % Student interval of the difference leaves out 0, and fewer than three seeds decide "
-        "nothing. A claim about several comparisons shows the weakest. p is corrected (Holm) over all comparisons of the ledger "
-        "on that corpus, and stands beside the verdict ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
-        "[results.csv](results.csv), and the notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
+        "A claim is a sentence of a paper that a number can decide. Its rule was fixed before the runs. A comparison "
+        "is paired by seed. It is decided when the 95 % Student interval of the difference leaves out 0, and fewer "
+        "than three seeds decide nothing. A claim about several comparisons shows the weakest. p is corrected (Holm) "
+        "over all comparisons of the ledger on that corpus, and stands beside the verdict "
+        "([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in [results.csv](results.csv), and the "
+        "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
         + build_reports.markdown(columns)
         + f"\n\n## The rules\n\n{rules}\n"
     )
@@ -94,9 +96,9 @@ def index_page() -> str:
     return (
         "# Image–text retrieval: five papers, one system, matched conditions\n\nThe numbers of the study are in "
         "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "
-        f"{counts}. Then come the notebooks, each of which answers one question; they were executed as they stand, show their "
-        "code on a click, and run again by one command. The [documents](docs/index.md) say how everything is defined and how "
-        "to add to it.\n\n" + "\n\n".join(trees) + "\n"
+        f"{counts}. Then come the notebooks, each of which answers one question; they were executed as they stand, "
+        "show their code on a click, and run again by one command. The [documents](docs/index.md) say how everything "
+        "is defined and how to add to it.\n\n" + "\n\n".join(trees) + "\n"
     )
 
 
@@ -137,7 +139,8 @@ def write_sources(folder: Path) -> None:
     names = [n for group in GROUPS.values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
         raise SystemExit(
-            f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in {Path(__file__).name}."
+            f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in "
+            f"{Path(__file__).name}."
         )
     for name in names:
         nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
@@ -190,7 +193,8 @@ def main() -> int:
         shutil.rmtree(html, ignore_errors=True)
         shutil.copytree(Path(temporary) / "html", html)
         print(
-            f"{html.relative_to(ROOT)}/index.html, {sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB"
+            f"{html.relative_to(ROOT)}/index.html, "
+            f"{sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB"
         )
         return pdf(Path(temporary) / "single" / "index.html", Path(temporary) / "report.pdf")
 

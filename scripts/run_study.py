@@ -20,15 +20,21 @@ STUDY = {"preset": "study"}
 LIGHT = ["VSE++", "VSE∞", "VSE+2AD", "PVSE", "PCME", "DivE", "DivE on GRU states"]
 PARTS: dict[str, tuple[str, dict]] = {  # part → (notebook, parameters)
     "alpha": ("ablation_alpha", STUDY),
-    "similarity": ("ablation_similarity", {**STUDY, "variants": ["single vector", "MIL, slots", "MP, slots", "Chamfer, slots", "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "smooth-Chamfer, slots"]}),
+    "similarity": ("ablation_similarity",
+                   {**STUDY,
+                    "variants": ["single vector", "MIL, slots", "MP, slots", "Chamfer, slots",
+                                 "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "smooth-Chamfer, slots"]}),
     "cardinality": ("ablation_cardinality", {**STUDY, "slots": [1, 2, 3, 4, 5, 6]}),
     "iterations": ("ablation_iterations", {**STUDY, "rounds": [1, 2, 3, 4, 5]}),
     "slots": ("ablation_slot_attention", STUDY),
     "uncertainty": ("uncertainty_vs_recall", {**STUDY, "n_seeds": 5}),
     "corruption": ("corruption_vs_uncertainty", {**STUDY, "n_seeds": 5}),
-    "distances": ("gaussian_distances", {**STUDY, "n_seeds": 5, "others": ["PCME, one σ", "PCME, μ only"], "samples": [7], "draws": 1}),
+    "distances": ("gaussian_distances",
+                  {**STUDY, "n_seeds": 5, "others": ["PCME, one σ", "PCME, μ only"], "samples": [7], "draws": 1}),
     "comparison": ("compare_methods", {"n_seeds": 5, "methods": LIGHT, "ensembles": []}),
-    "pairs": ("compare_methods", {"n_seeds": 3, "methods": ["SCAN t-i", "SCAN i-t", "SAF", "SGR", "SGRAF, joint"], "ensembles": ["SCAN t-i + SCAN i-t", "SAF + SGR"]}),
+    "pairs": ("compare_methods",
+              {"n_seeds": 3, "methods": ["SCAN t-i", "SCAN i-t", "SAF", "SGR", "SGRAF, joint"],
+               "ensembles": ["SCAN t-i + SCAN i-t", "SAF + SGR"]}),
     "proxies": ("ambiguity_benchmarks", {"n_seeds": 3}),
 }  # fmt: skip
 

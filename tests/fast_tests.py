@@ -42,7 +42,7 @@ def _note_calls(owner: type, name: str, deed: str) -> None:
 
 @contextmanager
 def checked(item: pytest.Item) -> Iterator[None]:
-    """Around the set-up or the call of a test: it must be marked slow if it did anything that takes long by its nature."""
+    """Around the set-up or the call of a test: it must be marked slow if it did what takes long by its nature."""
     DEEDS.clear()
     yield
     if DEEDS and item.get_closest_marker("slow") is None:

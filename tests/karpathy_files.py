@@ -16,7 +16,8 @@ def record(n: int, split: str, name: str, sentences: int = 5, **more) -> dict:
     ids = [100 * n + 9 - c for c in range(sentences)]  # ids neither ascend nor start at 0
     return {
         "sentids": ids, "imgid": n, "split": split, "filename": name,
-        "sentences": [{"tokens": t.lower().split(), "raw": t, "imgid": n, "sentid": i} for t, i in zip(texts, ids, strict=True)], **more,
+        "sentences": [{"tokens": t.lower().split(), "raw": t, "imgid": n, "sentid": i}
+                      for t, i in zip(texts, ids, strict=True)], **more,
     }  # fmt: skip
 
 

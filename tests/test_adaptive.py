@@ -184,7 +184,8 @@ def test_the_sequence_encoder_reads_the_order_of_tokens_the_others_do_not():
 def test_pooling_refusals():
     with pytest.raises(BadInput, match="aggregator 'lipp'. Did you mean 'lip'"):
         aggregator("lipp", 4, 4)
-    for wrong, message in (({"padding": "x"}, "padding"), ({"token_weights": "x"}, "token_weights"), ({"levels": "x"}, "levels"),
+    for wrong, message in (({"padding": "x"}, "padding"), ({"token_weights": "x"}, "token_weights"),
+                           ({"levels": "x"}, "levels"),
                            ({"balance": 1.5}, "balance is the weight")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             AdaptivePoolHead(4, 4, **wrong)

@@ -8,7 +8,8 @@ import pytest
 import xmr_core
 
 PACKAGE = Path(xmr_core.__file__).parent
-FLOORS = (  # lowest first; a room is a folder with its files. A room may import any room of a lower floor, none of its own
+# lowest first; a room is a folder with its files. A room may import any room of a lower floor, none of its own
+FLOORS = (
     {"base"},
     {"data/features", "data/images", "data/text", "heads", "losses", "similarities"},
     {"data/readers", "encoders", "evaluation/engine"},
@@ -22,7 +23,8 @@ FLOORS = (  # lowest first; a room is a folder with its files. A room may import
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NO_TORCH = {
-    "evaluation/metrics.py", "evaluation/stats.py", "evaluation/protocols.py", "base/paths.py", "base/errors.py", "study/paper_tables.py",
+    "evaluation/metrics.py", "evaluation/stats.py", "evaluation/protocols.py", "base/paths.py", "base/errors.py",
+    "study/paper_tables.py",
 }  # fmt: skip
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}
 MAY_SHOW = {"ui", "ui/plots", "ui/widgets"}
@@ -145,7 +147,10 @@ def test_a_made_up_fault_is_found(path, source, fault):
 
 
 def test_what_is_allowed_is_not_a_fault():
-    allowed = "import torch\nfrom xmr_core.base import paths\nfrom xmr_core.losses.checks import x\nfrom xmr_core.base.types import Batch"
+    allowed = (
+        "import torch\nfrom xmr_core.base import paths\n"
+        "from xmr_core.losses.checks import x\nfrom xmr_core.base.types import Batch"
+    )
     assert not faults(
         {"losses/new.py": allowed, "ui/plots/x.py": "import matplotlib", "ui/x.py": "from xmr_core import __version__"}
     )

@@ -25,7 +25,8 @@ def method_of(prepared, name, **options):
 
 @pytest.mark.parametrize(
     ("name", "options", "rounds", "elements"),
-    [("dive", {"iterations": 3, "slots": 2}, 3, 2), ("dive", {"head": "transformer", "iterations": 2}, 2, 4), ("dive", {"head": "pie-net"}, 1, 4), ("pvse", {"slots": 3}, 1, 3)],
+    [("dive", {"iterations": 3, "slots": 2}, 3, 2), ("dive", {"head": "transformer", "iterations": 2}, 2, 4),
+     ("dive", {"head": "pie-net"}, 1, 4), ("pvse", {"slots": 3}, 1, 3)],
 )  # fmt: skip
 def test_every_element_shares_one_look_among_the_cells(prepared, name, options, rounds, elements):
     images = prepared.splits["test"].images_at(np.arange(5))

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import DamagedFile
-from xmr_core.data.images.inspection import inspect_image, inspect_images
 from xmr_core.data.images.files import read_image
+from xmr_core.data.images.inspection import inspect_image, inspect_images
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.readers.folder import load_folder
@@ -73,30 +73,42 @@ def cut(root: Path, n: int = 4, keep: float = 0.7) -> None:
 FAULTS = {
     "a missing image": (lambda r: image_file(r, 11).unlink(), "testImages.txt lists 1 images that are not in", False),
     "a truncated JPEG": (cut, "1 images cannot be decoded (cut short): 4.jpg", False),
-    "a JPEG without its last bytes": (lambda r: cut(r, 4, 0.999), "1 images cannot be decoded (cut short): 4.jpg", False),
-    "a text for an image": (lambda r: image_file(r, 4).write_text("404"), "(not an image, or of an unknown format): 4.jpg", False),
-    "an empty image": (lambda r: image_file(r, 4).write_bytes(b""), "(not an image, or of an unknown format): 4.jpg", False),
+    "a JPEG without its last bytes": (lambda r: cut(r, 4, 0.999), "1 images cannot be decoded (cut short): 4.jpg",
+                                      False),
+    "a text for an image": (lambda r: image_file(r, 4).write_text("404"),
+                            "(not an image, or of an unknown format): 4.jpg", False),
+    "an empty image": (lambda r: image_file(r, 4).write_bytes(b""), "(not an image, or of an unknown format): 4.jpg",
+                       False),
     "CMYK": (lambda r: Image.new("CMYK", (80, 80)).save(image_file(r, 1)), "1  CMYK: 1.jpg", True),
     "grey": (lambda r: Image.new("L", (80, 80)).save(image_file(r, 1)), "1  grey: 1.jpg", True),
     "16 bits": (
-        lambda r: Image.fromarray(np.arange(6400, dtype=np.uint16).reshape(80, 80)).save(image_file(r, 1), format="PNG"),
+        lambda r: Image.fromarray(np.arange(6400, dtype=np.uint16).reshape(80, 80)).save(
+            image_file(r, 1), format="PNG"
+        ),
         "1  16 bits or more a channel: 1.jpg",
         True,
     ),
-    "transparency": (lambda r: Image.new("RGBA", (80, 80)).save(image_file(r, 1), format="PNG"), "1  transparent: 1.jpg", True),
+    "transparency": (lambda r: Image.new("RGBA", (80, 80)).save(image_file(r, 1), format="PNG"),
+                     "1  transparent: 1.jpg", True),
     "an animation": (animate, "1  animated (the first frame is read): 1.jpg", True),
     "EXIF rotation": (save_turned, "1  turned by EXIF: 1.jpg", True),
-    "a very small image": (lambda r: Image.new("RGB", (80, 9)).save(image_file(r, 1)), "1  very small (shorter edge below 64 pixels): 1.jpg", True),
-    "ids that repeat": (lambda r: edit(r, b"2.jpg#1", b"2.jpg#0"), "flickr8k: 1 caption ids repeat, the first is '2.jpg#0'", False),
-    "fewer than five captions": (lambda r: edit(r, b"A dog number 0 runs in way 4 .", b"..."), "1  images with fewer than 5 captions: 0.jpg", True),
-    "a caption without an image": (lambda r: edit(r, b"3.jpg#2", b"gone.jpg#2"), "1  captions of a missing image: gone.jpg#2", True),
-    "a bad line": (lambda r: edit(r, b"3.jpg#3\t", b"rubbish "), "1  lines that are no caption: Flickr8k.token.txt line 19", True),
+    "a very small image": (lambda r: Image.new("RGB", (80, 9)).save(image_file(r, 1)),
+                           "1  very small (shorter edge below 64 pixels): 1.jpg", True),
+    "ids that repeat": (lambda r: edit(r, b"2.jpg#1", b"2.jpg#0"),
+                        "flickr8k: 1 caption ids repeat, the first is '2.jpg#0'", False),
+    "fewer than five captions": (lambda r: edit(r, b"A dog number 0 runs in way 4 .", b"..."),
+                                 "1  images with fewer than 5 captions: 0.jpg", True),
+    "a caption without an image": (lambda r: edit(r, b"3.jpg#2", b"gone.jpg#2"),
+                                   "1  captions of a missing image: gone.jpg#2", True),
+    "a bad line": (lambda r: edit(r, b"3.jpg#3\t", b"rubbish "),
+                   "1  lines that are no caption: Flickr8k.token.txt line 19", True),
     "an empty split": (
         lambda r: (r / "Flickr8k_text" / "Flickr_8k.devImages.txt").write_text(""),
         "no images and no captions in split val",
         False,
     ),
-    "Latin-1": (lambda r: edit(r, b"way 3", b"caf\xe9"), "1  lines that are not UTF-8, read as Latin-1: Flickr8k.token.txt line 4", True),
+    "Latin-1": (lambda r: edit(r, b"way 3", b"caf\xe9"),
+                "1  lines that are not UTF-8, read as Latin-1: Flickr8k.token.txt line 4", True),
 }  # fmt: skip
 
 
@@ -114,7 +126,8 @@ def test_a_folder_without_faults_has_none(flickr):
     assert report.vocabulary == 6 + 8, "a, dog, number, runs, in, way, and 0 to 7"
     assert report.unknown == 4 * 5 / (4 * 5 * 8), "8 to 11, once in each of five captions of eight words"
     assert report.samples["test"] == [
-        ("10.jpg", "A dog number 10 runs in way 1 ."), ("11.jpg", "A dog number 11 runs in way 0 ."), ("11.jpg", "A dog number 11 runs in way 3 ."),
+        ("10.jpg", "A dog number 10 runs in way 1 ."), ("11.jpg", "A dog number 11 runs in way 0 ."),
+        ("11.jpg", "A dog number 11 runs in way 3 ."),
     ]  # fmt: skip
     assert check_corpus("flickr8k", load_flickr8k, flickr).text() == text
 
@@ -129,14 +142,17 @@ def test_every_fault_is_named_and_judged(flickr, fault):
 
 
 def test_many_faults_are_listed_at_once(flickr):
-    for name in ("a missing image", "a truncated JPEG", "CMYK", "ids that repeat", "fewer than five captions", "a caption without an image",
+    for name in ("a missing image", "a truncated JPEG", "CMYK", "ids that repeat", "fewer than five captions",
+                 "a caption without an image",
                  "a bad line", "Latin-1"):  # fmt: skip
         FAULTS[name][0](flickr)
     text = (report := check_corpus("flickr8k", load_flickr8k, flickr)).text()
     for line in (
         "testImages.txt lists 1 images that are not in", "1 caption ids repeat, the first is '2.jpg#0'",
-        "1 images cannot be decoded (cut short): 4.jpg", "1  CMYK: 1.jpg", "3  images with fewer than 5 captions: 0.jpg, 2.jpg, 3.jpg",
-        "6  captions of a missing image: gone.jpg#2, 11.jpg#0, 11.jpg#1, …", "1  captions without a word: 0.jpg#4", "1  lines that are no caption",
+        "1 images cannot be decoded (cut short): 4.jpg", "1  CMYK: 1.jpg",
+        "3  images with fewer than 5 captions: 0.jpg, 2.jpg, 3.jpg",
+        "6  captions of a missing image: gone.jpg#2, 11.jpg#0, 11.jpg#1, …", "1  captions without a word: 0.jpg#4",
+        "1  lines that are no caption",
         "1  lines that are not UTF-8",
     ):  # fmt: skip
         assert line in text, line
@@ -149,7 +165,8 @@ def test_what_stops_the_reader_is_a_refusal_too(flickr, tmp_path):
     token_file(flickr).unlink()
     report = check_corpus("flickr8k", load_flickr8k, flickr)
     assert report.refused == (
-        f"flickr8k needs Flickr8k.token.txt, looked for in {flickr / 'Flickr8k_text'}. Put it there or give the right data_root.",
+        f"flickr8k needs Flickr8k.token.txt, looked for in {flickr / 'Flickr8k_text'}. "
+        "Put it there or give the right data_root.",
     )
 
 

@@ -18,18 +18,19 @@ from golden import listings
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Tokens
-from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.data.text.official_vocabulary import read_vocabulary
+from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method, load_official, read_official, save_method
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, papers
 
 LISTED = {
-    "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme", "pcme_cub": "pcme",
-    "scan_f30k": "scan", "scan_coco": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf", "vse_infty_region_bigru_f30k": "vse-infty",
-    "vse_2ad_region_bigru_f30k": "vse+2ad", "dive_f30k_butd_bigru": "dive", "dive_f30k_butd_pienet_ablation": "dive",
-    "vsepp_resnet152": "vse++", "sgraf_SGR_coco": "sgraf", "sgraf_SAF_coco": "sgraf", "vse_infty_region_bigru_coco": "vse-infty",
-    "vse_infty_region_bert": "vse-infty", "vse_infty_grid_bigru_coco": "vse-infty", "vse_2ad_region_bigru_coco": "vse+2ad",
+    "vsepp_precomp_vgg": "vse++", "pvse_coco_K1": "pvse", "pvse_coco_K2": "pvse", "pcme_coco": "pcme",
+    "pcme_cub": "pcme", "scan_f30k": "scan", "scan_coco": "scan", "sgraf_SGR_f30k": "sgraf", "sgraf_SAF_f30k": "sgraf",
+    "vse_infty_region_bigru_f30k": "vse-infty", "vse_2ad_region_bigru_f30k": "vse+2ad", "dive_f30k_butd_bigru": "dive",
+    "dive_f30k_butd_pienet_ablation": "dive", "vsepp_resnet152": "vse++", "sgraf_SGR_coco": "sgraf",
+    "sgraf_SAF_coco": "sgraf", "vse_infty_region_bigru_coco": "vse-infty", "vse_infty_region_bert": "vse-infty",
+    "vse_infty_grid_bigru_coco": "vse-infty", "vse_2ad_region_bigru_coco": "vse+2ad",
     "vse_2ad_region_bert": "vse+2ad", "dive_coco_butd_bigru": "dive",
 }  # fmt: skip
 # CNNs, whose features are our input, and all but two layers of BERT: as many names, a tenth of the numbers
@@ -104,7 +105,8 @@ def test_a_file_written_by_python_2_is_read(tmp_path):
 
 
 def test_pcme_brings_its_scale_shift_and_words(tmp_path):
-    torch.save({"model": {"img_enc.fc.weight": torch.zeros(2, 3)}, "criterion": {"shift": torch.tensor([7.0]), "negative_scale": torch.tensor([9.0])},
+    torch.save({"model": {"img_enc.fc.weight": torch.zeros(2, 3)},
+                "criterion": {"shift": torch.tensor([7.0]), "negative_scale": torch.tensor([9.0])},
                 "config": {"embed_dim": 2}, "word2idx": WORDS}, tmp_path / "pcme.pth")  # fmt: skip
     official = read_official(tmp_path / "pcme.pth")
     assert official.word2idx == WORDS and official.options == {"embed_dim": 2}

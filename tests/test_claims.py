@@ -19,8 +19,8 @@ def rows(
 ):
     return pd.DataFrame(
         [
-            {"variant": v, "seed": s, "value": x, "dataset": dataset, "size": size, "metric": metric, "relevance": relevance,
-             "direction": direction, "k": 0, "origin": "ours"}
+            {"variant": v, "seed": s, "value": x, "dataset": dataset, "size": size, "metric": metric,
+             "relevance": relevance, "direction": direction, "k": 0, "origin": "ours"}
             for v, xs in values.items() for s, x in enumerate(xs) if x is not None
         ]
     )  # fmt: skip
@@ -37,7 +37,8 @@ CLEAR = {"a": [3.0, 3.1, 2.9, 3.0], "b": [2.0, 2.1, 2.0, 1.9], "c": [2.9, 3.2, 2
 @pytest.mark.parametrize(
     ("above", "below", "smaller", "word"),
     [(("a",), ("b",), False, "held"), (("b",), ("a",), False, "contradicted"), (("a",), ("c",), False, "undecided"),
-     (("a",), ("b", "c"), False, "undecided"), (("b",), ("a", "c"), False, "contradicted"), (("c", "a"), ("b",), False, "held"),
+     (("a",), ("b", "c"), False, "undecided"), (("b",), ("a", "c"), False, "contradicted"),
+     (("c", "a"), ("b",), False, "held"),
      (("b",), ("a",), True, "held"), (("a",), (), False, "held"), (("a",), (), True, "contradicted")],
 )  # fmt: skip
 def test_verdicts(above, below, smaller, word):

@@ -222,7 +222,10 @@ def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monke
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     note = tmp_path / "pid"
-    slow = f"import os\nimport pathlib\nimport time\n\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
+    slow = (
+        "import os\nimport pathlib\nimport time\n\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
+    )
     words = [sys.executable, "-m", "xmr_core", "run", str(build(tmp_path / "n.ipynb", slow))]
     # a shell that runs the tests in the background has them ignore SIGINT, and children inherit that
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

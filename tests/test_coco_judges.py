@@ -13,8 +13,8 @@ from karpathy_files import coco_folder, coco_record, draw
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.readers import coco_relevance
-from xmr_core.data.readers.relevance import TwoWayRelevance
 from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.relevance import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
@@ -47,7 +47,8 @@ def write_instances(coco, labels: dict[int, list[int]], folder: str = "annotatio
     ]
     annotations[0] |= {"segmentation": {"counts": [272, 2], "size": [4, 6]}, "iscrowd": 1}
     value = {
-        "info": {"year": 2014}, "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels], "licenses": [], "annotations": annotations,
+        "info": {"year": 2014}, "images": [{"license": 3, "file_name": "a.jpg", "id": i} for i in labels],
+        "licenses": [], "annotations": annotations,
         "categories": [{"supercategory": "person", "id": c, "name": str(c)} for c in range(1, 91)],
     }  # fmt: skip
     (coco.root / folder).mkdir(exist_ok=True)
@@ -153,7 +154,8 @@ def test_the_ids_are_those_of_the_judgments(judged):
     for kind in ("eccv", "cxc"):
         t2i = corpus.relevance_sets[kind]("test")
         for relevance, name, queries, gallery in (
-            (t2i, "caption_to_image", caption_ids, image_ids), (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
+            (t2i, "caption_to_image", caption_ids, image_ids),
+            (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
         ):  # fmt: skip
             assert (
                 relevance.query_ids.tolist() == queries.tolist() and relevance.gallery_ids.tolist() == gallery.tolist()

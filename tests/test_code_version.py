@@ -29,7 +29,10 @@ class Brightness:
         return scaled(np.stack(np.split(pixels.astype(np.float32) / 255, 4, 2), 1).mean((2, 3)))
 """
 HELPER = "def scaled(x):\n    return {factor} * x\n"
-READER = "from xmr_core.data.scenes import load_scenes\ndef read(root):\n    # {words}\n    return load_scenes('tiny', {seed})\n"
+READER = (
+    "from xmr_core.data.scenes import load_scenes\n"
+    "def read(root):\n    # {words}\n    return load_scenes('tiny', {seed})\n"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -185,7 +185,8 @@ def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypat
 @pytest.mark.parametrize(
     ("method", "rows", "columns", "width"),
     [
-        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48), ("SCAN i2t", 7, 4, 24), ("SAF", 7, 4, 24),
+        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48),
+        ("SCAN i2t", 7, 4, 24), ("SAF", 7, 4, 24),
     ],
 )  # fmt: skip
 def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):

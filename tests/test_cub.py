@@ -74,7 +74,8 @@ def test_the_final_split_holds_images_out_for_validation(cub):
         image_id(0, 13),
         image_id(2, 5),
     }
-    # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of the third
+    # 13 images of the first bird are left, then 14 and 13: the 20th is number 7 of the second, the 40th number 13 of
+    # the third
     assert corpus.images.index[corpus.images["split"] == "val"].tolist() == [image_id(1, 6), image_id(2, 13)]
     assert not corpus.faults and len(corpus.captions) == 700 and corpus.about["fold"] == ""
     assert corpus.captions.loc[f"{image_id(3, 2)}#4", "text"] == "this bird number 44 has a beak of 4 inches."
@@ -143,8 +144,9 @@ def test_an_empty_split_is_empty_and_no_accident(cub):
 @pytest.mark.parametrize(
     "missing",
     [
-        "CUB_200_2011/images.txt", "CUB_200_2011/image_class_labels.txt", "CUB_200_2011/classes.txt", "CUB_200_2011/images",
-        "cvpr2016_cub/text_c10", "annotations/cub/testclasses.txt", "annotations/cub/trainvalclasses.txt",
+        "CUB_200_2011/images.txt", "CUB_200_2011/image_class_labels.txt", "CUB_200_2011/classes.txt",
+        "CUB_200_2011/images", "cvpr2016_cub/text_c10", "annotations/cub/testclasses.txt",
+        "annotations/cub/trainvalclasses.txt",
     ],
 )  # fmt: skip
 def test_missing_files_are_named(cub, missing):
@@ -185,12 +187,17 @@ def test_captions_that_are_tolerated(cub):
 @pytest.mark.parametrize(
     ("file", "line", "says"),
     [
-        ("CUB_200_2011/images.txt", "nonsense", "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'"),
+        ("CUB_200_2011/images.txt", "nonsense",
+         "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'"),
         ("CUB_200_2011/classes.txt", "1 001.Another", "classes.txt: 1 lines are no 'number value', or repeat"),
-        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg", "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
-        ("annotations/cub/testclasses.txt", BIRDS[0], f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'"),
-        ("annotations/cub/testclasses.txt", "201.Dodo", "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'"),
-        ("annotations/cub/seen_test_images.txt", "x.jpg", "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'"),
+        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg",
+         "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
+        ("annotations/cub/testclasses.txt", BIRDS[0],
+         f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'"),
+        ("annotations/cub/testclasses.txt", "201.Dodo",
+         "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'"),
+        ("annotations/cub/seen_test_images.txt", "x.jpg",
+         "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'"),
     ],
 )  # fmt: skip
 def test_lists_that_are_refused(cub, file, line, says):

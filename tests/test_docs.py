@@ -36,7 +36,7 @@ def python_blocks(text: str) -> list[str]:
 
 
 def run_page(text: str, folder: Path) -> dict:
-    """Execute the blocks of a page in one namespace; a block that begins with `# name.py` is written to that file too."""
+    """Execute the blocks of a page in one namespace; one that begins with `# name.py` is written to that file too."""
     namespace: dict = {"__name__": "page"}
     for number, block in enumerate(python_blocks(text)):
         if match := FILE.match(block):
@@ -109,7 +109,10 @@ def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
 
 
 def test_blocks_are_chosen_by_their_mark(tmp_path):
-    text = "```python\n# own_file.py\nx = 1\n```\n```python notest\nnonsense(\n```\n```sh\nrm x\n```\n```python\ny = x + 1\n```\n"
+    text = (
+        "```python\n# own_file.py\nx = 1\n```\n```python notest\nnonsense(\n```\n"
+        "```sh\nrm x\n```\n```python\ny = x + 1\n```\n"
+    )
     assert run_page(text, tmp_path)["y"] == 2 and (tmp_path / "own_file.py").exists()
     with pytest.raises(ZeroDivisionError):
         run_page("```python\n1 / 0\n```\n", tmp_path)

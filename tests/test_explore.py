@@ -12,8 +12,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
 from xmr_core.search import Query, Settings, open_folder, open_library, rank
-from xmr_core.search.library import _stored
 from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
+from xmr_core.search.library import _stored
 from xmr_core.search.query import encode, words_of
 from xmr_core.search.state import (
     MOST_STEPS,
@@ -129,8 +129,10 @@ def test_settings_change_the_similarity_and_nothing_else(libraries):
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
-    [("pcme", {"alpha": 4.0}, "no α to change"), ("scan", {"elements": (0,)}, "no set of a fixed number"), ("dive", {"distance": "KL"}, "makes no distributions"),
-     ("pcme", {"distance": "KLL"}, "unknown distance 'KLL'"), ("dive", {"k": 0}, "k must be at least 1"), ("dive", {"elements": (9,)}, "numbered 0 to 3")],
+    [("pcme", {"alpha": 4.0}, "no α to change"), ("scan", {"elements": (0,)}, "no set of a fixed number"),
+     ("dive", {"distance": "KL"}, "makes no distributions"),
+     ("pcme", {"distance": "KLL"}, "unknown distance 'KLL'"), ("dive", {"k": 0}, "k must be at least 1"),
+     ("dive", {"elements": (9,)}, "numbered 0 to 3")],
 )  # fmt: skip
 def test_settings_that_a_method_does_not_have(libraries, name, settings, message):
     library = libraries[name]
@@ -140,8 +142,10 @@ def test_settings_that_a_method_does_not_have(libraries, name, settings, message
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"), ({"kind": "image"}, "needs the id"),
-     ({"kind": "upload"}, "an image must be"), ({"kind": "upload", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
+    [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"),
+     ({"kind": "image"}, "needs the id"),
+     ({"kind": "upload"}, "an image must be"),
+     ({"kind": "upload", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
 )  # fmt: skip
 def test_queries_that_cannot_be_asked(given, message):
     with pytest.raises(BadInput, match=message):
@@ -165,7 +169,7 @@ def test_uncertainty_where_there_is_one(libraries):
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------------------- why
+# ------------------------------------------------------------------------------------------------------------------ why
 
 
 def test_what_elements_add_sums_to_the_score(libraries):
@@ -273,7 +277,7 @@ def test_how_much_each_word_counts(libraries):
         word_weights(library, "zeppelin", 5)
 
 
-# ----------------------------------------------------------------------------------------------------------------------------- state
+# ---------------------------------------------------------------------------------------------------------------- state
 
 
 def test_one_can_step_back_and_sliders_are_no_steps(libraries):
@@ -313,7 +317,8 @@ def test_two_methods_answer_the_same_query(libraries):
     )
     for call, message in (
         (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
-        (lambda: state.set(2, alpha=2.0), "none in place 2"), (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
+        (lambda: state.set(2, alpha=2.0), "none in place 2"),
+        (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             call()
@@ -348,8 +353,10 @@ def test_queries_that_are_chosen_for_one(libraries):
     ) == random_query(dive, seed=2)
     alike = replace(dive, relevance_sets={"annotated": dive.relevance_sets["annotated"]})
     for call, message in (
-        (lambda: hard_query(dive, tries=0), "none of them is hard"), (lambda: ambiguous_queries(alike), "as many known right answers"),
-        (lambda: hard_query(replace(dive, relevance_sets={})), "has no relevance set 'annotated'"), (lambda: ambiguous_queries(replace(dive, relevance_sets={})), "as many"),
+        (lambda: hard_query(dive, tries=0), "none of them is hard"),
+        (lambda: ambiguous_queries(alike), "as many known right answers"),
+        (lambda: hard_query(replace(dive, relevance_sets={})), "has no relevance set 'annotated'"),
+        (lambda: ambiguous_queries(replace(dive, relevance_sets={})), "as many"),
         (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=message):
@@ -368,7 +375,7 @@ def test_a_sentence_is_encoded_once_for_many_settings(libraries, monkeypatch):
     assert not np.array_equal(rank(library, other).scores, rank(library, query).scores) and len(calls) == 3
 
 
-# ------------------------------------------------------------------------------------------------------- pictures of one's own
+# ------------------------------------------------------------------------------------------------ pictures of one's own
 
 
 @pytest.fixture

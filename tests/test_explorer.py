@@ -309,7 +309,8 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
     assert "32 images ranked" in said(explorer)
     before = explorer.state
     for button, message in (
-        ("Random image", "have no captions"), ("Random caption", "has no captions to choose"), ("Hard", "no query can be called hard"), ("Ambiguous", "as many known"),
+        ("Random image", "have no captions"), ("Random caption", "has no captions to choose"),
+        ("Hard", "no query can be called hard"), ("Ambiguous", "as many known"),
         ("Unsure", "how sure it is"),
     ):  # fmt: skip
         explorer.buttons[button].click()

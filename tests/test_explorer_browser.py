@@ -196,7 +196,8 @@ def test_every_control_has_a_name(page):
         ".jp-OutputArea button, .jp-OutputArea input, .jp-OutputArea select, .jp-OutputArea [role=slider]"
     ).evaluate_all(
         """all => all.filter(e => e.offsetParent !== null && !(
-            e.innerText?.trim() || e.title || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.labels?.length
-            || e.closest('.widget-inline-hbox')?.querySelector('label')?.innerText.trim())).map(e => e.outerHTML.slice(0, 200))"""
+            e.innerText?.trim() || e.title || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')
+            || e.labels?.length || e.closest('.widget-inline-hbox')?.querySelector('label')?.innerText.trim()
+        )).map(e => e.outerHTML.slice(0, 200))"""
     )
     assert nameless == []

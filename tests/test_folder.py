@@ -57,9 +57,11 @@ def test_without_captions_it_is_a_folder_to_search(photos):
 
 TABLES = {
     "commas": "image,caption\ndog.png,A dog.\nbeach.jpg,\"A beach, wide\nand empty.\"\n",
-    "semicolons, other names, another order": "Text;n;FileName\nA dog.;1;dog.png\nA beach, wide and empty.;2;beach.jpg\n",
+    "semicolons, other names, another order": "Text;n;FileName\nA dog.;1;dog.png\n"
+                                              "A beach, wide and empty.;2;beach.jpg\n",
     "tabs": "file\ttext\ndog.png\tA dog.\nbeach.jpg\tA beach, wide and empty.\n",
-    "mark at the start, Windows line ends": "\ufeffimage,caption\r\ndog.png,A dog.\r\nbeach.jpg,\"A beach, wide and empty.\"\r\n",
+    "mark at the start, Windows line ends": "\ufeffimage,caption\r\ndog.png,A dog.\r\n"
+                                            "beach.jpg,\"A beach, wide and empty.\"\r\n",
     "blank lines": "\nimage,caption\n\ndog.png,A dog.\n,\n\nbeach.jpg,\"A beach, wide and empty.\"\n\n",
 }  # fmt: skip
 
@@ -83,14 +85,16 @@ def test_lines_of_json_may_hold_several_captions(photos):
     (photos / "captions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     corpus = load_folder(photos)
     assert corpus.captions["text"].to_dict() == {
-        "d1": "A dog.", "d2": "Man's best friend.", "7": "A beach.", "trip/far/river.webp#0": "A river.", "trip/far/river.webp#1": "Water.",
+        "d1": "A dog.", "d2": "Man's best friend.", "7": "A beach.", "trip/far/river.webp#0": "A river.",
+        "trip/far/river.webp#1": "Water.",
     }  # fmt: skip
     assert corpus.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {"dog.png": "train", "beach.jpg": "val"}
 
 
 def test_splits_are_given_or_come_from_the_names(photos):
     (photos / "captions.csv").write_text(
-        "image,caption,split\ndog.png,A dog.,Train\ndog.png,Again a dog.,\nbeach.jpg,A beach.,validation\ntrip/beach.jpg,Sand.,test\n"
+        "image,caption,split\ndog.png,A dog.,Train\ndog.png,Again a dog.,\nbeach.jpg,A beach.,validation\n"
+        "trip/beach.jpg,Sand.,test\n"
     )
     given = load_folder(photos)
     assert given.images["split"][["dog.png", "beach.jpg", "trip/beach.jpg", "trip/tree.JPG"]].tolist() == [
@@ -122,8 +126,9 @@ def test_the_split_of_a_name_never_changes():
 
 def test_names_are_found_by_as_much_of_the_path_as_says_which(photos):
     (photos / "captions.csv").write_text(
-        "image,caption\nriver.webp,River.\n./dog.png,Dog.\nD:\\photos\\trip\\tree.JPG,Tree.\n/home/me/photos/trip/beach.jpg,Trip.\n"
-        "beach.jpg,Beach.\nfar/river.webp,Again.\nelsewhere/river.webp,Not there.\nroundtrip/tree.JPG,Not there.\n"
+        "image,caption\nriver.webp,River.\n./dog.png,Dog.\nD:\\photos\\trip\\tree.JPG,Tree.\n"
+        "/home/me/photos/trip/beach.jpg,Trip.\nbeach.jpg,Beach.\nfar/river.webp,Again.\n"
+        "elsewhere/river.webp,Not there.\nroundtrip/tree.JPG,Not there.\n"
     )
     corpus = load_folder(photos)
     assert rows(corpus) == [
@@ -151,7 +156,8 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
     )
     corpus = load_folder(photos)
     assert rows(corpus) == [
-        ("dog.png", "A dog"), ("dog.png", "A cat, asleep"), ("beach.jpg", 'A "big" beach'), ("beach.jpg", 'A 5" screen'),
+        ("dog.png", "A dog"), ("dog.png", "A cat, asleep"), ("beach.jpg", 'A "big" beach'),
+        ("beach.jpg", 'A 5" screen'),
         ("beach.jpg", "Café"), ("trip/tree.JPG", "A tree"),
     ]  # fmt: skip
     assert corpus.faults == {
@@ -163,7 +169,8 @@ def test_faults_in_a_table_are_tolerated_and_counted(photos):
 
 def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
     (photos / "captions.jsonl").write_text(
-        '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n[1]\n{"image": "dog.png"}\n'
+        '{"image": "dog.png", "caption": "A dog."}\n{"image": "dog.png", "caption": "half a li\n'
+        '[1]\n{"image": "dog.png"}\n'
         '{"image": 3, "caption": "x"}\n{"image": "dog.png", "caption": [1]}\n' + "[" * 100_000 + "\n"
     )
     corpus = load_folder(photos)
@@ -171,16 +178,21 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 
 REFUSED = {
-    "missing columns": ({"captions.csv": "photo,words\na,b\n"}, r"no column image and no column caption; found: 'photo', 'words'\."),
-    "a missing column": ({"captions.jsonl": '{"image": "dog.png", "words": 1}\n'}, r"no column caption; found: 'image', 'words'"),
+    "missing columns": ({"captions.csv": "photo,words\na,b\n"},
+                        r"no column image and no column caption; found: 'photo', 'words'\."),
+    "a missing column": ({"captions.jsonl": '{"image": "dog.png", "words": 1}\n'},
+                         r"no column caption; found: 'image', 'words'"),
     "an empty file": ({"captions.csv": ""}, r"holds no caption that can be read"),
-    "a list for lines": ({"captions.jsonl": '[{"image": "dog.png",\n "caption": "A dog."}]'}, r"holds no caption that can be read"),
-    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""}, r"holds captions\.csv and captions\.jsonl"),
+    "a list for lines": ({"captions.jsonl": '[{"image": "dog.png",\n "caption": "A dog."}]'},
+                         r"holds no caption that can be read"),
+    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""},
+                  r"holds captions\.csv and captions\.jsonl"),
     "captions of another folder": (
         {"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"},
         r"none of the 2 captions names an image of the folder\. The first names '1\.jpg'; .* like 'beach\.jpg'",
     ),
-    "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, r"unknown split 'trian'\. Known: .*validation"),
+    "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"},
+                         r"unknown split 'trian'\. Known: .*validation"),
     "an image in two splits": (
         {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"},
         r"puts 1 images in more than one split, the first is 'dog\.png'",

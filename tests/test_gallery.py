@@ -131,8 +131,9 @@ def test_a_disk_that_is_full_while_writing_leaves_nothing(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda raw: b"", lambda raw: b"\xff" * 8 + raw[8:], lambda raw: raw[:40],
-        lambda raw: raw.replace(b"EmbeddingSet", b"EmbeddingBag"), lambda raw: raw.replace(b"[50,4,16]", b"[50,4,17]"),
+        lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda raw: b"", lambda raw: b"\xff" * 8 + raw[8:],
+        lambda raw: raw[:40], lambda raw: raw.replace(b"EmbeddingSet", b"EmbeddingBag"),
+        lambda raw: raw.replace(b"[50,4,16]", b"[50,4,17]"),
         lambda raw: raw.replace(b'"mask"', b'"mush"'),
     ],
 )  # fmt: skip

@@ -60,7 +60,8 @@ def test_dive_loss(name):
     tensors = {k: case[f"in.{k}"].requires_grad_() for k in ("img_set", "txt_set", "img_slots", "txt_slots")}
     images, captions = as_set(tensors["img_set"]), as_set(tensors["txt_set"])
     similarity = {
-        "smooth_chamfer": partial(smooth_chamfer, alpha=cfg["alpha"]), "chamfer": chamfer, "max": max_pairwise, "mp": MatchProbability(),
+        "smooth_chamfer": partial(smooth_chamfer, alpha=cfg["alpha"]), "chamfer": chamfer, "max": max_pairwise,
+        "mp": MatchProbability(),
     }[cfg["similarity"]]  # fmt: skip
     scores = similarity(images, captions)
     close(scores, case["out.scores"])

@@ -211,7 +211,8 @@ def test_sentences_that_are_tolerated(either):
     corpus = either.load()
     beyond = {"sentences beyond 5 of an image, not used": 2} if either.name == "coco" else {}
     assert corpus.faults == beyond | {
-        "captions without a word": 1, "images with fewer than 5 captions": 3, "images without a caption": 1, "sentences that cannot be read": 3,
+        "captions without a word": 1, "images with fewer than 5 captions": 3, "images without a caption": 1,
+        "sentences that cannot be read": 3,
     }  # fmt: skip
     assert len(corpus.rows("test")[0]) == 3 and len(corpus.rows("test")[1]) == 5
 

@@ -278,9 +278,11 @@ def test_losses_that_take_degrees_of_matching():
     wanted = -(degrees * p.log() + (1 - degrees) * (1 - p).log())
     assert_close(soft_contrastive(scores, degrees), 2 * wanted.sum())
     assert torch.equal(soft_contrastive(scores, match.double()), soft_contrastive(scores, match))
-    one_way = lambda s, m: (
-        -torch.stack([(r / r.sum() * q.log_softmax(0)).sum() for q, r in zip(s, m, strict=True) if r.sum()]).mean()
-    )  # noqa: E731
+
+    def one_way(s, m):
+        rows = [(r / r.sum() * q.log_softmax(0)).sum() for q, r in zip(s, m, strict=True) if r.sum()]
+        return -torch.stack(rows).mean()
+
     wanted = (one_way(scores / 0.1, degrees) + one_way(scores.T / 0.1, degrees.T)) / 2
     assert_close(InfoNCE(0.1).double()(scores, degrees), wanted, rtol=1e-6, atol=1e-9)
     eye, square = torch.eye(4, dtype=torch.bool), scores[:4, :4]

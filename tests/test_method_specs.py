@@ -1,4 +1,4 @@
-"""Method specs: everything that lists methods derives from them, and one from outside the package is as good as ours."""
+"""Method specs: everything that lists methods derives from them, and one from outside is as good as ours."""
 
 from dataclasses import dataclass, fields, replace
 

@@ -15,11 +15,19 @@ VARIANTS = [
     ("dive", {"similarity": s}) for s in ("smooth_chamfer", "chamfer", "mil", "mp")
 ] + [("dive", {"head": h}) for h in ("pie-net", "transformer")] + [
     ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {"measure": "order"}),
-    ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}), ("dive", {"text_local": "states"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
-] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [("pcme", {"squash": True, "uniform": 1.0})] + [
-    ("scan", {"direction": d, "aggregate": a}) for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
-] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean", "joint")] + [("sgraf", {"m": 8, "direction": "i2t", "parts": "local"})] + [
-    ("vse-infty", {}), *(("vse-infty", {"pooling": p}) for p in ("k-max", "self-attention", "seq2seq", "gcn")), ("vse+2ad", {}), ("vse+2ad", {"adopt": "paper"}), ("vse+2ad", {"mode": "constant"}), ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
+    ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}),
+    ("dive", {"text_local": "states"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
+] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [
+    ("pcme", {"squash": True, "uniform": 1.0}),
+] + [
+    ("scan", {"direction": d, "aggregate": a})
+    for d, a in (("t2i", "lse"), ("i2t", "mean"), ("t2i", "max"), ("i2t", "sum"))
+] + [("sgraf", {"reasoner": r, "m": 8}) for r in ("sgr", "saf", "mean", "joint")] + [
+    ("sgraf", {"m": 8, "direction": "i2t", "parts": "local"}),
+] + [
+    ("vse-infty", {}), *(("vse-infty", {"pooling": p}) for p in ("k-max", "self-attention", "seq2seq", "gcn")),
+    ("vse+2ad", {}), ("vse+2ad", {"adopt": "paper"}), ("vse+2ad", {"mode": "constant"}),
+    ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
 ]  # fmt: skip
 
 
@@ -105,9 +113,11 @@ def test_unknown_things_are_refused(prepared):
         build("vse++", prepared.inputs, measure="l2")
     with pytest.raises(BadInput, match="option slot_lr of dive is not read by its matched form"):
         build("dive", prepared.inputs, slot_lr=0.1)
-    for values, words in (({"alpha": 0}, "alpha must be above 0, got 0.0"), ({"alpha": "16"}, "alpha must be of type float, got '16'"),
-                          ({"use_global": "banana"}, "use_global must be of type bool"), ({"slots": 0}, "slots must be at least 1"),
-                          ({"slots": True}, "slots must be of type int"), ({"d": 2.5}, "d must be of type int"),
+    for values, words in (({"alpha": 0}, "alpha must be above 0, got 0.0"),
+                          ({"alpha": "16"}, "alpha must be of type float, got '16'"),
+                          ({"use_global": "banana"}, "use_global must be of type bool"),
+                          ({"slots": 0}, "slots must be at least 1"), ({"slots": True}, "slots must be of type int"),
+                          ({"d": 2.5}, "d must be of type int"),
                           ({"alpha": float("nan")}, "alpha must be above 0, got nan")):  # fmt: skip
         with pytest.raises(BadInput, match=words):
             build("dive", prepared.inputs, **values)

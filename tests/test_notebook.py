@@ -78,7 +78,8 @@ def test_a_file_that_is_no_notebook_is_refused(tmp_path, content, message):
 
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
-    [("float", 8, 8.0), ("float", 0.5, 0.5), ("int", 3, 3), ("bool", False, False), ("str", "1", "1"), ("list", [1, "a"], [1, "a"]),
+    [("float", 8, 8.0), ("float", 0.5, 0.5), ("int", 3, 3), ("bool", False, False), ("str", "1", "1"),
+     ("list", [1, "a"], [1, "a"]),
      ("list[float]", [1, 2.5], [1.0, 2.5]), ("list[int]", [], []), ("list[str]", ["a"], ["a"])],
 )  # fmt: skip
 def test_values_of_the_type_pass(kind, value, expected):
@@ -90,10 +91,13 @@ def test_values_of_the_type_pass(kind, value, expected):
 
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
-    [("int", True, "must be int, got True (bool)"), ("int", 8.0, "must be int"), ("float", True, "must be float"), ("float", "8", "must be float"),
-     ("float", "1e-4", "unless it has a point: 1.0e-4"), ("float", float("nan"), "Give a number"), ("bool", "false", "Write True or False"),
-     ("bool", 0, "Write True or False"), ("str", 1, "must be str"), ("list", "[1]", "-p x '[1, 2]'"), ("list[float]", 1.0, "-p x '[1, 2]'"),
-     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[float]", ["1e-4"], "x[0] must be float"), ("list[int]", [True], "x[0] must be int")],
+    [("int", True, "must be int, got True (bool)"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
+     ("float", "8", "must be float"), ("float", "1e-4", "unless it has a point: 1.0e-4"),
+     ("float", float("nan"), "Give a number"), ("bool", "false", "Write True or False"),
+     ("bool", 0, "Write True or False"), ("str", 1, "must be str"), ("list", "[1]", "-p x '[1, 2]'"),
+     ("list[float]", 1.0, "-p x '[1, 2]'"),
+     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[float]", ["1e-4"], "x[0] must be float"),
+     ("list[int]", [True], "x[0] must be int")],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(kind, value, message):
     assert message in refusal(checked_value, Parameter("x", kind, None, ""), value)

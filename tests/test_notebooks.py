@@ -1,4 +1,4 @@
-"""Notebook hygiene, read from the JSON: without it nbval passes cells that were never executed, and compares nothing."""
+"""Notebook hygiene, read from the JSON: without it nbval passes cells never executed, and compares nothing."""
 
 import ast
 import json

@@ -21,7 +21,8 @@ def check(name: str, now: dict, remedy: str) -> None:
     )
     if recorded["versions"] != now["versions"]:
         assert same, (
-            f"numbers of {name} were recorded with other versions ({recorded['versions']}); {AGAIN.removeprefix('then ')}"
+            f"numbers of {name} were recorded with other versions ({recorded['versions']}); "
+            f"{AGAIN.removeprefix('then ')}"
         )
         return
     assert same, (

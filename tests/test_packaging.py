@@ -19,7 +19,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 PYPI_NAME = {"pytorch": "torch"}  # what conda calls otherwise
 NAMED = {  # what the study was asked to be built on
-    "torch", "jupyterlab", "papermill", "matplotlib", "seaborn", "scikit-learn", "pandas", "transformers", "ipywidgets", "nbval",
+    "torch", "jupyterlab", "papermill", "matplotlib", "seaborn", "scikit-learn", "pandas", "transformers", "ipywidgets",
+    "nbval",
 }  # fmt: skip
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

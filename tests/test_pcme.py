@@ -1,4 +1,4 @@
-"""PCME: head, match probability, loss, regularisers and distances, against loops, quadrature and the authors' outputs."""
+"""PCME: head, match probability, loss, regularisers, distances, against loops, quadrature and the authors' outputs."""
 
 import math
 from functools import partial
@@ -20,7 +20,8 @@ from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.similarities import DISTANCES, MatchLogit
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
-PIE = {"pie_net.attention.w_1": "mean.w_1", "pie_net.attention.w_2": "mean.w_2", "pie_net.fc": "mean.fc", "pie_net.layer_norm": "mean.layer_norm",
+PIE = {"pie_net.attention.w_1": "mean.w_1", "pie_net.attention.w_2": "mean.w_2", "pie_net.fc": "mean.fc",
+       "pie_net.layer_norm": "mean.layer_norm",
        "uncertain_net.attention.w_1": "w_1", "uncertain_net.attention.w_2": "w_2", "uncertain_net.": ""}  # fmt: skip
 
 
@@ -66,9 +67,12 @@ def test_match_logit_contract():
     assert_close(similarity(images[1:3], captions[2:]), whole[1:3, 2:], rtol=1e-12, atol=1e-12)
     shuffled = GaussianEmbedding(captions.mean, captions.log_std, captions.samples[:, [2, 0, 1]])
     assert_close(similarity(images, shuffled), whole, rtol=1e-12, atol=1e-12)
-    f = lambda x, y: similarity(
-        GaussianEmbedding(images.mean, images.log_std, x), GaussianEmbedding(captions.mean, captions.log_std, y)
-    )  # noqa: E731
+
+    def f(x, y):
+        return similarity(
+            GaussianEmbedding(images.mean, images.log_std, x), GaussianEmbedding(captions.mean, captions.log_std, y)
+        )
+
     assert torch.autograd.gradcheck(f, (images.samples.requires_grad_(), captions.samples.requires_grad_()))
 
 
@@ -155,7 +159,8 @@ def test_the_authors_distances(name):
     case = Case(name)
     sides = [GaussianEmbedding(case[f"in.mu_{s}"], case[f"in.logsigma_{s}"], case[f"in.mu_{s}"][:, None]) for s in "qg"]
     ours = {"elk": "ELK", "kl": "KL (official)", "reverse_kl": "reverse KL (official)", "js": "JS (official)",
-            "bhattacharyya": "Bhattacharyya", "wasserstein": "2-Wasserstein", "l2": "mean only", "min": "min", "max": "max"}  # fmt: skip
+            "bhattacharyya": "Bhattacharyya", "wasserstein": "2-Wasserstein", "l2": "mean only", "min": "min",
+            "max": "max"}  # fmt: skip
     for theirs, mine in ours.items():
         close(DISTANCES[mine](*sides), case[f"out.sim_{theirs}"], rtol=CHAIN)
 
@@ -319,7 +324,8 @@ def test_the_authors_caption_head(name):
 
 
 def test_refusals():
-    for wrong, message in (({"samples": 0}, "samples must be at least 1"), ({"second": "x"}, "second"), ({"spread": "x"}, "spread"),
+    for wrong, message in (({"samples": 0}, "samples must be at least 1"), ({"second": "x"}, "second"),
+                           ({"spread": "x"}, "spread"),
                            ({"second": "gru", "d": 5}, "cannot be split")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             GaussianHead(**{"d_local": 4, "d": 6, **wrong})

@@ -178,7 +178,8 @@ def test_what_speaks_for_a_match():
 def costs() -> pd.DataFrame:
     """Rows of measured costs: two methods over galleries and widths."""
     rows = [
-        {"what": what, "method": method, "varied": varied, "value": v, "images": 2, "captions": 50, "seconds": unit * v * (what == "one query" or 3), "bare_seconds": v * v / 4, "multiply_adds": 10 * v}
+        {"what": what, "method": method, "varied": varied, "value": v, "images": 2, "captions": 50,
+         "seconds": unit * v * (what == "one query" or 3), "bare_seconds": v * v / 4, "multiply_adds": 10 * v}
         for method, unit in (("cosine", 1.0), ("SGR", 8.0))
         for varied in ("captions", "width")
         for v in (4, 1, 2)

@@ -111,8 +111,9 @@ def test_captions_with_faults_keep_their_places(scan):
     (scan / "testall_capids.txt").write_text("".join(f"{n}\n" for n in range(15)))
     corpus = load_precomputed(scan)
     assert corpus.faults == {
-        "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Latin-1": 1, "captions without a word": 1,
-        "blank lines after the last caption": 2, "lists of ids of another length, not read": 1, "images with fewer than 5 captions": 1,
+        "captions written as Python bytes (b'…')": 3, "lines that are not UTF-8, read as Latin-1": 1,
+        "captions without a word": 1, "blank lines after the last caption": 2,
+        "lists of ids of another length, not read": 1, "images with fewer than 5 captions": 1,
     }  # fmt: skip
     texts = corpus.captions["text"]
     assert texts[["train/0#1", "train/0#2", "train/0#3"]].tolist() == ["A man in bytes .", "A man's hat .", "A café ."]
@@ -219,8 +220,9 @@ def test_the_right_folder_is_suggested(scan):
 
 
 INDICES = {
-    "one": 3, "the last": -1, "slice": slice(2, 7), "every third": slice(None, None, 3), "backwards": slice(None, None, -1), "none": [],
-    "any order, repeated": np.array([7, 2, 2, 9, 0, -1, 3, 4, 5]), "mask": np.arange(10) % 3 == 0,
+    "one": 3, "the last": -1, "slice": slice(2, 7), "every third": slice(None, None, 3),
+    "backwards": slice(None, None, -1), "none": [], "any order, repeated": np.array([7, 2, 2, 9, 0, -1, 3, 4, 5]),
+    "mask": np.arange(10) % 3 == 0,
 }  # fmt: skip
 
 

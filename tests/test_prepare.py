@@ -14,8 +14,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.prepare import DATASETS, DataConfig, prepare
-from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.data.text.official_vocabulary import read_vocabulary
+from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.registry import build
 from xmr_core.study.presets import base_config

@@ -107,9 +107,10 @@ def test_what_cannot_be_is_left_out_of_a_preset():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"cell_drop": 0.1}, {"cell_rule": "grid"}, {"word_drop": 0.1}, {"word_rule": "vse"}, {"erase": 0.1}, {"val_images": 5}, {"unit": "captions"},
-        {"positives": "diagonal"}, {"batch_images": 9}, {"captions_per_image": 3}, {"word_dim": 7}, {"freeze_epochs": 3}, {"pretrained_lr": 0.5},
-        {"unfreeze_every": 2}, {"seed": 5}, {"lr": 0.5}, {"form": "published"}, {"d": 24}, {"method": "vse++", "options": {"d": 64}},
+        {"cell_drop": 0.1}, {"cell_rule": "grid"}, {"word_drop": 0.1}, {"word_rule": "vse"}, {"erase": 0.1},
+        {"val_images": 5}, {"unit": "captions"}, {"positives": "diagonal"}, {"batch_images": 9},
+        {"captions_per_image": 3}, {"word_dim": 7}, {"freeze_epochs": 3}, {"pretrained_lr": 0.5}, {"unfreeze_every": 2},
+        {"seed": 5}, {"lr": 0.5}, {"form": "published"}, {"d": 24}, {"method": "vse++", "options": {"d": 64}},
     ],
 )  # fmt: skip
 def test_whatever_changes_the_numbers_changes_the_name_of_a_run(changes):

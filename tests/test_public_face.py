@@ -1,4 +1,4 @@
-"""What a user finds: catalogues that complete, names that resolve, and an example on every public function that runs."""
+"""What a user finds: catalogues that complete, names that resolve, and examples on all public functions that run."""
 
 import doctest
 import importlib
@@ -78,7 +78,8 @@ def test_the_root_completes_to_what_a_user_needs():
 
 @pytest.mark.slow
 def test_importing_the_package_loads_no_heavy_library():
-    code = "import sys, xmr_core; dir(xmr_core); print([m for m in ('torch', 'pandas', 'transformers') if m in sys.modules])"
+    heavy = ("torch", "pandas", "transformers")
+    code = f"import sys, xmr_core; dir(xmr_core); print([m for m in {heavy} if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )

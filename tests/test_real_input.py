@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.data.features import array_cache
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
@@ -26,7 +27,6 @@ from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.text.tokenisers import tokenise
 from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.data.features import array_cache
 
 REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 

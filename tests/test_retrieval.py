@@ -1,4 +1,4 @@
-"""Ranks, metrics, protocols: against hand-written examples, loops, an independent package, and the authors' evaluators."""
+"""Ranks, metrics, protocols: against examples by hand, loops, an independent package, and the authors' evaluators."""
 
 import itertools
 from functools import partial
@@ -21,7 +21,8 @@ from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
 from xmr_core.similarities import smooth_chamfer
 
-# Three images, two captions each. Caption 3 (of image 1) is scored like an image-0 caption; caption 5 ties with caption 0 for image 2.
+# Three images, two captions each. Caption 3 (of image 1) is scored like an image-0 caption; caption 5 ties with
+# caption 0 for image 2.
 SCORES = np.array(
     [
         [0.9, 0.2, 0.1, 0.8, 0.0, 0.3],
@@ -238,8 +239,9 @@ def test_golden_eccv_metrics(name):
     mask = case["in.positive_mask_by_gallery_index"].numpy()
     ranks = relevant_ranks(scores, Relevance.from_matrix(mask, np.arange(len(mask)), np.arange(mask.shape[1])))
     for label, values in (
-        ("map_at_r", metrics.map_at_r(ranks)), ("rprecision", metrics.r_precision(ranks)), ("r1", metrics.recall_at_k(ranks, 1)),
-        ("r5", metrics.recall_at_k(ranks, 5)), ("r10", metrics.recall_at_k(ranks, 10)),
+        ("map_at_r", metrics.map_at_r(ranks)), ("rprecision", metrics.r_precision(ranks)),
+        ("r1", metrics.recall_at_k(ranks, 1)), ("r5", metrics.recall_at_k(ranks, 5)),
+        ("r10", metrics.recall_at_k(ranks, 10)),
         ("rprecision_alone", metrics.r_precision(ranks)),
     ):  # fmt: skip
         assert values.mean() == pytest.approx(case[f"out.{label}"].item(), rel=1e-5)
@@ -358,12 +360,16 @@ def test_infinite_scores_are_ranked_not_refused():
     "call, message",
     [
         (lambda: relevant_ranks(SCORES, OWN), "do not fit 6 queries"),
-        (lambda: relevant_ranks(SCORES, Relevance.from_positions([0], [0], np.arange(3), np.arange(6))), "query 1 .* has no relevant item"),
+        (lambda: relevant_ranks(SCORES, Relevance.from_positions([0], [0], np.arange(3), np.arange(6))),
+         "query 1 .* has no relevant item"),
         (lambda: metrics.recall_at_k(relevant_ranks(SCORES, OWN.transpose()), 0), "k must be at least 1"),
         (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "do not fit a relevance of 6 images"),
         (lambda: MeanScores([MatrixScores(SCORES), MatrixScores(SCORES[:2])]), "one shape"),
-        (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")), *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2), "score of image 0 and caption 0 is not a number"),
-        (lambda: evaluate_scores(np.where(SCORES[1, 3] == SCORES, np.nan, SCORES), {"annotated": OWN}), "score of query 1 and item 3 is not a number"),
+        (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")),
+                              *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2),
+         "score of image 0 and caption 0 is not a number"),
+        (lambda: evaluate_scores(np.where(SCORES[1, 3] == SCORES, np.nan, SCORES), {"annotated": OWN}),
+         "score of query 1 and item 3 is not a number"),
     ],
 )  # fmt: skip
 def test_bad_input(call, message):

@@ -14,8 +14,8 @@ import run_study  # noqa: E402
 from xmr_core.study import results  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
 from xmr_core.training.runs import train_or_load  # noqa: E402
-from xmr_core.ui.running import given_parameters  # noqa: E402
 from xmr_core.ui.parameters import declared_parameters  # noqa: E402
+from xmr_core.ui.running import given_parameters  # noqa: E402
 
 
 @pytest.mark.parametrize("part", run_study.PARTS)

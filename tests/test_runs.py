@@ -27,11 +27,11 @@ from xmr_core.training.runs import (
     TrainedRun,
     ensemble_of,
     folder,
+    load,
     many,
     produce,
     scores_of,
     stored_ids,
-    load,
     train_or_load,
     train_or_load_all,
     versions,
@@ -261,7 +261,8 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     script = tmp_path / "ask.py"
     script.write_text(
         "from tiny import tiny_config\nfrom xmr_core.training.runs import train_or_load_all\n"
-        "if __name__ == '__main__':\n    train_or_load_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
+        "if __name__ == '__main__':\n    train_or_load_all([tiny_config(epochs=2000, seed=s) for s in range(4)], "
+        "workers=2, progress=False)\n"
     )
     here = Path(__file__).parent
     environment = {**os.environ, "XMR_HOME": str(tmp_path / "home"), "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
@@ -299,7 +300,7 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
     assert set(again.provenance.ranks_changed) >= {"annotated i2t", "annotated t2i"}
 
 
-# ------------------------------------------------------------------------------------------------- files bound to their run
+# --------------------------------------------------------------------------------------------- files bound to their run
 
 
 FILES = ["config.json", "record.json", "history.csv", "metrics.csv", "per_query.csv", "model.safetensors"]
@@ -410,7 +411,7 @@ def test_weights_that_changed_after_loading_are_not_used(finished, tmp_path, mon
         run.method()
 
 
-# -------------------------------------------------------------------------------------------------------- types, identity
+# ------------------------------------------------------------------------------------------------------ types, identity
 
 
 def test_an_ensemble_is_evaluated_and_has_no_model(finished):

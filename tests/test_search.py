@@ -34,9 +34,9 @@ from xmr_core.search import (
     search,
 )
 from xmr_core.search import index as building
+from xmr_core.search.attention_views import element_attention, nearest_captions
 from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
-from xmr_core.search.attention_views import element_attention, nearest_captions
 from xmr_core.search.query import encode
 from xmr_core.search.why import relative_uncertainty
 from xmr_core.training.runs import load, stored_ids, train_or_load
@@ -93,7 +93,7 @@ def tensors(r) -> dict[str, torch.Tensor]:
     return {name: getattr(r, name) for name in ("x", "mask", "mean", "log_std", "samples") if hasattr(r, name)}
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- index
+# ---------------------------------------------------------------------------------------------------------------- index
 
 
 @pytest.mark.parametrize("name", ["dive", "pcme", "scan", "vse++"])
@@ -104,7 +104,8 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
             assert torch.equal(tensors(stored.items(side))[field], tensor)
     assert stored.texts.tolist() == live.texts.tolist() and list(stored.relevance_sets) == list(live.relevance_sets)
     for query in (
-        Query("text", live.texts[0] + " zeppelin"), Query("caption", item=live.caption_ids[7]), Query("image", item=live.image_ids[3]),
+        Query("text", live.texts[0] + " zeppelin"), Query("caption", item=live.caption_ids[7]),
+        Query("image", item=live.image_ids[3]),
         Query("upload", pixels=live.pixels(5)),
     ):  # fmt: skip
         a, b = (rank(library, query, Settings(k=6)) for library in (live, stored))
@@ -237,15 +238,18 @@ def test_what_cannot_be_asked(indexes, libraries, tmp_path):
     stored = open_index(indexes["dive"])
     (tmp_path / "bad.png").write_bytes(b"no picture")
     for query, kind, message in (
-        ({}, BadInput, "give one of them, and not both"), ({"text": "a circle", "image": tmp_path}, BadInput, "not both"),
-        ({"text": "zeppelin"}, BadInput, "knows none of the words"), ({"text": "a circle", "k": 0}, BadInput, "k must be at least 1"),
-        ({"image": tmp_path / "absent.png"}, BadInput, "image not found"), ({"image": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
+        ({}, BadInput, "give one of them, and not both"),
+        ({"text": "a circle", "image": tmp_path}, BadInput, "not both"),
+        ({"text": "zeppelin"}, BadInput, "knows none of the words"),
+        ({"text": "a circle", "k": 0}, BadInput, "k must be at least 1"),
+        ({"image": tmp_path / "absent.png"}, BadInput, "image not found"),
+        ({"image": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
     ):  # fmt: skip
         with pytest.raises(kind, match=message):
             search(stored, **query)
 
 
-# --------------------------------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------------ what is refused
 
 
 @pytest.mark.parametrize(
@@ -335,7 +339,7 @@ def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder,
         stored.pixels(0)
 
 
-# --------------------------------------------------------------------------------------------------------------------------- killed
+# --------------------------------------------------------------------------------------------------------------- killed
 
 
 STEPS = {
@@ -410,7 +414,7 @@ save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
     assert not list(place.glob(".*.tmp"))
 
 
-# ----------------------------------------------------------------------------------------------------------------- runs by id, commands
+# ------------------------------------------------------------------------------------------------- runs by id, commands
 
 
 def test_a_run_is_found_by_its_id(runs):
@@ -472,7 +476,8 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["index", "nobody", "out"], "unknown run 'nobody'"), (["search", "nowhere", "a circle"], "nowhere is no folder. Build it"),
+        (["index", "nobody", "out"], "unknown run 'nobody'"),
+        (["search", "nowhere", "a circle"], "nowhere is no folder. Build it"),
         (["search", "nowhere"], "is no folder"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""SGRAF: against the authors' outputs, against a loop over single pairs, and what it promises about padding and memory."""
+"""SGRAF: against the authors' outputs, a loop over single pairs, and what it promises about padding and memory."""
 
 import itertools
 from functools import partial
@@ -24,8 +24,9 @@ from xmr_core.similarities.similarity_nodes import PARTS
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "global_linear",
               "embedding_global.1": "norm_global", "embedding_common.0": "common"}  # fmt: skip
-NAMES = {"sim_tranloc_w": "nodes.local", "sim_tranglo_w": "nodes.global_linear", "sim_eval_w": "score", "SAF_module.attn_sim_w": "reasoner.weigh",
-         "SAF_module.bn": "reasoner.norm", "SGR_module.": "reasoner.steps.", "graph_query_w": "query", "graph_key_w": "key",
+NAMES = {"sim_tranloc_w": "nodes.local", "sim_tranglo_w": "nodes.global_linear", "sim_eval_w": "score",
+         "SAF_module.attn_sim_w": "reasoner.weigh", "SAF_module.bn": "reasoner.norm", "SGR_module.": "reasoner.steps.",
+         "graph_query_w": "query", "graph_key_w": "key",
          "sim_graph_w": "graph"}  # fmt: skip
 
 
@@ -256,7 +257,8 @@ def test_running_statistics_follow_caption_after_caption():
 
 
 def test_refusals():
-    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "at least 1 step"), ({"m": 0}, "width of a node"),
+    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "at least 1 step"),
+                           ({"m": 0}, "width of a node"),
                            ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             Sgraf(6, **{"m": 5, **wrong})

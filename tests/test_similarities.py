@@ -79,7 +79,8 @@ SETWISE = {**SETS, **CROSS, **GRAPHS}
 every = pytest.mark.parametrize("name", EVERY)
 every_set = pytest.mark.parametrize("name", SETWISE)
 LOOPS = {"cosine": reference.cosine, "order": reference.order, "smooth_chamfer": reference.smooth_chamfer,
-         "chamfer": reference.chamfer, "euclidean smooth-Chamfer": reference.euclidean_smooth_chamfer, "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
+         "chamfer": reference.chamfer, "euclidean smooth-Chamfer": reference.euclidean_smooth_chamfer,
+         "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
          "scan i2t": partial(reference.scan, direction="i2t", sharpness=4.0, aggregate="mean"),
          "sum-max t2i": reference.sum_max, "sum-max i2t": partial(reference.sum_max, direction="i2t")}  # fmt: skip
 

@@ -66,7 +66,7 @@ def in_float64(similarity, images, captions):
 
 
 def loop(scores, relevance, tie=1e-12):
-    """Ranks by definition: n + the number of irrelevant items that score at least as high as the nth best relevant one."""
+    """Ranks by definition: n + the number of irrelevant items scoring at least as high as the nth best relevant one."""
     out = []
     for q in range(len(relevance)):
         mine = relevance[q]

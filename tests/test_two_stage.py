@@ -200,7 +200,7 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch,
     assert "has no elements.json" in capsys.readouterr().err
 
 
-# ----------------------------------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------------ what is refused
 
 
 def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
@@ -270,7 +270,7 @@ def test_the_room_is_imported_without_faiss():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-# ------------------------------------------------------------------------------------------------------------------------- killed
+# --------------------------------------------------------------------------------------------------------------- killed
 
 
 @pytest.mark.slow

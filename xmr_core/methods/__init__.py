@@ -1,4 +1,4 @@
-"""Methods of the field: one file a paper, each with its options, both forms, settings, variants, citation and claims."""
+"""Methods of the field: a file a paper, each with its options, both forms, settings, variants, citation and claims."""
 
 from xmr_core.base.lazy import catalogue
 

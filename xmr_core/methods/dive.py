@@ -72,8 +72,7 @@ def matched(inputs: Inputs, o: DivEOptions) -> Method:
 
 def published(inputs: Inputs, o: DivEOptions) -> Method:
     """As the authors trained it: four heads of 512, padding as in their code (docs/differences.md#x-43 and #x-44), the
-    mean
-    hinge, and slower slots (docs/differences.md#x-49)."""
+    mean hinge, and slower slots (docs/differences.md#x-49)."""
     similarity = set_similarity(o.similarity, o.alpha, learned_mp=False)
     image = RegionEncoder(inputs.image_width, o.d, o.dropout)
     text = gru(inputs, o.d, summary="average", local=o.text_local, dropout=o.dropout)

@@ -55,7 +55,8 @@ def search(
     if query.kind == "upload" and library.captions is None:
         if not library.method.similarity.symmetric:
             raise BadInput(
-                f"{library.label} compares images with captions only, and these images have no captions; type a sentence."
+                f"{library.label} compares images with captions only, and these images have no captions; "
+                "type a sentence."
             )
         target, (table, positions) = "images", _best_images(library, query, k, elements)
     elif query.kind == "text" and elements is not None:
@@ -85,7 +86,8 @@ def _explained(library: Library, query: Query, target: str, table: pd.DataFrame,
     encoded, gallery = encode(library, query), library.items(target)
     if not isinstance(encoded, EmbeddingSet):
         raise BadInput(
-            f"{library.label} makes one vector or distribution per item, so there are no elements to explain a score by."
+            f"{library.label} makes one vector or distribution per item, "
+            "so there are no elements to explain a score by."
         )
     rows = []
     for answer, position in zip(table.itertuples(), positions.tolist(), strict=True):

@@ -39,7 +39,7 @@ def farthest_dimension(images: GaussianEmbedding, captions: GaussianEmbedding) -
 
 
 def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], the log of ∫ p₁ p₂ up to a constant; with one σ per item, products."""
+    """ELK: −½ Σ [Δ²/(σ₁² + σ₂²) + log(σ₁² + σ₂²)], log of ∫ p₁ p₂ up to a constant; with one σ an item, products."""
     if (v := _one_variance(images, captions)) is not None:
         return -(_squares(images.mean, captions.mean) / v + images.mean.shape[1] * v.log()) / 2
 

@@ -13,13 +13,15 @@ from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import bootstrap_interval
 
 RUNS = (
-    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
+    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
+    "parameters", "git_commit",
     "git_dirty", "numerics", "torch", "device", "started_utc",
 )  # fmt: skip
 NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
 COLUMNS = (
-    "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value", "n_queries",
-    "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit", "git_dirty", "numerics",
+    "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value",
+    "n_queries", "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
+    "git_dirty", "numerics",
     "torch", "device", "started_utc",
 )  # fmt: skip
 

@@ -65,8 +65,9 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "scan": (_FC, *_TEXT),
     "sgraf": (
         _FC, *_TEXT, *_global("v_global_w", "image_head"), *_global("t_global_w", "caption_head"),
-        ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."), ("sim_enc.sim_tranglo_w.", "similarity.nodes.global_linear."),
-        ("sim_enc.sim_eval_w.", "similarity.score."), ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
+        ("sim_enc.sim_tranloc_w.", "similarity.nodes.local."),
+        ("sim_enc.sim_tranglo_w.", "similarity.nodes.global_linear."), ("sim_enc.sim_eval_w.", "similarity.score."),
+        ("sim_enc.SAF_module.attn_sim_w.", "similarity.reasoner.weigh."),
         ("sim_enc.SAF_module.bn.", "similarity.reasoner.norm."), ("sim_enc.SGR_module.", "similarity.reasoner.steps."),
     ),
     "vse-infty": (_FC, *_TEXT, *_BERT, *_GRID, *_MLP, *_each(lambda t, o: ((f"{t}.gpool.", f"{o}."),))),

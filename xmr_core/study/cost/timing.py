@@ -44,8 +44,7 @@ TIMED: dict[str, Callable[[Shape], Similarity]] = {  # method → its similarity
     "SGR": lambda s: Sgraf(s.d, "sgr", s.m, s.steps),
 }
 WHATS = ("all pairs", "one query", "top 10")
-LONG = 20.0  # seconds: what takes longer is not repeated
-LEAST, MOST = 3, 30  # repetitions of what does not
+LONG, LEAST, MOST = 20.0, 3, 30  # seconds: what takes longer is not repeated; repetitions of what does not
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,7 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
             EmbeddingSet(_unit(n, e, s.d), torch.ones(n, e, dtype=torch.bool)).to(device)
             for n, e in ((n_images, k), (n_captions, l))
         ]
-        # without row 0 this is a copy, made before memory is read
-        elements = [r.x[:, first:].flatten(0, 1) for r in items]
+        elements = [r.x[:, first:].flatten(0, 1) for r in items]  # without row 0 a copy, made before memory is read
     return Scene(similarity, *items, tuple(elements))
 
 

@@ -9,8 +9,8 @@ import matplotlib.pyplot as plt
 
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import EmbeddingSet, Representation
-from xmr_core.search.library import Library, elements_of
 from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
+from xmr_core.search.library import Library, elements_of
 from xmr_core.search.query import Query, encode
 from xmr_core.search.ranking import Settings, similarity_of
 from xmr_core.search.why import without_each_cell, without_each_word
