@@ -254,7 +254,7 @@ def test_fewer_items_than_asked_for_and_bad_questions():
     assert items.shape == scores.shape == (4, 3) and (np.sort(items, 1) == np.arange(3)).all()
     for call, message in (
         (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 0), "k must be at least 1"),
-        (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 1, "picture"), "unknown modality of the queries 'picture'"),
+        (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 1, "picture"), "unknown modality of the queries"),
         (lambda: Scoring(chamfer, sets(4, 2, 1), sets(3, 2, 2), precision="float8"), "unknown precision 'float8'"),
         (lambda: MeanScores([]), "scores of one shape"),
     ):
