@@ -68,7 +68,7 @@ def queries_of(gallery, args: argparse.Namespace):
 def measure(kind: str, args: argparse.Namespace) -> None:
     import numpy as np
 
-    from xmr_core.base import paths
+    from xmr_core.base import fingerprint
     from xmr_core.evaluation.engine import top_k
     from xmr_core.search import build_elements, open_elements, open_gallery, recall, two_stage, write_gallery
     from xmr_core.similarities import smooth_chamfer
@@ -78,7 +78,7 @@ def measure(kind: str, args: argparse.Namespace) -> None:
         folder, clock = Path(scratch), time.perf_counter
         started = clock()
         file = write_gallery(folder / "gallery.safetensors", gallery_chunks(kind, args), args.items)
-        digest, written = paths.file_hash(file), clock() - started
+        digest, written = fingerprint.file_hash(file), clock() - started
         started = clock()
         build_elements(open_gallery(file), folder, digest, lists=args.lists, codes=args.codes)
         built = clock() - started

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from xmr_core import study
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.study import paper_tables as published
 from xmr_core.study import results
@@ -228,7 +228,7 @@ def ranked(table: pd.DataFrame, rsums: list[str]) -> str:
 
 def main() -> None:
     rows = results.latest(results.read(REPORTS / "results.csv"))
-    paths.make_folder(REPORTS / "figures")
+    files.make_folder(REPORTS / "figures")
     scenes, flickr = (rows[rows["dataset"] == name] for name in ("scenes", "flickr8k"))
     mine = prepare(DataConfig(size="study"))
     figure = plots.gallery(mine.corpus, mine.splits["test"])
@@ -289,7 +289,7 @@ def main() -> None:
         + markdown(origin)
         + "\n"
     )
-    paths.write_atomic(REPORTS / "README.md", text)
+    files.write_atomic(REPORTS / "README.md", text)
 
 
 def objectives(rows: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.ui.running import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
@@ -33,7 +33,7 @@ def refresh(path: Path) -> None:
             cell.metadata.pop(key, None)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
-    paths.write_atomic(path, nbformat.writes(notebook) + "\n")
+    files.write_atomic(path, nbformat.writes(notebook) + "\n")
 
 
 def main(names: list[str]) -> int:

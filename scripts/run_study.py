@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint, paths
 from xmr_core.study import results
 from xmr_core.ui import cli
 from xmr_core.ui.parameters import checked_value, declared_parameters
@@ -43,7 +43,7 @@ def rows_of(notebook: str, given: dict) -> Path:
     """The rows file that a notebook writes when it is run with these parameters."""
     declared = declared_parameters(ROOT / "notebooks" / f"{notebook}.ipynb")
     values = {name: checked_value(p, given.get(name, p.default)) for name, p in declared.items()}
-    return paths.folder("outputs") / f"{notebook}-{paths.content_hash(values)}" / "rows.csv"
+    return paths.folder("outputs") / f"{notebook}-{fingerprint.content_hash(values)}" / "rows.csv"
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from synthetic import FIGURE, build
 
-from xmr_core.base import paths
+from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput
 from xmr_core.ui import running
 from xmr_core.ui.cli import main
@@ -105,7 +105,7 @@ def test_help_lists_the_notebooks_parameters(tmp_path, capsys):
 
 
 def test_info_says_what_is_where(tmp_path, capsys):
-    paths.write_atomic(tmp_path / "home" / "runs" / "x", bytes(2_000_000))
+    storage.write_atomic(tmp_path / "home" / "runs" / "x", bytes(2_000_000))
     assert main(["info"]) == 0
     out = capsys.readouterr().out
     assert "torch" in out and f"{tmp_path / 'home' / 'runs'} (1 files, 2 MB)" in out
@@ -140,7 +140,7 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
         and "WARNING" not in done.stderr
     )
     (output,) = (tmp_path / "home" / "outputs").glob("small-*/small.ipynb")
-    record = paths.read_json(output.parent / "record.json")
+    record = storage.read_json(output.parent / "record.json")
     assert record["parameters"] == {"alpha": 8.0, "seeds": [3], "fast": False, "name": "a#b"}
     for label, path in (
         ("notebook", output),

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from xmr_core.base import masked, paths
+from xmr_core.base import files as storage
+from xmr_core.base import fingerprint, masked, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, Features
@@ -74,24 +75,24 @@ def test_masked_reductions_see_only_what_is_real(fill):
 
 
 def test_sealed_files_notice_damage(tmp_path):
-    path = paths.write_sealed(tmp_path / "f", b"payload" * 100)
-    assert paths.read_sealed(path) == b"payload" * 100
+    path = storage.write_sealed(tmp_path / "f", b"payload" * 100)
+    assert storage.read_sealed(path) == b"payload" * 100
     raw = path.read_bytes()
     for damaged in (raw[:-1], raw[: len(raw) // 2], b"", b"other" + raw, raw[:50] + bytes([raw[50] ^ 1]) + raw[51:]):
         path.write_bytes(damaged)
         with pytest.raises(DamagedFile, match="is damaged"):
-            paths.read_sealed(path)
+            storage.read_sealed(path)
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = paths.write_atomic(tmp_path / "f", "old")
+    path = storage.write_atomic(tmp_path / "f", "old")
 
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CannotWrite, match="The disk is full"):
-        paths.write_atomic(path, "new")
+        storage.write_atomic(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["f"]
 
 
@@ -100,7 +101,7 @@ def test_a_real_limit_on_file_size_is_one_clear_line(tmp_path):
     script = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "from xmr_core.base import paths; paths.write_atomic(sys.argv[1], b'x' * 5000)"
+        "from xmr_core.base import files; files.write_atomic(sys.argv[1], b'x' * 5000)"
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "f")], capture_output=True, text=True)
     assert done.returncode and "CannotWrite: cannot write" in done.stderr.splitlines()[-1] and not os.listdir(tmp_path)
@@ -110,9 +111,9 @@ def test_a_file_where_a_folder_should_be(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "x", tmp_path / "file" / "deeper" / "x"):
         with pytest.raises(CannotWrite, match=r"in the way|is a file, not a folder"):
-            paths.write_atomic(path, "y")
+            storage.write_atomic(path, "y")
     with pytest.raises(CannotWrite):
-        paths.make_folder(tmp_path / "file")
+        storage.make_folder(tmp_path / "file")
 
 
 def test_a_read_only_folder(tmp_path, monkeypatch):
@@ -123,12 +124,12 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
     with pytest.raises(CannotWrite, match="read-only: choose another one"):
-        paths.write_atomic(tmp_path / "x", "y")
+        storage.write_atomic(tmp_path / "x", "y")
 
 
 def test_names_of_content_do_not_depend_on_order():
-    assert paths.content_hash({"a": 1, "b": [2]}) == paths.content_hash({"b": [2], "a": 1})
-    assert paths.content_hash({"a": 1}) != paths.content_hash({"a": 1.5})
+    assert fingerprint.content_hash({"a": 1, "b": [2]}) == fingerprint.content_hash({"b": [2], "a": 1})
+    assert fingerprint.content_hash({"a": 1}) != fingerprint.content_hash({"a": 1.5})
 
 
 def test_home_follows_the_environment(tmp_path, monkeypatch):
@@ -139,5 +140,5 @@ def test_home_follows_the_environment(tmp_path, monkeypatch):
 def test_rebuilding_is_said(tmp_path):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        paths.say_rebuilt(tmp_path / "f", DamagedFile("reason"))
+        storage.warn_rebuilt(tmp_path / "f", DamagedFile("reason"))
     assert "rebuilt" in str(said[0].message) and "reason" in str(said[0].message)

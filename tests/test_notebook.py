@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic import PARAMETERS, build
 
-from xmr_core.base import paths
+from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput
 from xmr_core.ui import notebook
 from xmr_core.ui.notebook import check_parameters
@@ -138,7 +138,7 @@ def test_finish_records_what_was_made(tmp_path, monkeypatch, capsys):
     folder = notebook.output_folder("small_one", p)
     (folder / "rows.csv").write_text("x")
     notebook.finish(folder, p, {"rows": folder / "rows.csv"}, {"best": np.float32(0.5), "n": np.int64(3)})
-    record = paths.read_json(folder / "record.json")
+    record = files.read_json(folder / "record.json")
     assert (
         record["notebook"] == "small_one"
         and record["parameters"] == dict(p)
@@ -147,7 +147,7 @@ def test_finish_records_what_was_made(tmp_path, monkeypatch, capsys):
     assert record["summary"] == {"best": 0.5, "n": 3}
     assert record["started_utc"] <= record["finished_utc"] and record["finished_utc"].endswith("+00:00")
     assert {"xmr_core", "python", "torch", "numpy", "git_commit", "git_dirty", "device"} <= set(record["environment"])
-    asked = paths.read_json(os.environ[notebook.RECORD_VARIABLE])
+    asked = files.read_json(os.environ[notebook.RECORD_VARIABLE])
     assert Path(asked.pop("folder")) == folder and asked == record
     assert capsys.readouterr().out == "finished; made: rows (rows.csv)\n"
 

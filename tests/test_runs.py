@@ -16,7 +16,7 @@ import torch
 from tiny import tiny_config
 
 from xmr_core import study
-from xmr_core.base import files, paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.evaluation.results import Evaluated
@@ -155,7 +155,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
     subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL, timeout=300)
     assert (folder / "model.safetensors").read_bytes() == wanted
     assert not list(folder.glob(".*.tmp")), "half-written files stay behind"
-    paths.read_json(folder / "record.json")
+    files.read_json(folder / "record.json")
 
 
 @pytest.mark.parametrize(

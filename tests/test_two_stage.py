@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from tiny import tiny_config
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.engine import top_k
@@ -53,7 +53,7 @@ def made(tmp_path):
 
     def make(given, **options):
         file = write_gallery(tmp_path / "gallery.safetensors", [given], len(given))
-        gallery, digest = open_gallery(file), paths.file_hash(file)
+        gallery, digest = open_gallery(file), fingerprint.file_hash(file)
         build_elements(gallery, tmp_path, digest, **options)
         return open_elements(tmp_path, gallery, digest), gallery, tmp_path, digest
 

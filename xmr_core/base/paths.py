@@ -3,19 +3,7 @@
 import os
 from pathlib import Path
 
-# Code that is not moved yet finds these functions here; new code imports base.files and base.fingerprint.
-from xmr_core.base.files import (  # noqa: F401
-    cannot_write,
-    existing,
-    make_folder,
-    read_json,
-    read_sealed,
-    write_atomic,
-    write_json,
-    write_sealed,
-)
-from xmr_core.base.files import warn_rebuilt as say_rebuilt  # noqa: F401
-from xmr_core.base.fingerprint import content_hash, file_hash  # noqa: F401
+from xmr_core.base.files import make_folder
 
 
 def root() -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
@@ -66,12 +66,12 @@ def from_arrays(
         return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
 
     content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=8).hexdigest()
-    image_content = paths.content_hash([content, array.shape, str(array.dtype)])
+    image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
     corpus = Corpus(
         name=name,
         images=images,
         captions=table,
-        fingerprint=paths.content_hash(
+        fingerprint=fingerprint.content_hash(
             [image_content, ordered, images["split"].tolist(), owners.tolist(), list(captions)]
         ),
         image_fingerprint=image_content,

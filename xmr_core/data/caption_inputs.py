@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Tokens
 from xmr_core.data.config import DataConfig
@@ -67,7 +67,7 @@ def caption_inputs(
         ids = tokens.ids.numpy()[training]
         words = ids[ids > 3]
         vectors, coverage = torch.from_numpy(array), float(in_file[words].mean()) if len(words) else 0.0
-    identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else paths.file_hash(file)}
+    identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
     return CaptionInputs(tokens.__getitem__, vocabulary.encode, identity, vocabulary, vectors, coverage)
 
 
@@ -91,7 +91,7 @@ def _of_text_model(
             states = np.concatenate(model(texts[n : n + _TOGETHER]))
             yield np.arange(indptr[n], indptr[n] + len(states)), states
 
-    key = [model.identity, paths.content_hash(texts)]
+    key = [model.identity, fingerprint.content_hash(texts)]
     array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
     states = CaptionStates(array, indptr, np.arange(len(texts)))
 

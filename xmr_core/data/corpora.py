@@ -4,7 +4,7 @@ import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Corpus
 from xmr_core.data.config import DataConfig
@@ -104,6 +104,6 @@ def corpus_of(config: DataConfig) -> Corpus:
 def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:
     """The named file, or the first that fits in data_root, in data_root/folder or in `folder` beside data_root."""
     if name:
-        return paths.existing(name, f"{folder} file")
+        return files.existing(name, f"{folder} file")
     roots = (Path(data_root), Path(data_root) / folder, Path(data_root).resolve().parent / folder) if data_root else ()
     return next((file for root in roots for file in sorted(root.glob(pattern))), None)

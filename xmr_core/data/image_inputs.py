@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.data.config import DataConfig
@@ -137,7 +137,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
     if width:
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
-        identity = paths.content_hash([identity, *[view_identity for _, view_identity in views]])
+        identity = fingerprint.content_hash([identity, *[view_identity for _, view_identity in views]])
 
     def reduced(x: np.ndarray) -> Features:
         return feature_reader(*reduction(x))(np.arange(len(x)))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import UInt8
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.images.files import UNREADABLE, decoded
@@ -105,7 +105,7 @@ def _explained(library: Library, query: Query, target: str, table: pd.DataFrame,
 def _pixels(image: Path | str | np.ndarray) -> np.ndarray:
     if isinstance(image, np.ndarray):
         return image
-    path = paths.existing(image, "image")
+    path = files.existing(image, "image")
     try:
         return np.asarray(decoded(path))
     except UNREADABLE as e:

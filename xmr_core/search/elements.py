@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import from_numpy
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, unknown
 from xmr_core.base.files import atomic
 from xmr_core.base.masked import require_element
@@ -56,8 +56,8 @@ def build_elements(
     last.
 
     Args:
-        digest: of the gallery's file (paths.file_hash, or Index.digest), by which open_elements checks that both belong
-            together.
+        digest: of the gallery's file (fingerprint.file_hash, or Index.digest), by which open_elements checks that both
+            belong together.
         lists: how many; None takes 2√elements, rounded to a power of two.
         codes: 'uint8' or 'float32', how exactly elements are stored for proposing items. Scores are always computed
             from the gallery.
@@ -73,7 +73,7 @@ def build_elements(
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
     folder, n = Path(folder), len(gallery)
-    with filelock.FileLock(paths.make_folder(folder) / "lock"):  # two builds at once would mix their files
+    with filelock.FileLock(files.make_folder(folder) / "lock"):  # two builds at once would mix their files
         start_anew(folder / MANIFEST, (LISTS,))
         k, d = (1 if isinstance(gallery, Embedding) else gallery.x.shape[1]), gallery.x.shape[-1]
         total = n if isinstance(gallery, Embedding) else int(gallery.mask.sum())

@@ -3,32 +3,33 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from xmr_core.base import paths
+from xmr_core.base import files as storage
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 
 
 def start_anew(manifest: Path, names: tuple[str, ...]) -> None:
     """Make a folder ready for a new build. The manifest of an older build is removed first, so that a killed process
     cannot leave it beside newer files."""
-    paths.make_folder(manifest.parent)
+    storage.make_folder(manifest.parent)
     try:
         for name in (manifest.name, *names):
             (manifest.parent / name).unlink(missing_ok=True)
             for remainder in manifest.parent.glob(f".{name}.*.tmp"):  # of a process that was killed while writing
                 remainder.unlink(missing_ok=True)
     except OSError as e:
-        raise paths.cannot_write(manifest, e) from None
+        raise storage.cannot_write(manifest, e) from None
 
 
 def described(path: Path) -> dict[str, int | str]:
     """Number of bytes and digest of a finished file."""
-    return {"bytes": path.stat().st_size, "digest": paths.file_hash(path)}
+    return {"bytes": path.stat().st_size, "digest": fingerprint.file_hash(path)}
 
 
 def write_manifest(path: Path, value: dict) -> Path:
     """The manifest of a complete build: JSON with a seal over its contents. It is written last, so where it exists all
     files exist."""
-    return paths.write_json(path, {**value, "seal": paths.content_hash(value)})
+    return storage.write_json(path, {**value, "seal": fingerprint.content_hash(value)})
 
 
 def read_manifest(path: Path, version: int, again: str) -> dict:
@@ -39,7 +40,7 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     if not path.exists():
         reason = f"has no {path.name}, so nothing was finished there" if path.parent.is_dir() else "is no folder"
         raise BadInput(f"{path.parent} {reason}. Build it: {again}.")
-    value = paths.read_json(path)
+    value = storage.read_json(path)
     if not isinstance(value, dict) or "format" not in value:
         raise DamagedFile(f"{path} is not a list of files that this package wrote. Build it again: {again}.")
     if value["format"] != version:
@@ -47,7 +48,7 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
             f"{path} has format {value['format']!r}, this version reads format {version}. Build it again: {again}."
         )
     seal = value.pop("seal", None)
-    if seal != paths.content_hash(value):
+    if seal != fingerprint.content_hash(value):
         raise DamagedFile(f"{path} was altered: its contents do not match its seal. Build it again: {again}.")
     return value
 
@@ -68,7 +69,7 @@ def check_files(folder: Path, files: Mapping[str, Mapping], by_size: tuple[str, 
                 f"{path} has {size:,} bytes and was written with {written['bytes']:,}. "
                 f"Copy it again, or build it again: {again}."
             )
-        if name not in by_size and paths.file_hash(path) != written["digest"]:
+        if name not in by_size and fingerprint.file_hash(path) != written["digest"]:
             raise DamagedFile(
                 f"{path} was altered: its bytes do not match their digest. Copy it again, or build it again: {again}."
             )

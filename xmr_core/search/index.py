@@ -10,7 +10,7 @@ import torch
 from safetensors.numpy import save as save_arrays
 
 from xmr_core import __version__
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
@@ -103,18 +103,18 @@ def _write(
     items: dict,
     relevances: Mapping[str, Relevance],
 ) -> Path:
-    folder = paths.make_folder(Path(folder).expanduser())
+    folder = files.make_folder(Path(folder).expanduser())
     with filelock.FileLock(folder / "lock"):  # two builds at once would mix their files
         start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE, METHOD))
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
-        paths.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
+        files.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
         arrays = {
             f"{kind}/{name}": np.ascontiguousarray(getattr(r, name))
             for kind, r in relevances.items()
             for name in ("indptr", "indices")
         }
-        paths.write_atomic(folder / RELEVANCE, save_arrays(arrays))
+        files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
         run.export(folder / METHOD)
         names = [*galleries, ITEMS, RELEVANCE, METHOD]
         write_manifest(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 from safetensors.numpy import load as load_arrays
 
-from xmr_core.base import paths
+from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
@@ -74,7 +74,7 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
             )
         galleries[name] = open_gallery(folder / name)
     method, words, _ = load_method(folder / METHOD)
-    items = paths.read_json(folder / ITEMS)
+    items = files.read_json(folder / ITEMS)
     ids, caption_ids, texts = (_objects(items[name]) for name in ("image_ids", "caption_ids", "texts"))
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
     relevances = {

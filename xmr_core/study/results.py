@@ -7,7 +7,7 @@ from pathlib import Path
 import filelock
 import pandas as pd
 
-from xmr_core.base import paths
+from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
 from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.stats import bootstrap_interval
@@ -113,8 +113,8 @@ def latest(table: pd.DataFrame) -> pd.DataFrame:
 def write(table: pd.DataFrame, path: Path | str) -> None:
     """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
     path = Path(path)
-    paths.make_folder(path.parent)
-    paths.write_atomic(path, _csv(table))
+    storage.make_folder(path.parent)
+    storage.write_atomic(path, _csv(table))
 
 
 def append(table: pd.DataFrame, path: Path | str) -> int:
@@ -127,7 +127,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
     Raises: DamagedFile when the files there are not such tables; CannotWrite.
     """
     path = Path(path)
-    paths.make_folder(path.parent)
+    storage.make_folder(path.parent)
     key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
     with filelock.FileLock(path.with_name("." + path.name + ".lock")):
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
@@ -137,7 +137,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
             if len(more):
                 before = file.read_text() if file.exists() else ""
-                paths.write_atomic(file, before + _csv(more[list(columns)], header=not before))
+                storage.write_atomic(file, before + _csv(more[list(columns)], header=not before))
     return len(fresh)
 
 

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import xmr_core
-from xmr_core.base import paths
+from xmr_core.base import files as storage
+from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError, unknown
 from xmr_core.ui.parameters import Parameter, Parameters, checked_value
 
@@ -51,7 +52,7 @@ def check_parameters(namespace: dict) -> Parameters:
 def output_folder(name: str, parameters: Mapping[str, object]) -> Path:
     """The folder outputs/NAME-HASH, created; equal parameters have equal hashes and so equal folders. Raises:
     CannotWrite."""
-    return paths.make_folder(paths.folder("outputs") / f"{name}-{paths.content_hash(dict(parameters))}")
+    return storage.make_folder(paths.folder("outputs") / f"{name}-{fingerprint.content_hash(dict(parameters))}")
 
 
 def answer(*sentences: str) -> None:
@@ -73,7 +74,7 @@ def finish(
     from xmr_core.training.runs.config import resolve_device
 
     for label, path in files.items():
-        paths.existing(path, f"the {label} this notebook should have made")
+        storage.existing(path, f"the {label} this notebook should have made")
     device = resolve_device(str(parameters.get("device", "cpu")))
     record = {
         "notebook": folder.name.rpartition("-")[0] or folder.name,
@@ -84,9 +85,9 @@ def finish(
         "finished_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": {"xmr_core": xmr_core.__version__} | vars(environment(device)),
     }
-    paths.write_json(folder / "record.json", record)
+    storage.write_json(folder / "record.json", record)
     if second := os.environ.get(RECORD_VARIABLE):
-        paths.write_json(second, record | {"folder": str(folder.resolve())})
+        storage.write_json(second, record | {"folder": str(folder.resolve())})
     print("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
 
 

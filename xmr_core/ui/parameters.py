@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
@@ -96,7 +96,7 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
     """
     import nbformat
 
-    path = paths.existing(path, "notebook")
+    path = files.existing(path, "notebook")
     try:
         cells = nbformat.read(path, as_version=4).cells
     except Exception as e:  # nbformat raises many kinds of errors for files that are not notebooks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from xmr_core.base import paths
+from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.ui.notebook import RECORD_VARIABLE
 from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters
@@ -28,20 +28,20 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     overrides = given_parameters(declared, pairs, yamls)
     values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
     if output is None:
-        output = paths.folder("outputs") / f"{source.stem}-{paths.content_hash(values)}"
+        output = paths.folder("outputs") / f"{source.stem}-{fingerprint.content_hash(values)}"
         output /= source.name
     elif output.is_dir():
         output /= source.name
     if output.resolve() == source.resolve():
         raise BadInput(f"the output would overwrite the notebook {source}. Choose another path.")
-    paths.write_atomic(output, source.read_bytes())  # so that an unusable path fails now, and not after the work
+    files.write_atomic(output, source.read_bytes())  # so that an unusable path fails now, and not after the work
     print(f"running {source} → {output}", flush=True)
     started = time.monotonic()
     # A folder of this run alone, so that an older record cannot be taken for its own.
     with tempfile.TemporaryDirectory() as private:
         record_file = Path(private) / "record.json"
         error = _execute(source, output, overrides, record_file)
-        record = paths.read_json(record_file) if record_file.exists() else None
+        record = files.read_json(record_file) if record_file.exists() else None
     if error or record is None:
         reason = error or "it ended without writing its completion record (the last cell calls finish)"
         print(f"error: {source} failed: {reason}\nThe notebook as far as it got: {output}", file=sys.stderr)
@@ -124,7 +124,7 @@ def _execute(source: Path, output: Path, overrides: dict, record_file: Path) -> 
         except papermill.PapermillExecutionError as e:
             return f"cell In [{e.exec_count}]: {e.ename}: {e.evalue}".rstrip(": ").splitlines()[0]
         except OSError as e:
-            raise paths.cannot_write(output, e) from None
+            raise files.cannot_write(output, e) from None
         except RuntimeError as e:  # the kernel died or did not reply; two that start together may claim the same port
             if engine.cells_started or attempt == 2:
                 reason = str(e).strip().splitlines()[-1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 
 
@@ -26,7 +26,7 @@ def load_word_vectors(
     ...     load_word_vectors(file.name, ["cat", "d-og"])[0].tolist()
     [[3.0, 4.0], [1.0, 2.0]]
     """
-    path = paths.existing(path, "word vectors")
+    path = files.existing(path, "word vectors")
     targets: dict[str, list[tuple[int, bool]]] = {}  # spelling in the file → (row, is it the word's own spelling?)
     for row, word in enumerate(words):
         targets.setdefault(word, []).append((row, True))

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from xmr_core.base import paths
+from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.features.pixels import channels_first
 
@@ -80,7 +80,7 @@ def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
     Raises: BadInput for a file that does not exist, or naming a tensor that is missing, unknown or of another shape;
         DamagedFile for a file that is not a whole safetensors file.
     """
-    path = paths.existing(path, "MobileNetV2 weights")
+    path = files.existing(path, "MobileNetV2 weights")
     try:
         tensors = {name: tensor.float() for name, tensor in load_file(str(path)).items()}
     except (SafetensorError, OSError) as e:
@@ -118,7 +118,7 @@ class MobileNetV2Grid:
     def __init__(self, path: Path | str, device: torch.device | str | None = None):
         self.net = load_mobilenet_v2(path).to(device, memory_format=torch.channels_last)
         self.device = next(self.net.parameters()).device
-        self.identity = f"mobilenet_v2-grid-1-{paths.file_hash(path)}"
+        self.identity = f"mobilenet_v2-grid-1-{fingerprint.file_hash(path)}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they are 224 × 224."""

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from xmr_core.base import paths
+from xmr_core.base import files as storage
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
@@ -40,7 +41,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     name, folder = str(source), Path(source).expanduser()
     if folder.is_dir():
         files = [_config_file(folder, name), *weight_files(folder, name)]
-        content = paths.content_hash([paths.file_hash(file) for file in files])
+        content = fingerprint.content_hash([fingerprint.file_hash(file) for file in files])
         return ModelFolder(folder, f"{read_settings(files[0]).get('model_type')}-{content}", name)
     repository, _, revision = name.partition("@")
     if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", repository):
@@ -74,7 +75,7 @@ def weight_files(folder: Path, name: str) -> list[Path]:
 def read_settings(file: Path) -> dict:
     """A JSON file that came with a model. Raises: DamagedFile for a file that holds no JSON object."""
     try:
-        settings = paths.read_json(file)
+        settings = storage.read_json(file)
     except DamagedFile:
         settings = None
     if not isinstance(settings, dict):

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pixels import channels_first
@@ -118,7 +118,9 @@ class PretrainedGrid:
         self.shape = (self.layout.cells, self.layout.width)
         if output != "cells":
             self.shape = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)).shape[1:]
-        self.identity = f"pretrained-1-{output}-{paths.content_hash(asdict(self.scaling))}-{loaded.folder.identity}"
+        self.identity = (
+            f"pretrained-1-{output}-{fingerprint.content_hash(asdict(self.scaling))}-{loaded.folder.identity}"
+        )
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""

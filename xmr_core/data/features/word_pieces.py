@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from xmr_core.base import paths
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Tokens
 from xmr_core.data.features.model_folder import ModelFolder, find_pretrained, library, quiet
@@ -38,7 +38,7 @@ class WordPieces:
     @property
     def identity(self) -> str:
         """16 hex digits that change when a caption could get other ids."""
-        return paths.content_hash(asdict(self))
+        return fingerprint.content_hash(asdict(self))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

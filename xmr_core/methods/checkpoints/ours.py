@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as save_tensors
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.text.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ def save_method(
         "about": about or {},
     }
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
-    return paths.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(description)}))
+    return files.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(description)}))
 
 
 def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict]:
@@ -56,7 +56,7 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict
     Raises: BadInput for a missing file or one that save_method did not write; DamagedFile for one that is cut or whose
         tensors do not fit its options.
     """
-    path = paths.existing(path, "checkpoint")
+    path = files.existing(path, "checkpoint")
     try:
         with safe_open(path, "pt") as f:
             description = (f.metadata() or {}).get(_KEY)

@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import torch
 from torch import Tensor
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 
 PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
@@ -36,7 +36,7 @@ def read_official(path: str | Path) -> Official:
     Raises: BadInput for a missing file, one that needs any other object, or one without a state dict; DamagedFile for
         one that cannot be read to its end.
     """
-    path = paths.existing(path, "checkpoint")
+    path = files.existing(path, "checkpoint")
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             # Files of Python 2 need the encoding. torch warns that it is not used, although it is.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from xmr_core.base import paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.provenance import commit, environment, processor
 from xmr_core.study.cost.flops import Shape, count
@@ -115,7 +115,7 @@ def table_of(rows: Sequence[Mapping]) -> pd.DataFrame:
 def read(path: Path | str) -> pd.DataFrame:
     """The table in a file that `write` made. Raises: BadInput where there is none; DamagedFile when it is not such a
     table."""
-    path = paths.existing(path, "the table of measured costs")
+    path = files.existing(path, "the table of measured costs")
     texts = dict.fromkeys(("what", "method", "varied", "machine", "torch", "commit", "date_utc"), str)
     try:
         rows = pd.read_csv(path, dtype=texts, keep_default_na=False)
@@ -137,7 +137,7 @@ def study_rows() -> pd.DataFrame:
 def write(table: pd.DataFrame, path: Path | str) -> None:
     """Write the rows to a file, completely or not at all; times have four digits. Raises: CannotWrite."""
     shown = table.assign(**{c: table[c].map(lambda v: f"{v:.4g}") for c in _MEASURED})
-    paths.write_atomic(path, shown[list(COLUMNS)].to_csv(index=False))
+    files.write_atomic(path, shown[list(COLUMNS)].to_csv(index=False))
 
 
 def joined(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
