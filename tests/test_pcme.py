@@ -357,5 +357,5 @@ def test_the_start_of_sigma_is_a_constant_on_log_sigma(shape):
         atol=1e-5,
     )
     for wrong in (math.nan, -30.0, 9.0):
-        with pytest.raises(BadInput, match="log_std_start is the natural logarithm"):
+        with pytest.raises(BadInput, match="log_std_start, the natural logarithm of σ at the start, must lie"):
             GaussianHead(6, 8, log_std_start=wrong)

@@ -31,7 +31,8 @@ class Relevance:
     def __post_init__(self):
         if len(self.indptr) != len(self.query_ids) + 1:
             raise BadInput(
-                f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; it needs one more."
+                f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; "
+                "it needs one more than queries."
             )
         if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids):
             raise BadInput(f"a relevant position lies outside the gallery of {len(self.gallery_ids)} items.")

@@ -129,6 +129,10 @@ def prepare_corpus(
     """Extract (once; cached on disk) and index a corpus in memory; `prepare` with its result not remembered.
 
     config: features and words; by default those of an empty DataConfig. Raises: as `prepare`.
+
+    >>> from xmr_core.data.scenes import load_scenes
+    >>> prepare_corpus(load_scenes("tiny"), DataConfig(size="tiny", features="pixels"), progress=iter).inputs.resolution
+    64
     """
     config = config or DataConfig(dataset=corpus.name, corpus=corpus.fingerprint)
     for split in SPLITS:

@@ -27,8 +27,8 @@ def punished(
 
     >>> matrices = (np.array(m, bool) for m in ([[1, 0], [0, 1]], [[1, 1], [0, 1]]))
     >>> annotated, true = (Relevance.from_matrix(m, range(2), range(2)) for m in matrices)
-    >>> punished(np.array([[0.1, 0.2], [0.3, 0.4]]), annotated, true, ks=[1]).iloc[1].tolist()
-    ['t2i', 1, 50.0, 100.0, 100.0]
+    >>> punished(np.array([[0.1, 0.2], [0.3, 0.4]]), annotated, true, ks=[1])["wrong"].tolist()
+    [50.0, 50.0]
     """
     if scores.shape != (len(annotated.gallery_ids), len(annotated.query_ids)) or len(true) != len(annotated):
         raise BadInput(
