@@ -10,9 +10,10 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.methods import registry as recipes
-from xmr_core.methods.common import Inputs, matched_encoders, matched_objective
+from xmr_core.methods import registry
+from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
+from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.pairs import element_products, fill_padding, real_rows
 from xmr_core.training.runs import train_or_load
 
@@ -43,17 +44,20 @@ class FirstAndMean(nn.Module):
 # step 4: the recipe
 
 
-def toy(inputs: Inputs, form: str = "matched", d: int = 128, dropout: float = 0.1) -> Method:
-    image, text = matched_encoders(inputs, d, dropout, local="states")
+def toy(inputs: Inputs, o: MatchedOptions) -> Method:
+    image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
     return Method(
         "toy",
         image,
         text,
-        FirstAndMean(d, d),
-        FirstAndMean(text.local_width, d),
+        FirstAndMean(o.d, o.d),
+        FirstAndMean(text.local_width, o.d),
         nearest_two,
-        matched_objective("infonce", 0.2, {}, 2),
+        matched_objective(o),
     )
+
+
+SPEC = MethodSpec("toy", "Toy", "Two elements, their best pairs.", "ours", MatchedOptions, toy)
 
 
 # step 2: the loop
@@ -121,7 +125,8 @@ def test_the_head_keeps_the_contract(monkeypatch):
 @pytest.mark.slow
 def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    monkeypatch.setitem(recipes.RECIPES, "toy", toy)
+    monkeypatch.setattr(registry, "_registered", {})
+    registry.register(SPEC)
     config = tiny_config().replace(method="toy", options={"d": 16}, epochs=4)
     run = train_or_load(config)
     losses = run.history["loss"].tolist()
@@ -136,4 +141,4 @@ def test_the_recipe_trains_is_evaluated_and_is_kept(tmp_path, monkeypatch):
         equal_nan=True,
     )
     with pytest.raises(BadInput, match="unknown option of toy 'slots'"):
-        recipes.build("toy", run.prepared().inputs, slots=3)
+        registry.build("toy", run.prepared().inputs, slots=3)

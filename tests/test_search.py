@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core.base import files, fingerprint, paths
+from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
 from xmr_core.evaluation.engine import score_matrix
@@ -140,7 +140,7 @@ def test_a_sentence_needs_neither_features_nor_corpus(indexes, libraries, monkey
 def test_opening_reads_no_gallery(indexes, monkeypatch):
     read = []
     monkeypatch.setattr(
-        paths, "file_hash", lambda path, real=fingerprint.file_hash: read.append(Path(path).name) or real(path)
+        fingerprint, "file_hash", lambda path, real=fingerprint.file_hash: read.append(Path(path).name) or real(path)
     )
     open_index(indexes["dive"])
     assert not {"images.safetensors", "captions.safetensors"} & set(read) and "items.json" in read
