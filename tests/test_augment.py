@@ -1,4 +1,4 @@
-"""The papers' augmentations do what METHODS says, as often as it says, and never to what must stay."""
+"""The papers' augmentations do what docs/data.md says, as often as it says, and never to what must stay."""
 
 import numpy as np
 import pytest

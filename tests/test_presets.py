@@ -8,7 +8,7 @@ from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, full_options, method_spec, papers
 from xmr_core.study.presets import base_config
 
-# METHODS (b), retold: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
+# What the papers trained with: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
 PAPERS = [
     ("vse++", "f30k", {}, (2e-4, 30, 15, 128)),
     ("vse++", "coco", {"measure": "order"}, (1e-3, 30, 15, 128)),
