@@ -1,6 +1,7 @@
 """How tests and notebooks share a machine (one core a worker, the longest files first), and nbval from any folder."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,10 @@ def keep_to_one_core(number: int) -> None:
 
 
 def pytest_collection_modifyitems(config, items):
-    """For several workers: notebooks first, then files with slow tests, then the rest.
+    """For several workers: notebooks first, then files with slow tests, those with most of them first, then the rest.
 
     A file stays on one worker. The longest ones start first, so that no worker is left alone with one at the end.
     """
     if hasattr(config, "workerinput"):
-        slow = {item.path for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: (item.path.suffix != ".ipynb", item.path not in slow))
+        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+        items.sort(key=lambda item: (item.path.suffix != ".ipynb", -slow[item.path]))

@@ -91,9 +91,9 @@ def main() -> None:
     assert f"{IMAGES:,} images ranked" in explorer.status.value, explorer.status.value
     timed("a typed sentence, 5,000 images", [lambda s=s: setattr(explorer.text, "value", s) for s in sentences[:TIMES]])
     sliders = [x for row in explorer.controls.children for x in row.children if hasattr(x, "base")]
-    move = lambda: [lambda a=a: setattr(sliders[0], "value", float(2**a)) for a in np.linspace(0, 6, TIMES)]  # noqa: E731
     if sliders:
-        timed("α moved, 5,000 images", move())
+        scales = [float(2**a) for a in np.linspace(0, 6, TIMES)]
+        timed("α moved, 5,000 images", [lambda a=a: setattr(sliders[0], "value", a) for a in scales])
     timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
     timed("an image, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
     assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value

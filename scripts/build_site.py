@@ -29,7 +29,7 @@ GROUPS = {
     "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
     "Sets of embeddings": [
         "ablation_alpha", "ablation_similarity", "ablation_cardinality", "ablation_iterations",
-        "ablation_slot_attention", "ablation_elements",
+        "ablation_slot_attention", "ablation_elements", "nested_sets",
         "circular_variance", "tsne", "attention_maps",
     ],
     "Uncertainty": ["uncertainty_vs_recall", "corruption_vs_uncertainty", "gaussian_distances"],

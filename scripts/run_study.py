@@ -3,7 +3,7 @@ measured.
 
 python scripts/run_study.py [--part NAME …] [--list]. Hours on two cores, but it can be killed and started again at any
 time: runs are kept, rows that are there are not repeated. Then `make report`. Rows are labelled by what varies; the
-rules that judge them stand in xmr_core/claims/papers.py.
+rules that judge them stand in the files of xmr_core/methods.
 """
 
 import argparse
@@ -27,6 +27,7 @@ PARTS: dict[str, tuple[str, dict]] = {  # part → (notebook, parameters)
     "cardinality": ("ablation_cardinality", {**STUDY, "slots": [1, 2, 3, 4, 5, 6]}),
     "iterations": ("ablation_iterations", {**STUDY, "rounds": [1, 2, 3, 4, 5]}),
     "slots": ("ablation_slot_attention", STUDY),
+    "nested": ("nested_sets", STUDY),
     "uncertainty": ("uncertainty_vs_recall", {**STUDY, "n_seeds": 5}),
     "corruption": ("corruption_vs_uncertainty", {**STUDY, "n_seeds": 5}),
     "distances": ("gaussian_distances",

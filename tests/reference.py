@@ -89,9 +89,30 @@ def scan_attention(contexts, queries, sharpness, normalise, leak=0.1):
     return [softmax([sharpness * v for v in row]) for row in u]
 
 
-def sum_max(xs, ys, direction="t2i"):
+def sum_max(xs, ys, direction="t2i", aggregate="sum"):
+    if direction == "both":
+        return sum_max(xs, ys, "t2i", aggregate) + sum_max(xs, ys, "i2t", aggregate)
     contexts, queries = (xs, ys) if direction == "t2i" else (ys, xs)
-    return sum(max(float(x @ q) for x in contexts) for q in queries)
+    total = sum(max(float(x @ q) for x in contexts) for q in queries)
+    return total / len(queries) if aggregate == "mean" else total
+
+
+def chan(xs, ys, coding="vha", pooling="lse", alpha=0.1, beta=0.1, divide=False):
+    if coding == "vha":
+        r = [max(float(x @ y) for x in xs) for y in ys]
+    elif coding == "tha":
+        r = [max(float(x @ y) for y in ys) for x in xs]
+    else:
+        weights = [softmax([float(x @ y) / alpha for y in ys]) for x in xs]
+        attended = [sum(w * y for w, y in zip(row, ys, strict=True)) for row in weights]
+        r = [float(unit(x) @ unit(q)) for x, q in zip(xs, attended, strict=True)]
+    return {
+        "max": lambda: max(r),
+        "mean": lambda: sum(r) / len(r),
+        "sum": lambda: sum(r),
+        "lse": lambda: math.log(sum(math.exp(v / beta) for v in r)) * (beta if divide else 1),
+        "softmax": lambda: sum(w * v for w, v in zip(softmax([v / beta for v in r]), r, strict=True)),
+    }[pooling]()
 
 
 # losses on a score matrix
@@ -135,6 +156,39 @@ def info_nce(S, match, temperature):
         return sum(terms) / len(terms)
 
     return (one_way(S, match) + one_way(S.T, match.T)) / 2
+
+
+def pairwise_sigmoid(S, degrees, scale, bias):
+    total = 0.0
+    for i in range(S.shape[0]):
+        for j in range(S.shape[1]):
+            z, m = scale * S[i, j] + bias, float(degrees[i, j])
+            total += m * math.log1p(math.exp(-z)) + (1 - m) * math.log1p(math.exp(z))
+    return total / sum(map(float, np.ravel(degrees)))
+
+
+def pseudo_positive_matching(S, match, pseudo, smoothing):
+    def cross_entropy(S, y):
+        terms = [
+            y[i, j] * math.log1p(math.exp(-S[i, j])) + (1 - y[i, j]) * math.log1p(math.exp(S[i, j]))
+            for i in range(S.shape[0])
+            for j in range(S.shape[1])
+        ]
+        return sum(terms) / len(terms)
+
+    def with_pseudo(S, y):
+        out = y.copy()
+        for i in range(S.shape[0]):
+            best = max(range(S.shape[1]), key=lambda j: (y[i, j], -j))
+            for j in range(S.shape[1]):
+                if S[i, j] >= S[i, best]:
+                    out[i, j] = y[i, best]
+        return out
+
+    y = np.array([[1 - smoothing if m == 1 else smoothing if m == 0 else smoothing + (1 - 2 * smoothing) * m
+                   for m in row] for row in np.asarray(match, float)])  # fmt: skip
+    extra = cross_entropy(S, with_pseudo(S, y)) + cross_entropy(S.T, with_pseudo(S.T, y.T))
+    return 2 * cross_entropy(S, y) + pseudo * extra
 
 
 # regularisers

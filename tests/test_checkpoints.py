@@ -182,8 +182,41 @@ def test_weight_normalised_regions_compute_as_the_authors(tmp_path):
     torch.testing.assert_close(found, theirs(x))
 
 
+def chan_file(d=8, width=5) -> list[dict]:
+    """CHAN's [image, text, {}, {}] of a bi-GRU model, small, with the linear layer that the authors never apply."""
+    image, text = scan_file(d, width)
+    shapes = {"ln.weight": (d,), "ln.bias": (d,), "attn.in_proj_weight": (3 * d, d), "attn.in_proj_bias": (3 * d,),
+              "attn.out_proj.weight": (d, d), "attn.out_proj.bias": (d,)}  # fmt: skip
+    g = torch.Generator().manual_seed(1)
+    image |= {f"feedforward.{k}": torch.randn(*shape, generator=g) for k, shape in shapes.items()}
+    return [image, text | {"fc.weight": torch.zeros(d, d), "fc.bias": torch.zeros(d)}, {}, {}]
+
+
+def test_chan_becomes_a_method_that_attends_between_regions(tmp_path):
+    model = chan_file()
+    torch.save(outer(model), tmp_path / "chan.pth")
+    method, x = load_official(tmp_path / "chan.pth", "chan"), torch.randn(2, 3, 5)
+    theirs = torch.nn.MultiheadAttention(8, 8, batch_first=True)
+    prefix = "feedforward.attn."
+    theirs.load_state_dict({k.removeprefix(prefix): v for k, v in model[0].items() if k.startswith(prefix)})
+    with torch.inference_mode():
+        y = x @ model[0]["fc.weight"].T + model[0]["fc.bias"]
+        normed = torch.nn.functional.layer_norm(
+            y, (8,), model[0]["feedforward.ln.weight"], model[0]["feedforward.ln.bias"]
+        )
+        wanted = torch.nn.functional.normalize(y + theirs(normed, normed, normed)[0], dim=-1)
+        images = method.encode_images(Features(x, torch.ones(2, 3, dtype=torch.bool)))
+        captions = method.encode_captions(Tokens(torch.tensor([[1, 4, 2]]), torch.ones(1, 3, dtype=torch.bool)))
+        assert torch.allclose(images.x, wanted, atol=1e-6) and method.similarity(images, captions).shape == (2, 1)
+    assert method.similarity.options["divide"] is False
+    del model[0]["feedforward.attn.out_proj.bias"]
+    torch.save(outer(model), tmp_path / "less.pth")
+    with pytest.raises(BadInput, match="missing: image_encoder.attention.out_proj.bias"):
+        load_official(tmp_path / "less.pth", "chan")
+
+
 def bert_file(method: str) -> tuple[dict, torch.nn.Module]:
-    """[image, text] state dicts of a BERT model of VSE∞ or VSE+2AD, small, and the BERT in it."""
+    """[image, text] state dicts of a BERT model of VSE∞, VSE+2AD or CHAN, small, and the BERT in it."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
@@ -192,11 +225,11 @@ def bert_file(method: str) -> tuple[dict, torch.nn.Module]:
     )
     made = build(method, Inputs(5, 3, 6, ordered_cells=False), "published", d=8).eval()
     image = {f"fc.{k}": made.image_encoder.fc.state_dict()[k] for k in ("weight", "bias")}
-    heads = {"vse-infty": "gpool", "vse+2ad": "pool"}[method]
+    heads = {"vse-infty": "gpool", "vse+2ad": "pool", "chan": ""}[method]  # CHAN's have no weights
     parts = [image, {f"bert.{k}": v for k, v in bert.state_dict().items()}]
     for part, head in zip(parts, (made.image_head, made.caption_head), strict=True):
         part |= {f"{heads}.{k}": v for k, v in head.state_dict().items()}
-    word = {"vse-infty": "linear", "vse+2ad": "fc"}[method]
+    word = {"vse-infty": "linear", "vse+2ad": "fc", "chan": "linear"}[method]
     parts[1] |= {
         f"{word}.weight": torch.randn(8, 64),
         f"{word}.bias": torch.randn(8),
@@ -206,7 +239,7 @@ def bert_file(method: str) -> tuple[dict, torch.nn.Module]:
     return (flat if method == "vse+2ad" else parts), bert.eval()
 
 
-@pytest.mark.parametrize("method", ["vse-infty", "vse+2ad"])
+@pytest.mark.parametrize("method", ["vse-infty", "vse+2ad", "chan"])
 def test_captions_through_bert(tmp_path, method):
     content, bert = bert_file(method)
     torch.save(outer(content), tmp_path / "bert.pth")
@@ -214,7 +247,7 @@ def test_captions_through_bert(tmp_path, method):
     tokens = Tokens(torch.tensor([[5, 9, 7, 2], [5, 8, 2, 0]]), torch.tensor([[True] * 4, [True] * 3 + [False]]))
     alone = Tokens(tokens.ids[1:, :3], tokens.mask[1:, :3])
     weights = content if method == "vse+2ad" else content[1]
-    weight, bias = (weights[{"vse-infty": "linear.", "vse+2ad": "txt_enc.fc."}[method] + k] for k in ("weight", "bias"))
+    weight, bias = (weights[("txt_enc.fc." if method == "vse+2ad" else "linear.") + k] for k in ("weight", "bias"))
     with torch.inference_mode():
         wanted = bert(input_ids=alone.ids).last_hidden_state @ weight.T + bias
         for given in (loaded.caption_encoder(alone), loaded.caption_encoder(tokens)[1:]):

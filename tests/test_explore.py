@@ -28,7 +28,7 @@ from xmr_core.search.state import (
 )  # fmt: skip
 from xmr_core.search.why import relative_uncertainty, without_each_cell, without_each_word
 from xmr_core.similarities.chamfer import smooth_chamfer
-from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.distances import DISTANCES
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
 

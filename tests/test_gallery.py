@@ -27,12 +27,17 @@ GALLERIES = {
     "vectors": Embedding(torch.randn(50, 16)),
     "sets": sets(),
     "one element": EmbeddingSet(torch.randn(50, 1, 16), torch.ones(50, 1, dtype=torch.bool)),
+    "distributions without samples": GaussianEmbedding(torch.randn(50, 16), torch.randn(50, 16)),
     "distributions": GaussianEmbedding(torch.randn(50, 16), torch.randn(50, 16), torch.randn(50, 7, 16)),
 }
 
 
 def tensors(r) -> dict[str, torch.Tensor]:
-    return {name: getattr(r, name) for name in ("x", "mask", "mean", "log_std", "samples") if hasattr(r, name)}
+    return {
+        name: getattr(r, name)
+        for name in ("x", "mask", "mean", "log_std", "samples")
+        if getattr(r, name, None) is not None
+    }
 
 
 @pytest.mark.parametrize("name", GALLERIES)

@@ -1,5 +1,5 @@
-"""MaxSim and its losses (contrastive, ColPali, nested sets) from this package's `sum_max`, against the authors' own
-outputs. Each query token counts its best document token; queries are rows."""
+"""MaxSim and its losses (contrastive, ColPali, nested sets) from this package's `SumMax`, against the authors' own
+outputs. Each query token counts its best document token; queries are rows. Documents stand where images stand."""
 
 from functools import partial
 
@@ -10,13 +10,13 @@ from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal, full_set, 
 from torch.testing import assert_close
 
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities import sum_max
+from xmr_core.similarities import Cut, SumMax
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 
 
-def maxsim(queries: EmbeddingSet, documents: EmbeddingSet) -> torch.Tensor:
-    return sum_max(documents, queries, "t2i").T
+def maxsim(queries: EmbeddingSet, documents: EmbeddingSet, **options) -> torch.Tensor:
+    return SumMax(**options)(documents, queries).T
 
 
 def query_rows(scores: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -36,7 +36,9 @@ def test_maxsim_with_and_without_padding(name):
     queries = EmbeddingSet(q, lengths_mask(case["in.query_lengths"], q.shape[1]))
     documents = EmbeddingSet(d, lengths_mask(case["in.document_lengths"], d.shape[1]))
     close(maxsim(queries, documents), case["out.scores_alone"])
-    close(maxsim(documents, queries).T, case["out.scores_reverse_alone"])
+    close(maxsim(queries, documents, direction="i2t"), case["out.scores_reverse_alone"])
+    both = case["out.scores_alone"] + case["out.scores_reverse_alone"]
+    close(maxsim(queries, documents, direction="both"), both)
     scores = maxsim(queries, zero_padded(d, documents.mask))
     close(scores, case["out.scores"])
     scores.square().sum().backward()
@@ -71,7 +73,7 @@ def test_colpali_loss():
     case = Case("maxsim/colpali_loss_norm_T0.02")
     q, d = case["in.queries"].requires_grad_(), case["in.documents"].requires_grad_()
     queries = EmbeddingSet(q, q.detach().abs().sum(-1) > 0)  # padding is zero vectors there
-    loss = query_rows(maxsim(queries, full_set(d)) / queries.mask.sum(1, keepdim=True), case.cfg["temperature"])
+    loss = query_rows(maxsim(queries, full_set(d), aggregate="mean"), case.cfg["temperature"])
     close(loss, case["out.loss"])
     loss.backward()
     stored = case["out.grad_queries"]
@@ -85,13 +87,13 @@ def test_nested_losses(name):
     leaves = {role: case[f"in.{role}"].requires_grad_() for role in ("queries", "documents")}
     if "in.negatives" in case:
         leaves["negatives"] = case["in.negatives"].requires_grad_()
-    losses = []
+    sets, losses = {role: full_set(x) for role, x in leaves.items()}, []
     for query_count, document_count, weight in case.cfg["groups"]:
-        queries = full_set(leaves["queries"][:, :query_count])
-        scores = maxsim(queries, full_set(leaves["documents"][:, :document_count]))
-        if "negatives" in leaves:
-            extra = maxsim(queries, full_set(leaves["negatives"][:, :document_count]))
-            own = diagonal(len(queries)).repeat_interleave(case.cfg["negatives_per_query"], dim=1)
+        maxsim_of_group = Cut(SumMax(), images=document_count, captions=query_count)
+        scores = maxsim_of_group(sets["documents"], sets["queries"]).T
+        if "negatives" in sets:
+            extra = maxsim_of_group(sets["negatives"], sets["queries"]).T
+            own = diagonal(len(scores)).repeat_interleave(case.cfg["negatives_per_query"], dim=1)
             scores = torch.cat([scores, extra.masked_fill(~own, -torch.inf)], 1)
         losses.append(weight * query_rows(scores, case.cfg["temperature"]))
     close(torch.stack(losses), case["out.group_losses"])

@@ -19,6 +19,7 @@ from xmr_core.losses.gaussian import kl_to_normal, uniformity
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
+from xmr_core.losses.siglip import PairwiseSigmoid
 from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.losses.triplet import hinge_triplet
 
@@ -224,12 +225,15 @@ def test_the_temperature_inside_an_objective_is_trained():
 SCORE_LOSSES = {
     "hinge": hinge_triplet,
     "infonce": InfoNCE(),
+    "siglip": PairwiseSigmoid(bias=-1.0),
     "soft contrastive": soft_contrastive,
     "adaptive clustering": AdaptiveClustering(own_negatives=False),
     "adaptive clustering, paper": AdaptiveClustering("paper"),
 }
 every_loss = pytest.mark.parametrize("loss", SCORE_LOSSES.values(), ids=SCORE_LOSSES)
-needs_pairs = pytest.mark.parametrize("loss", [hinge_triplet, InfoNCE()], ids=["hinge", "infonce"])
+needs_pairs = pytest.mark.parametrize(
+    "loss", [hinge_triplet, InfoNCE(), PairwiseSigmoid()], ids=["hinge", "infonce", "siglip"]
+)
 
 
 @every_loss

@@ -216,10 +216,10 @@ def weights(tmp_path_factory):
 
 def test_mobilenet_pads_as_tensorflow_does():
     """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
-    from xmr_core.data.features.mobilenet_v2 import _Convolution
+    from xmr_core.data.features.inverted_residuals import Convolution
 
     torch.manual_seed(0)
-    layer, x = _Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
+    layer, x = Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
     wanted = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.weight, layer.bias, stride=2)
     torch.testing.assert_close(layer(x), wanted)
     odd = torch.randn(1, 2, 7, 7)  # an odd side gets one on each side
@@ -258,12 +258,12 @@ def test_mobilenet_files_that_do_not_fit_are_named(weights, tmp_path):
 def test_the_whole_path_from_files_to_inputs(flickr, weights):
     (flickr / "weights").mkdir()
     (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
-    prepared = prepare(DataConfig("flickr8k", str(flickr), reduce=20))
+    prepared = prepare(DataConfig("flickr8k", str(flickr), features="mobilenet_v2", reduce=20))
     assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
     assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
     with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
         (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
-        prepare(DataConfig("flickr8k", str(flickr), reduce=10))
+        prepare(DataConfig("flickr8k", str(flickr), features="mobilenet_v2", reduce=10))
     with pytest.raises(BadInput, match="needs data_root"):
         prepare(DataConfig("flickr8k"))
 

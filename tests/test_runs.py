@@ -231,7 +231,10 @@ def test_an_exported_run_answers_without_its_corpus(tmp_path):
 def test_ensembles_by_formula():
     runs = [train_or_load(tiny_config(method, seed=s, epochs=1)) for method in ("vse++", "dive") for s in (0, 1, 2)]
     labels = ["VSE++"] * 3 + ["DivE"] * 3
-    members = lambda formula: [list(run.provenance.members) for _, run in study.ensemble_runs(runs, labels, formula)]  # noqa: E731
+
+    def members(formula):
+        return [list(run.provenance.members) for _, run in study.ensemble_runs(runs, labels, formula)]
+
     assert members("VSE++ + DivE") == [[runs[s].id, runs[3 + s].id] for s in (0, 1, 2)]
     assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
     fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
@@ -261,8 +264,7 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     script = tmp_path / "ask.py"
     script.write_text(
         "from tiny import tiny_config\nfrom xmr_core.training.runs import train_or_load_all\n"
-        "if __name__ == '__main__':\n    train_or_load_all([tiny_config(epochs=2000, seed=s) for s in range(4)], "
-        "workers=2, progress=False)\n"
+        "train_or_load_all([tiny_config(epochs=2000, seed=s) for s in range(4)], workers=2, progress=False)\n"
     )
     here = Path(__file__).parent
     environment = {**os.environ, "XMR_HOME": str(tmp_path / "home"), "PYTHONPATH": f"{here.parent}{os.pathsep}{here}"}
@@ -270,7 +272,7 @@ def test_workers_end_with_the_process_that_asked(tmp_path):
     deadline = time.monotonic() + 120
     while len(list((tmp_path / "home" / "runs").glob("*/progress"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.2)
-    workers = [p for p in psutil.Process(asking.pid).children(recursive=True) if "spawn_main" in " ".join(p.cmdline())]
+    workers = [p for p in psutil.Process(asking.pid).children(recursive=True) if "serve()" in " ".join(p.cmdline())]
     assert len(workers) == 2, "the workers never started to train"
     asking.kill()
     asking.wait()
@@ -452,7 +454,7 @@ def test_runs_of_other_code_are_said_once(finished, monkeypatch):
 
 def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
-    monkeypatch.setattr(many, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
+    monkeypatch.setattr(many, "LocalProcesses", lambda *_, **__: pytest.fail("a process was started"))
     calls, real = [], produce.prepare
     monkeypatch.setattr(produce, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
     runs = train_or_load_all([run.config for run in finished], workers=2, progress=False)

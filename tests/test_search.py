@@ -45,6 +45,7 @@ from xmr_core.ui.cli import main
 
 pytestmark = pytest.mark.slow
 
+METHODS = ("dive", "pcme", "pcme++", "scan", "maxsim", "chan", "vse++")
 FLAT = ("rank", "item", "score")
 
 
@@ -57,7 +58,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(home):
-    return {name: train_or_load(tiny_config(name)) for name in ("dive", "pcme", "scan", "vse++")}
+    return {name: train_or_load(tiny_config(name)) for name in METHODS}
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +91,17 @@ def built(indexes, tmp_path):
 
 
 def tensors(r) -> dict[str, torch.Tensor]:
-    return {name: getattr(r, name) for name in ("x", "mask", "mean", "log_std", "samples") if hasattr(r, name)}
+    return {
+        name: getattr(r, name)
+        for name in ("x", "mask", "mean", "log_std", "samples")
+        if getattr(r, name, None) is not None
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------------- index
 
 
-@pytest.mark.parametrize("name", ["dive", "pcme", "scan", "vse++"])
+@pytest.mark.parametrize("name", METHODS)
 def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name):
     live, stored = libraries[name], open_index(indexes[name], verify=True)
     for side in ("images", "captions"):

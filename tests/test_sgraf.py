@@ -205,6 +205,7 @@ def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
 
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, monkeypatch):
+    """Of the plain form, which other devices than processors train with."""
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
     recompute = similarity_nodes.checkpoint
     for module in (similarity_nodes, graph_reasoning):
@@ -214,6 +215,7 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
             lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options),
         )
         monkeypatch.setattr(module, "_BLOCK", 1)
+        monkeypatch.setattr(module, "by_blocks", lambda *tensors: False)
     for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
         monkeypatch.setattr(similarity_nodes, "_STORED", stored)
         monkeypatch.setattr(graph_reasoning, "_STORED", stored_nodes)

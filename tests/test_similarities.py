@@ -17,6 +17,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
 from xmr_core.similarities import (
     Chamfer,
+    Chan,
     Cosine,
     EuclideanSmoothChamfer,
     JointSgraf,
@@ -28,6 +29,7 @@ from xmr_core.similarities import (
     SmoothChamfer,
     SumMax,
     chamfer,
+    chan,
     cosine,
     euclidean_smooth_chamfer,
     max_pairwise,
@@ -61,7 +63,8 @@ SETS = {
 }  # fmt: skip
 CROSS = {
     "scan t2i": Scan("t2i", 9.0, "lse", 6.0), "scan i2t": Scan("i2t", 4.0, "mean"),
-    "sum-max t2i": SumMax("t2i"), "sum-max i2t": SumMax("i2t"),
+    "sum-max t2i": SumMax("t2i"), "sum-max i2t": SumMax("i2t"), "sum-max both": SumMax("both", "mean"),
+    "chan vha": Chan("vha", "lse", divide=True), "chan tha": Chan("tha", "softmax"), "chan vsa": Chan("vsa", "mean"),
 }  # fmt: skip
 ALL_SIMILARITIES = {**SINGLE, **SETS, **CROSS}
 FUNCTIONS = {
@@ -69,6 +72,9 @@ FUNCTIONS = {
     "euclidean smooth-Chamfer": partial(euclidean_smooth_chamfer, alpha=4.0), "scan t2i": scan,
     "scan i2t": partial(scan, direction="i2t", sharpness=4.0, aggregate="mean"),
     "sum-max t2i": sum_max, "sum-max i2t": partial(sum_max, direction="i2t"),
+    "sum-max both": partial(sum_max, direction="both", aggregate="mean"), "chan vha": partial(chan, divide=True),
+    "chan tha": partial(chan, coding="tha", pooling="softmax"),
+    "chan vsa": partial(chan, coding="vsa", pooling="mean"),
 }  # fmt: skip
 GRAPHS = {
     f"sgraf {r} {d}": InPrecision(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")
@@ -82,7 +88,11 @@ LOOPS = {"cosine": reference.cosine, "order": reference.order, "smooth_chamfer":
          "chamfer": reference.chamfer, "euclidean smooth-Chamfer": reference.euclidean_smooth_chamfer,
          "mil": reference.mil, "mp": reference.mp, "scan t2i": reference.scan,
          "scan i2t": partial(reference.scan, direction="i2t", sharpness=4.0, aggregate="mean"),
-         "sum-max t2i": reference.sum_max, "sum-max i2t": partial(reference.sum_max, direction="i2t")}  # fmt: skip
+         "sum-max t2i": reference.sum_max, "sum-max i2t": partial(reference.sum_max, direction="i2t"),
+         "sum-max both": partial(reference.sum_max, direction="both", aggregate="mean"),
+         "chan vha": partial(reference.chan, divide=True),
+         "chan tha": partial(reference.chan, coding="tha", pooling="softmax"),
+         "chan vsa": partial(reference.chan, coding="vsa", pooling="mean")}  # fmt: skip
 
 
 def ragged(n: int, k: int, d: int = 6, seed: int = 0, dtype=torch.float64) -> EmbeddingSet:
@@ -202,7 +212,11 @@ def test_finite_at_the_extremes(name, sign):
 def test_sets_of_one_agree_with_the_vector_form(name):
     images, captions = ragged(4, 1, seed=16), ragged(5, 1, seed=17)
     products = cosine(images, captions)
-    wanted = {"mp": products.sigmoid(), "euclidean smooth-Chamfer": -(2 - 2 * products).sqrt()}.get(name, products)
+    wanted = {
+        "mp": products.sigmoid(),
+        "euclidean smooth-Chamfer": -(2 - 2 * products).sqrt(),
+        "sum-max both": 2 * products,
+    }.get(name, products)
     assert_close(SETWISE[name](images, captions).detach(), wanted)
 
 

@@ -18,6 +18,7 @@ from xmr_core.evaluation.engine import score_matrix
 from xmr_core.similarities import (
     DISTANCES,
     Chamfer,
+    Chan,
     Cosine,
     EuclideanSmoothChamfer,
     FunctionSimilarity,
@@ -50,8 +51,16 @@ SUMS = {  # similarity → the loop that it must sum to
         for d in ("t2i", "i2t")
         for how in ("mean", "sum")
     },
-    "sum-max t2i": (SumMax(), reference.sum_max),
-    "sum-max i2t": (SumMax("i2t"), partial(reference.sum_max, direction="i2t")),
+    **{
+        f"sum-max {d} {how}": (SumMax(d, how), partial(reference.sum_max, direction=d, aggregate=how))
+        for d in ("t2i", "i2t", "both")
+        for how in ("sum", "mean")
+    },
+    **{
+        f"chan {coding} {how}": (Chan(coding, how), partial(reference.chan, coding=coding, pooling=how))
+        for coding in ("vha", "tha", "vsa")
+        for how in ("mean", "sum")
+    },
 }
 
 
@@ -331,6 +340,12 @@ def test_what_is_no_vector_is_refused(name):
         (lambda: Scan(lse_scale=0), "lse_scale must be"),
         (lambda: Scan(leak=None), "leak must be"),
         (lambda: SumMax("t-i"), "unknown direction"),
+        (lambda: SumMax(aggregate="max"), "unknown aggregation 'max'"),
+        (lambda: Chan("VHA"), "unknown coding 'VHA'"),
+        (lambda: Chan(pooling="average"), "unknown pooling"),
+        (lambda: Chan(alpha=0), "alpha must be"),
+        (lambda: Chan(beta=float("inf")), "beta must be"),
+        (lambda: Chan(divide="yes"), "divide must be True or False"),
         (lambda: GaussianDistance("W2"), "unknown distance 'W2'"),
         (lambda: Sgraf(4, sharpness=0), "sharpness must be"),
     ],

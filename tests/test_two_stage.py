@@ -28,7 +28,7 @@ from xmr_core.search import (
     write_gallery,
 )
 from xmr_core.search import elements as building
-from xmr_core.similarities import chamfer, cosine, max_pairwise, scan, smooth_chamfer
+from xmr_core.similarities import DistanceLogit, chamfer, cosine, max_pairwise, scan, smooth_chamfer
 from xmr_core.training.runs import train_or_load
 from xmr_core.ui.cli import main
 
@@ -69,29 +69,27 @@ def made(tmp_path):
 def test_looking_everywhere_is_exact_search(made, asking, similarity, codes):
     index, gallery, *_ = made(sets(), codes=codes)
     queries = sets(7, 3, seed=5)
-    exact, found = (
-        top_k(similarity, queries, gallery, 10, asking),
-        two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking),
-    )
-    assert np.array_equal(found[1], exact[1]) and np.allclose(found[0], exact[0], atol=1e-6)
-    assert recall(found[1], exact[1]) == 1.0 and index.about["lists"] > 1
+    exact = top_k(similarity, queries, gallery, 10, asking)
+    scores, positions = two_stage(index, queries, similarity, 10, **EVERYTHING, modality=asking)
+    assert np.array_equal(positions, exact[1]) and np.allclose(scores, exact[0], atol=1e-6)
+    assert recall(positions, exact[1]) == 1.0 and index.about["lists"] > 1
 
 
 def test_single_vectors_are_sets_of_one(made):
     lengths = torch.logspace(-1, 1, 600)[:, None]  # elements are compared by direction, items by the similarity
     vectors = Embedding(sets(k=1, ragged=False).x[:, 0] * lengths)
     index, gallery, *_ = made(vectors, codes="float32")
-    assert index.propose((vectors.x / lengths).numpy(), 1, 10**6)[:, 0].tolist() == list(range(600))
+    assert index.propose((vectors.x / lengths).numpy(), 1, 10**6).items[:, 0].tolist() == list(range(600))
     queries = Embedding(sets(5, 1, seed=3, ragged=False).x[:, 0])
     exact, found = top_k(cosine, queries, gallery, 10, "captions"), two_stage(index, queries, cosine, 10, **EVERYTHING)
-    assert np.array_equal(found[1], exact[1])
+    assert np.array_equal(found.positions, exact[1])
 
 
 def test_padding_is_never_proposed_and_every_real_element_is(made):
     given = sets()
     index, *_ = made(given, codes="float32")
     assert index.lists.ntotal == index.about["elements"] == int(given.mask.sum()) < given.mask.numel()
-    everything = index.propose(np.eye(16, dtype=np.float32), 10**6, 10**6)
+    everything = index.propose(np.eye(16, dtype=np.float32), 10**6, 10**6).items
     for row in everything:
         assert np.array_equal(np.bincount(row, minlength=600), given.mask.sum(1).numpy()), (
             "an item once for each real element"
@@ -100,7 +98,8 @@ def test_padding_is_never_proposed_and_every_real_element_is(made):
     tame = EmbeddingSet(torch.where(wild.mask[..., None], wild.x, 0.0), wild.mask)
     for few in ({"per_element": 5, "probes": 2}, EVERYTHING):
         assert np.array_equal(
-            two_stage(index, wild, smooth_chamfer, 5, **few)[1], two_stage(index, tame, smooth_chamfer, 5, **few)[1]
+            two_stage(index, wild, smooth_chamfer, 5, **few).positions,
+            two_stage(index, tame, smooth_chamfer, 5, **few).positions,
         )
 
 
@@ -148,7 +147,7 @@ def test_equal_scores_stand_in_file_order(made):
 def test_a_gallery_too_small_for_lists_has_one(made, n):
     index, *_ = made(sets(n))
     assert index.about["lists"] == 1
-    assert two_stage(index, sets(2, seed=3), smooth_chamfer, 5)[1][:, : min(n, 5)].min() >= 0
+    assert two_stage(index, sets(2, seed=3), smooth_chamfer, 5).positions[:, : min(n, 5)].min() >= 0
 
 
 def test_one_seed_gives_one_index_and_chunks_do_not_matter(made, monkeypatch):
@@ -190,7 +189,9 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch,
     text = index.texts[0] + " zeppelin"
     exact, found = search(index, text), search(index, text, elements=elements)
     assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
-    assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",)}
+    assert exact.attrs == {"unknown_words": ("zeppelin",)}
+    assert found.attrs.pop("bound") < found["score"].min()  # −∞ where all elements of all images were proposed
+    assert found.attrs == {"unknown_words": ("zeppelin",), "certified": True, "reason": ""}
     monkeypatch.setattr("xmr_core.search.answers.rank", lambda *_: pytest.fail("everything was compared"))
     capsys.readouterr()
     assert main(["search", str(out), text, "--fast", "-k", "4"]) == 0
@@ -200,14 +201,29 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch,
     assert "has no elements.json" in capsys.readouterr().err
 
 
+def test_distributions_stand_at_their_means_and_are_ranked_with_their_variance(made):
+    """The nearest mean is not the best answer where its variance is large: proposals by means, then exact scores."""
+    means = sets(k=1, ragged=False).x[:, 0]
+    gallery = GaussianEmbedding(means, torch.rand(600, 16, generator=torch.Generator().manual_seed(1)) - 2.0)
+    index, gallery, _, _ = made(gallery)
+    assert gallery.samples is None
+    queries = GaussianEmbedding(sets(30, k=1, seed=5, ragged=False).x[:, 0], torch.full((30, 16), -2.0))
+    similarity = DistanceLogit()
+    exact = similarity(gallery, queries).T.sort(dim=1, descending=True, stable=True)
+    scores, found = two_stage(index, queries, similarity, **EVERYTHING)
+    assert np.array_equal(found, exact.indices[:, :10].numpy())
+    assert np.allclose(scores, exact.values[:, :10].detach().numpy(), atol=1e-5)
+    nearest = (gallery.mean @ queries.mean.T).argmax(0)
+    assert (torch.from_numpy(found[:, 0]) != nearest).any()
+    assert recall(two_stage(index, queries, similarity).positions, exact.indices[:, :10]) > 0.9
+
+
 # ------------------------------------------------------------------------------------------------------ what is refused
 
 
 def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
     index, gallery, folder, digest = made(sets())
-    gaussian = GaussianEmbedding(torch.ones(3, 4), torch.ones(3, 4), torch.ones(3, 2, 4))
     for call, message in (
-        (lambda: build_elements(gaussian, tmp_path / "x", "0"), "not GaussianEmbedding"),
         (
             lambda: build_elements(
                 EmbeddingSet(gallery.x, gallery.mask & (torch.arange(600) != 7)[:, None]), tmp_path / "x", "0"
@@ -221,7 +237,7 @@ def test_what_has_no_elements_or_does_not_fit_is_refused(made, tmp_path):
         (lambda: two_stage(index, sets(2, d=8), smooth_chamfer), "width 8 do not fit elements of width 16"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, k=0), "must be at least 1"),
         (lambda: two_stage(index, sets(2), smooth_chamfer, probes=0), "must be at least 1"),
-        (lambda: two_stage(index, sets(2), smooth_chamfer, modality="texts"), "got 10, 100, 64, 'texts'"),
+        (lambda: two_stage(index, sets(2), smooth_chamfer, modality="texts"), "got 10, 100, 64, None, 'texts'"),
         (lambda: open_elements(folder, gallery, "0" * 16), "those of another gallery"),
         (lambda: open_elements(folder, gallery[:5], digest), "those of another gallery"),
         (lambda: open_elements(tmp_path / "x", gallery, digest), "is no folder. Build it"),

@@ -5,7 +5,7 @@ import builtins
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -79,14 +79,23 @@ def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
     """
     text = path.read_text()
     try:
-        return _plain(text), _imports(ast.parse(text))
+        tree = _parsed(text)
+        return _without_docstrings(tree), _imports(tree)
     except SyntaxError:  # somebody is editing it; what runs was imported before
         return text, []
 
 
 def _plain(text: str) -> str:
-    tree = ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
-    for node in ast.walk(tree):
+    return _without_docstrings(_parsed(text))
+
+
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
+
+
+def _without_docstrings(tree: ast.Module) -> str:
+    """The source of a tree, which loses its docstrings."""
+    for node in (tree, *_statements(tree)):
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
             and ast.get_docstring(node, False) is not None
@@ -95,10 +104,19 @@ def _plain(text: str) -> str:
     return ast.unparse(tree)
 
 
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements of a tree, the outer ones first. Expressions hold none, and they are most of a tree."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for part in list(getattr(tree, name, ())):
+            if isinstance(part, ast.stmt):
+                yield part
+            yield from _statements(part)
+
+
 def _imports(tree: ast.AST) -> list[str]:
     """Dotted names that may be modules: 'from xmr_core.a import b' gives both xmr_core.a and xmr_core.a.b."""
     names = []
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -110,9 +128,11 @@ def _imports(tree: ast.AST) -> list[str]:
 def _package_file(module: str) -> Path | None:
     """The file of a module of this package that can change a number, or None."""
     top, *rest = module.split(".")
+    if top != "xmr_core" or not rest:
+        return None
     base = PACKAGE.joinpath(*rest)
     for file in (base.with_suffix(".py"), base / "__init__.py"):
-        if top == "xmr_core" and rest and file.exists():
+        if file.exists():
             return None if file.relative_to(PACKAGE).as_posix() in _SKIPPED else file
     return None
 

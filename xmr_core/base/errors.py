@@ -17,6 +17,10 @@ class CannotWrite(XmrError, OSError):
     """The output folder refuses the write (full, read-only, not a folder)."""
 
 
+class ProcessLost(XmrError, RuntimeError):
+    """A worker process ended before it answered; the text says which one, how, and what to do."""
+
+
 class TrainingFailed(XmrError, RuntimeError):
     """Training diverged or collapsed; the text says at which step and what to change."""
 

@@ -1,7 +1,6 @@
 """Where a number came from: code, versions, machine."""
 
 import importlib.metadata
-import os
 import platform
 import subprocess
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
+
+from xmr_core.base.devices import device_name
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,18 @@ class Environment:
 
 
 def environment(device: str) -> Environment:
-    """The environment of this process. device: 'cpu' or 'cuda'.
+    """The environment of this process. device: as torch names it. torch names its build too ('2.13.0+cu130'), which the
+    version in a package's metadata does not always do.
 
     >>> environment("cpu").torch == torch.__version__
     True
     """
-    packages = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "pandas", "transformers")}
+    packages = {name: importlib.metadata.version(name) for name in ("numpy", "pandas", "transformers")}
     machine = platform.machine()
-    device = torch.cuda.get_device_name() if device == "cuda" else f"cpu ({machine}, {os.cpu_count()} cores)"
-    return Environment(*commit(), platform.python_version(), **packages, machine=machine, device=device)
+    device = device_name(device)
+    return Environment(
+        *commit(), platform.python_version(), str(torch.__version__), **packages, machine=machine, device=device
+    )
 
 
 @cache

@@ -57,11 +57,14 @@ class Features(Rows):
 
     global_feat is None where frozen features hold local vectors only; the encoder then pools them itself. Frozen
     features whose local vectors were reduced hold the pooled vector of full width, "n e".
+    spread_feats: local vectors of a second branch, which only the variance of a distribution reads; None where both
+    read the same.
     """
 
     local_feats: Float[Tensor, "n l e"]
     mask: Bool[Tensor, "n l"]
     global_feat: Float[Tensor, "n d"] | None = None
+    spread_feats: Float[Tensor, "n l e"] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,14 +106,15 @@ Representation = Embedding | EmbeddingSet | GaussianEmbedding
 
 @dataclass(frozen=True)
 class Batch:
-    """What one training step reads. match[i, t] is True where caption t is annotated as describing image i.
+    """What one training step reads. match[i, t] is True where caption t is annotated as describing image i; of mixed
+    images it is the degree in [0, 1] to which it does.
 
     image_rows and caption_rows are row numbers in the tables of the corpus, not in a split.
     """
 
     images: Features | Pixels
     captions: Tokens
-    match: Bool[Tensor, "i t"]
+    match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
     image_rows: Int[Tensor, " i"]
     caption_rows: Int[Tensor, " t"]
 

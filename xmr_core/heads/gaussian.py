@@ -135,3 +135,13 @@ def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:
     tensor([1.])
     """
     return items.log_std.mean(1).exp()
+
+
+def total_variance(items: GaussianEmbedding) -> Float[Tensor, " n"]:
+    """Σ_d σ_d², ≥ 0: what PCME++ calls the uncertainty of an item (Chun, ICLR 2024, §4), and adds to its distances.
+
+    >>> import torch
+    >>> total_variance(GaussianEmbedding(mean=torch.zeros(1, 2), log_std=torch.zeros(1, 2)))
+    tensor([2.])
+    """
+    return (2 * items.log_std).exp().sum(1)

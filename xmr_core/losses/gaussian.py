@@ -1,12 +1,14 @@
-"""PCME's two regularisers of distributions."""
+"""Regularisers of distributions: PCME's two, and that of PCME++."""
 
 import math
+import warnings
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.errors import BadInput
 from xmr_core.base.plain_tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
 
@@ -36,6 +38,37 @@ def kl_to_normal(images: GaussianEmbedding, captions: GaussianEmbedding, form: s
         )
         total = total + (mean.square() + s.exp() - 1 - s).sum() / 2
     return total
+
+
+def mean_kl_to_normal(
+    images: GaussianEmbedding, captions: GaussianEmbedding, most: float = math.inf
+) -> Float[Tensor, ""]:
+    """½ mean over items and dimensions of [μ² + σ² − 1 − log σ²], images plus captions: the divergence per dimension.
+
+    Unlike `kl_to_normal`, its weight does not depend on batch size and width. most: a modality whose value is larger
+    counts as 0, with a warning, as in the authors' code (1e4 there); ∞ keeps every value.
+    Raises: BadInput for other items than distributions, or most that is not positive.
+    Source: Chun, ICLR 2024 (PCME++), the VIB loss; docs/differences.md#x-78, docs/differences.md#x-79.
+
+    >>> import torch
+    >>> items = GaussianEmbedding(mean=torch.ones(2, 3), log_std=torch.zeros(2, 3))
+    >>> mean_kl_to_normal(items, items)
+    tensor(1.)
+    """
+    if not most > 0:
+        raise BadInput(f"most must be a positive number, got {most!r}.")
+    total = 0.0
+    for items, what in ((images, "image"), (captions, "caption")):
+        items = as_gaussians(items, what)
+        log_variance = 2 * items.log_std
+        value = (items.mean.square() + log_variance.exp() - 1 - log_variance).mean() / 2
+        if value > most:
+            warnings.warn(
+                f"the divergence of the {what}s is {float(value):.3g} and is left out of this step.", stacklevel=2
+            )
+            continue
+        total = total + value
+    return torch.as_tensor(total, device=images.mean.device)
 
 
 def uniformity(

@@ -15,6 +15,7 @@ from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
+from xmr_core.losses.siglip import PairwiseSigmoid
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.options import Options, option
 from xmr_core.similarities.base import Similarity
@@ -22,7 +23,7 @@ from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import MaxPairwise
 
-OBJECTIVES = ("infonce", "triplet")
+OBJECTIVES = ("infonce", "siglip", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
 SET_HEADS = ("slots", "transformer", "pie-net")
 
@@ -100,19 +101,24 @@ class MatchedOptions(Options):
     d: int = option(128, "width of the joint space", least=1)
     objective: str = option("infonce", "loss on the scores", choices=OBJECTIVES, form="matched")
     margin: float = option(0.2, "margin of the hinge", above=0)
-    temperature: float = option(0.05, "temperature of InfoNCE at the start; it is learned", least=0.01, form="matched")
+    temperature: float = option(
+        0.05, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched"
+    )
     warmup_epochs: int = option(2, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
 
 
-def matched_objective(options: MatchedOptions, regularisers: dict | None = None) -> Objective:
-    """The matched objective: InfoNCE with a learned temperature, or the hinge with all negatives before the hardest.
+def matched_objective(options: Options, regularisers: dict | None = None) -> Objective:
+    """The matched objective: InfoNCE or SigLIP with a learned temperature, or the hinge with all negatives before the
+    hardest. options: with objective and what it reads.
 
     >>> type(matched_objective(MatchedOptions(objective="triplet")).warmup_loss).__name__
     'partial'
     """
     if options.objective == "infonce":
         return Objective(InfoNCE(options.temperature), regularisers)
+    if options.objective == "siglip":
+        return Objective(PairwiseSigmoid(options.temperature), regularisers)
     hardest = partial(hinge_triplet, margin=options.margin, mining="hardest", reduction="mean")
     warmup = partial(hinge_triplet, margin=options.margin, mining="all", reduction="mean")
     return Objective(hardest, regularisers, warmup_loss=warmup, warmup_epochs=options.warmup_epochs)

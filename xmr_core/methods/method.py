@@ -19,11 +19,11 @@ class Method(nn.Module):
 
     Args:
         name: id of the method, for tables; its `address` is what the registry finds it by. similarity: a Similarity, or
-            a function of two representations. One that
-            learns
-            may give several score matrices while training (`scorings`); the objective is then the sum over them.
+            a function of two representations. One that trains several score matrices (`scorings`) has the objective of
+            each; their sum, times the similarity's `scoring_weight`, is the loss.
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
+        mix: what changes a batch before it is encoded, in training only (methods.mixing.MixedSamples).
 
     >>> from xmr_core.methods import Inputs, build
     >>> method = build("scan", Inputs(image_width=8, cells=4, vocabulary=20), d=16)
@@ -41,6 +41,7 @@ class Method(nn.Module):
         similarity: Similarity | Callable[[Representation, Representation], Tensor],
         objective: nn.Module,
         lr_scales: dict[str, float] | None = None,
+        mix: Callable[[Batch], Batch] | None = None,
     ):
         super().__init__()
         self.name = self.address = name
@@ -48,7 +49,7 @@ class Method(nn.Module):
         self.image_head, self.caption_head = image_head, caption_head
         self.similarity = as_similarity(similarity)
         self.objective = objective
-        self.lr_scales = lr_scales or {}
+        self.lr_scales, self.mix = lr_scales or {}, mix
 
     def encode_images(self, images: Features | Pixels) -> Representation:
         """Representations of images, one per row."""
@@ -59,13 +60,31 @@ class Method(nn.Module):
         return self.caption_head(self.caption_encoder(captions))
 
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """(loss, its terms by name, scores "i t") of one batch. epoch: 0-based, read by warm-ups."""
+        """(loss, its terms by name, scores "i t") of one batch; the scores are means over the scorings.
+
+        epoch: 0-based, read by warm-ups. Every scoring meets the complete objective, so a regulariser, which does not
+        depend on scores, counts number of scorings × `scoring_weight` times: once for nested sets.
+        """
+        batch = self.mixed(batch)
         images, captions = self.encode_images(batch.images), self.encode_captions(batch.captions)
+        return self.loss_of(images, captions, batch.match, epoch)
+
+    def mixed(self, batch: Batch) -> Batch:
+        """The batch as it is encoded: in training some images may be mixed with others."""
+        return self.mix(batch) if self.mix and self.training else batch
+
+    def loss_of(
+        self, images: Representation, captions: Representation, match: Tensor, epoch: int = 0
+    ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
+        """`loss` of representations, with match "i t"."""
         scorings = self.similarity.scorings(images, captions)
         totals, terms = zip(
-            *(self.objective(scores, batch.match, images, captions, epoch) for scores in scorings), strict=True
+            *(self.objective(scores, match, images, captions, epoch) for scores in scorings), strict=True
         )
-        return sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}, sum(scorings) / len(scorings)
+        loss, sums = sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}
+        if (weight := self.similarity.scoring_weight) != 1.0:  # a plain sum keeps every bit
+            loss, sums = weight * loss, {name: weight * value for name, value in sums.items()}
+        return loss, sums, sum(scorings) / len(scorings)
 
     @property
     def device(self) -> torch.device:

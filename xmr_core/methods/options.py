@@ -19,18 +19,20 @@ def option(
     above: float = -math.inf,
     most: float = math.inf,
     form: str = "",
+    added: bool = False,
 ):
     """A field of an `Options` class.
 
     Args: default: of the matched form; None means that the method chooses. help: one line. choices: the words that are
         allowed. least, above, most: the range of a number (≥ least, > above, ≤ most; numbers are always finite).
-        form: the only form that reads the option, or '' for both.
+        form: the only form that reads the option, or '' for both. added: after runs had been stored; at its default it
+        is then no part of a run's identity, so that those runs keep their names.
 
     >>> option(4, "embeddings per item, K", least=1).metadata["help"]
     'embeddings per item, K'
     """
     about = {"help": help, "choices": tuple(choices), "least": least, "above": above, "most": most, "form": form}
-    return field(default=default, metadata=about)
+    return field(default=default, metadata={**about, "added": added})
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,21 @@ from xmr_core.losses.gaussian import kl_to_normal, uniformity
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.methods.claim import Claim, Measure, correlation
-from xmr_core.methods.common import Inputs, gru, matched_encoders
+from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.match_logit import MatchLogit
 
+_OBJECTIVES = ("soft_contrastive", "infonce", "siglip")
 SPREADS = ("per dimension", "isotropic", "none")
 
 
 @dataclass(frozen=True)
 class PCMEOptions(Options):
     """Options of PCME. scale and shift are 15 on COCO and 5 on CUB. From the authors' log_std_start = 0 the few epochs
-    of a
-    matched run go into shrinking σ."""
+    of a matched run go into shrinking σ. objective: 'soft_contrastive' is the paper's; the others read the log-odds,
+    which spread as far as cosines over a temperature do, so temperature starts at 1."""
 
     d: int = option(128, "width of the joint space", least=1)
     samples: int = option(7, "samples of an item's distribution, J", least=1)
@@ -30,6 +31,10 @@ class PCMEOptions(Options):
     scale: float = option(5.0, "a of the match probability at the start", above=0)
     shift: float = option(5.0, "b of the match probability at the start")
     log_std_start: float = option(-3.0, "log σ at the start")
+    objective: str = option("soft_contrastive", "loss on the scores", choices=_OBJECTIVES, form="matched", added=True)
+    temperature: float = option(
+        1.0, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched", added=True
+    )
     kl: float = option(1e-5, "weight of the divergence from the standard normal", least=0)
     uniform: float = option(0.0, "weight of the uniformity loss", least=0)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
@@ -56,7 +61,9 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
         regularisers = {"kl": (o.kl, kl_to_normal), "uniformity": (o.uniform, uniformity)}
     if o.spread == "none":
         regularisers = {}
-    return Method("pcme", image, text, *heads, similarity, Objective(soft_contrastive, regularisers))
+    own = form == "published" or o.objective == "soft_contrastive"
+    loss = Objective(soft_contrastive, regularisers) if own else matched_objective(o, regularisers)
+    return Method("pcme", image, text, *heads, similarity, loss)
 
 
 def matched(inputs: Inputs, o: PCMEOptions) -> Method:

@@ -11,9 +11,12 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
+from xmr_core.methods.nested import nested_ablation, nested_claims
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
+from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.mil import MaxPairwise
+from xmr_core.similarities.nested import Nested
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class PVSEOptions(MatchedOptions):
     slots: int = option(4, "embeddings per item, K", least=1)
     diversity: float = option(0.1, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
+    nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
     legacy_text: bool = option(True, "caption summary of the released checkpoints", form="published")
 
 
@@ -32,11 +36,15 @@ def _regularisers(o: PVSEOptions) -> dict:
     return {"diversity": (o.diversity, on_both(gram_diversity)), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
 
 
+def _similarity(o: PVSEOptions) -> Similarity:
+    return Nested.doubling(MaxPairwise(), o.slots) if o.nested else MaxPairwise()
+
+
 def matched(inputs: Inputs, o: PVSEOptions) -> Method:
     """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
     heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
-    return Method("pvse", image, text, *heads, MaxPairwise(), matched_objective(o, _regularisers(o)))
+    return Method("pvse", image, text, *heads, _similarity(o), matched_objective(o, _regularisers(o)))
 
 
 def published(inputs: Inputs, o: PVSEOptions) -> Method:
@@ -45,7 +53,7 @@ def published(inputs: Inputs, o: PVSEOptions) -> Method:
     text = gru(inputs, o.d, summary="concatenate-last-token" if o.legacy_text else "concatenate", dropout=0.0)
     heads = (PIENet(inputs.image_width, o.d, o.slots), PIENet(inputs.word_dim, o.d, o.slots))
     loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="batch_mean"), _regularisers(o))
-    return Method("pvse", image, text, *heads, MaxPairwise(), loss)
+    return Method("pvse", image, text, *heads, _similarity(o), loss)
 
 
 SPEC = MethodSpec(
@@ -58,6 +66,8 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024, "slots": 2},
     settings={"coco": {"lr": 2e-4, "epochs": 30, "schedule": "constant", "batch_images": 256, "slots": 2}},
+    ablations={"nested": nested_ablation("pvse", "PVSE")},
+    claims=nested_claims("pvse", "PVSE"),
     # its summary reads the backward state at the last token, which has seen one word and no state before it
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse",),
 )

@@ -14,7 +14,10 @@ from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.spec import MethodSpec
 
-MODULES = ("vsepp", "pvse", "pcme", "scan", "sgraf", "vse_infty", "vse_2ad", "dive")  # in the order of every table
+MODULES = (  # in the order of every table: the five papers and their forerunners, then the successors
+    "vsepp", "pvse", "pcme", "scan", "sgraf", "vse_infty", "vse_2ad", "dive",
+    "pcmepp", "maxsim", "chan",
+)  # fmt: skip
 _registered: dict[str, MethodSpec] = {}
 
 
@@ -71,6 +74,15 @@ def register(spec: MethodSpec) -> MethodSpec:
         raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
     _registered[spec.id] = spec
     return spec
+
+
+def is_registered(method: str) -> bool:
+    """Whether this process alone knows a method, by `register`.
+
+    >>> is_registered("dive")
+    False
+    """
+    return method in _registered
 
 
 def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Method:

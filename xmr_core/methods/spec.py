@@ -1,7 +1,7 @@
 """What the package knows of a method: one `MethodSpec`, defined in the method's own file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.claim import Claim
@@ -89,10 +89,11 @@ class MethodSpec:
 
     def full_options(self, form: str, values: Mapping[str, object]) -> dict[str, object]:
         """The options that a form reads, defaults included: a default that is said and one that is left unsaid are the
-        same run.
+        same run. An option that was `added` to the method later is left out while it has its default.
         """
         full = asdict(self.make_options(form, values))
-        return {name: full[name] for name in self.options.names(form)}
+        added = {f.name: f.default for f in fields(self.options) if f.metadata["added"]}
+        return {n: full[n] for n in self.options.names(form) if n not in added or full[n] != added[n]}
 
     def build(self, inputs: Inputs, form: str = "matched", **values) -> Method:
         """The untrained method. Raises: BadInput as make_options does, and what the builder refuses."""
@@ -114,8 +115,8 @@ class MethodSpec:
 
 
 # What the papers share, over which each sets its own. Adam is AdamW without decay. Not taken over are stages that
-# fine-tune a CNN, PVSE's plateau schedule (constant here; docs/differences.md#x-57), AdamP (PCME), and VSE+2AD's decay
-# that compounds every epoch (once here; docs/differences.md#x-37).
+# fine-tune a CNN, PVSE's plateau schedule (constant here; docs/differences.md#x-57), AdamP (PCME, PCME++), and the
+# decay of VSE+2AD that compounds every epoch (once here; docs/differences.md#x-37).
 COMMON_SETTINGS = {
     "weight_decay": 0.0, "clip": 2.0, "schedule": "step", "warmup_steps": 0, "batch_images": 128,
     "captions_per_image": 1, "unit": "captions", "positives": "diagonal", "word_dim": 300,

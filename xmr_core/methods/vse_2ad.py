@@ -19,16 +19,15 @@ from xmr_core.similarities.cosine import Cosine
 
 @dataclass(frozen=True)
 class VSE2ADOptions(MatchedOptions):
-    """Options of VSE+2AD. levels: Table 3. objective: 'infonce' and 'triplet' are the paper's "−AdOpt". adopt: 'paper'
-    takes
-    the paper's equations where its code differs (docs/differences.md#x-33 to #x-36)."""
+    """Options of VSE+2AD. levels: Table 3. objective: the others are the paper's "−AdOpt". adopt: 'paper' takes the
+    paper's equations where its code differs (docs/differences.md#x-33 to #x-36)."""
 
     levels: str = option("both", "where pooling weights are adapted", choices=LEVELS)
     token_weights: str = option(
         "matrix", "weights of tokens: one per dimension, or one per token", choices=TOKEN_WEIGHTS
     )
     objective: str = option("adopt", "loss on the scores", choices=("adopt", *OBJECTIVES))
-    temperature: float = option(0.05, "temperature of AdOpt, and of InfoNCE at the start", least=0.01)
+    temperature: float = option(0.05, "temperature of AdOpt, and of InfoNCE or SigLIP at the start", least=0.01)
     mode: str = option("adaptive", "number of negatives", choices=MODES)
     adopt: str = option("official", "AdOpt as in the authors' code, or as in their paper", choices=ADOPT_FORMS)
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")

@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = catalogue(
             ("element_attention", "nearest_captions", "word_attention_of", "word_weights"), "attention_views"
         ),
         **dict.fromkeys(("Elements", "build_elements", "faiss_library", "open_elements"), "elements"),
+        **dict.fromkeys(("EngineElements", "build_engine", "open_engine"), "engine"),
         "example_library": "example",
         **dict.fromkeys(("open_gallery", "write_gallery"), "gallery"),
         **dict.fromkeys(("Source", "index_folder", "index_split", "save_index"), "index"),
@@ -17,7 +18,10 @@ __getattr__, __dir__, __all__ = catalogue(
         **dict.fromkeys(("Index", "open_index"), "opened"),
         "Query": "query",
         **dict.fromkeys(("Ranking", "Settings", "check_settings", "rank", "similarity_of"), "ranking"),
-        **dict.fromkeys(("recall", "two_stage"), "two_stage"),
+        "upper_bound": "bounds",
+        **dict.fromkeys(("Extent", "Proposals", "Proposer"), "proposals"),
+        **dict.fromkeys(("Shards", "open_shards", "search_shards"), "shards"),
+        **dict.fromkeys(("Answers", "recall", "two_stage"), "two_stage"),
         **dict.fromkeys(("relative_uncertainty", "without_each_cell", "without_each_word"), "why"),
     },
 )

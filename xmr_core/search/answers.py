@@ -11,8 +11,8 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.evaluation.engine import top_k
-from xmr_core.search.elements import Elements
 from xmr_core.search.library import Library
+from xmr_core.search.proposals import Proposer
 from xmr_core.search.query import Query, encode, words_of
 from xmr_core.search.ranking import Settings, check_settings, rank
 from xmr_core.search.two_stage import two_stage
@@ -24,7 +24,8 @@ def search(
     image: Path | str | UInt8[np.ndarray, "h w 3"] | None = None,
     k: int = 10,
     explain: bool = False,
-    elements: Elements | None = None,
+    elements: Proposer | None = None,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """The k best answers to a sentence or to an image.
 
@@ -33,10 +34,14 @@ def search(
     Args:
         library: an Index or any other Library. image: a file, or pixels.
         explain: return one row for each element of the query beside each answer. Padding is left out.
-        elements: an index over the elements of the library's images. The images are then searched in two stages
-            (two_stage) instead of being compared one by one. Captions are always compared one by one.
+        elements: an index over the elements of the library's images (Elements, EngineElements). The images are then
+            searched in two stages (two_stage) instead of being compared one by one. Captions are always compared one by
+            one.
+        most: as of two_stage: ask for this many proposals for each element where the answer is not certified at once.
     Returns: columns rank (from 1), item, text (of captions) and score. Equal scores are in file order.
-        table.attrs['unknown_words'] holds the words of the sentence that the method does not know.
+        table.attrs['unknown_words'] holds the words of the sentence that the method does not know. With elements, also
+        'certified' (whether the answer is provably that of exact search), 'bound' (no image that was not proposed has a
+        higher score) and 'reason' (why there is no bound, or '').
         With explain: columns rank, item, score, element (of the query, from 0), best (the answer's element nearest to
         it), cosine (of the two) and adds (what the query's element adds to the score; the answer's elements add the
         rest; NaN for a similarity that is no sum over elements).
@@ -50,7 +55,7 @@ def search(
     """
     if bool(text.strip()) == (image is not None):
         raise BadInput("search for a sentence or an image: give one of them, and not both.")
-    query = Query("text", text) if image is None else Query("upload", pixels=_pixels(image))
+    query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
     check_settings(library, Settings(k=k))
     if query.kind == "upload" and library.captions is None:
         if not library.method.similarity.symmetric:
@@ -58,9 +63,9 @@ def search(
                 f"{library.label} compares images with captions only, and these images have no captions; "
                 "type a sentence."
             )
-        target, (table, positions) = "images", _best_images(library, query, k, elements)
+        target, (table, positions) = "images", _best_images(library, query, k, elements, most)
     elif query.kind == "text" and elements is not None:
-        target, (table, positions) = "images", _best_images(library, query, k, elements)
+        target, (table, positions) = "images", _best_images(library, query, k, elements, most)
         table.attrs["unknown_words"] = tuple(words_of(library, text)[1])
     else:
         ranking = rank(library, query, Settings(k=k))
@@ -69,17 +74,24 @@ def search(
     return _explained(library, query, target, table, positions) if explain else table
 
 
-def _best_images(library: Library, query: Query, k: int, elements: Elements | None) -> tuple[pd.DataFrame, np.ndarray]:
+def _best_images(
+    library: Library, query: Query, k: int, elements: Proposer | None, most: int | None
+) -> tuple[pd.DataFrame, np.ndarray]:
     """(table, positions) of the best k images, of all or of those that elements propose. An image as the query takes
     the role of a caption."""
     encoded, similarity = encode(library, query), library.method.similarity
     if elements is None:
         scores, positions = top_k(similarity, encoded, library.images, k, "captions")
     else:
-        scores, positions = two_stage(elements, encoded, similarity, k)
+        answers = two_stage(elements, encoded, similarity, k, most=most)
+        scores, positions = answers
     scores, positions = scores[positions >= 0], positions[positions >= 0]
     ranks = np.arange(1, len(positions) + 1)
-    return pd.DataFrame({"rank": ranks, "item": library.image_ids[positions], "score": scores}), positions
+    table = pd.DataFrame({"rank": ranks, "item": library.image_ids[positions], "score": scores})
+    if elements is not None:
+        certified, bound = bool(answers.certified[0]), float(answers.bounds[0])
+        table.attrs |= {"certified": certified, "bound": bound, "reason": answers.reason}
+    return table, positions
 
 
 def _explained(library: Library, query: Query, target: str, table: pd.DataFrame, positions: np.ndarray) -> pd.DataFrame:
@@ -102,7 +114,8 @@ def _explained(library: Library, query: Query, target: str, table: pd.DataFrame,
     return out
 
 
-def _pixels(image: Path | str | np.ndarray) -> np.ndarray:
+def pixels_of(image: Path | str | np.ndarray) -> np.ndarray:
+    """The pixels of an image given as a file, or as they are. Raises: DamagedFile for a file that cannot be read."""
     if isinstance(image, np.ndarray):
         return image
     path = files.existing(image, "image")

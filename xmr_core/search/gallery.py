@@ -16,6 +16,7 @@ from xmr_core.evaluation.analysis.representations import widened
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _FIELDS = {Embedding: ("x",), EmbeddingSet: ("x", "mask"), GaussianEmbedding: ("mean", "log_std", "samples")}
+_OPTIONAL = {"samples"}
 _KIND = {kind.__name__: kind for kind in _FIELDS}
 _STORED = {torch.float32: ("F32", np.float32), torch.float16: ("F16", np.float16), torch.bool: ("BOOL", np.bool_)}
 _READ = dict(_STORED.values())
@@ -124,7 +125,8 @@ def read_header(path: Path) -> tuple[type, int, dict[str, tuple[list[int], str, 
             f"{path} cannot be opened as a gallery ({reason}). Copy it again, or build it again."
         ) from None
     start = 8 + length
-    fits = set(places) == set(_FIELDS[kind]) and all(places[name][2] + bytes_of[name] == ends[name] for name in places)
+    named = set(_FIELDS[kind]) - _OPTIONAL <= set(places) <= set(_FIELDS[kind])
+    fits = named and all(places[name][2] + bytes_of[name] == ends[name] for name in places)
     if not fits or size != start + sum(bytes_of.values()) or max(ends.values()) != sum(bytes_of.values()):
         raise DamagedFile(
             f"{path} has {size:,} bytes, which are not those that its header announces. "
@@ -147,7 +149,8 @@ def _begin(
     byte))."""
     places, header, start = {}, {"__metadata__": {"kind": kind.__name__}}, 0
     for name in _FIELDS[kind]:  # masks come last, so that numbers of 4 bytes begin at multiples of 4
-        tensor = getattr(first, name)
+        if (tensor := getattr(first, name)) is None:
+            continue
         shape = (n, *tensor.shape[1:])
         if kind is EmbeddingSet:
             shape = (n, max(elements or 0, tensor.shape[1]), *tensor.shape[2:])

@@ -13,14 +13,14 @@ from xmr_core.evaluation.engine import relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
 from xmr_core.search.query import Query, encode, words_of
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.gaussian import GaussianDistance
+from xmr_core.similarities.distances import GaussianDistance
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to rank. k: number of answers to show. alpha: α of smooth-Chamfer, 0 for the method's own. elements: numbers
     (from 0) of the query's elements that count, () for all. distance: a test-time distance of distributions
-    (similarities.gaussian), '' for the method's own.
+    (similarities.distances), '' for the method's own.
 
     >>> Settings(k=3).elements
     ()

@@ -13,9 +13,12 @@ __getattr__, __dir__, __all__ = catalogue(
         "Cosine": "cosine", "cosine": "cosine", "Order": "order", "order": "order",
         "SmoothChamfer": "chamfer", "smooth_chamfer": "chamfer", "Chamfer": "chamfer", "chamfer": "chamfer",
         "EuclideanSmoothChamfer": "euclidean", "euclidean_smooth_chamfer": "euclidean",
+        "Nested": "nested", "Cut": "nested",
         "MaxPairwise": "mil", "max_pairwise": "mil", "MatchProbability": "match_probability",
         "Scan": "scan", "scan": "scan", "scan_attention": "scan", "SumMax": "sum_max", "sum_max": "sum_max",
+        "Chan": "chan", "chan": "chan",
         "Sgraf": "sgraf", "JointSgraf": "sgraf_joint",
-        "MatchLogit": "match_logit", "GaussianDistance": "gaussian", "DISTANCES": "gaussian",
+        "MatchLogit": "match_logit", "GaussianDistance": "distances", "DistanceLogit": "distances",
+        "DISTANCES": "distances", "distances_of": "distances",
     },
 )  # fmt: skip

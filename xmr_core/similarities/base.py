@@ -53,6 +53,7 @@ class Similarity(nn.Module):
             None where there are no such roles.
         block_scale: how many times larger blocks an evaluation may hand over than the budget of elements allows,
             because `score` cuts them into small ones itself.
+        scoring_weight: factor on the loss that is summed over `scorings`; 1 leaves it a plain sum.
         compares: 'vectors', 'sets', 'tokens' (sets as long as the item), 'graphs' (tokens after a global vector),
             'samples' or 'distributions'.
         ranges: the options that can be changed after training, with sensible ranges.
@@ -71,6 +72,7 @@ class Similarity(nn.Module):
     symmetric: bool = False
     direction: str | None = None
     block_scale: int = 1
+    scoring_weight: float = 1.0
     compares: str = "sets"
     ranges: ClassVar[Mapping[str, Range]] = {}
 

@@ -5,6 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.masked import masked_mean
+from xmr_core.similarities._kernels.attention_gradient import by_blocks
+from xmr_core.similarities._kernels.filtration_gradient import filtered
 from xmr_core.similarities.attend import EPS, unit
 
 
@@ -33,6 +35,9 @@ class Filtration(nn.Module):
         self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        if by_blocks(nodes, *self.parameters()):
+            own = self.norm.weight, self.norm.bias
+            return unit(filtered(nodes, self.weigh, lambda values: self._trust(values, mask), own))
         return unit((self.weights(nodes, mask)[..., None] * nodes).sum(-2))
 
     def score(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
@@ -41,7 +46,11 @@ class Filtration(nn.Module):
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
         """β: what each word (node 0: the global vectors) counts in a pair, for visualisation; 0 on padding."""
-        trust = torch.where(mask, self._normalised(self.weigh(nodes).squeeze(-1), mask).sigmoid(), 0.0)
+        return self._trust(self.weigh(nodes).squeeze(-1), mask)
+
+    def _trust(self, values: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:
+        """β from 𝒩 w_f + b."""
+        trust = torch.where(mask, self._normalised(values, mask).sigmoid(), 0.0)
         return trust / (trust.sum(-1, keepdim=True) + EPS)
 
     def _normalised(self, x: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:

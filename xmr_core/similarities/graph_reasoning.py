@@ -7,6 +7,8 @@ from torch.utils.checkpoint import checkpoint
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.similarities._kernels.attention_gradient import by_blocks
+from xmr_core.similarities._kernels.reasoning_gradient import reasoning
 from xmr_core.similarities.filtration import linear
 
 _BLOCK = 1_000_000  # elements of the nodes that reason at a time; a step makes about five arrays of that size
@@ -38,6 +40,11 @@ class GraphReasoning(nn.Module):
         self.with_global = with_global
 
     def forward(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
+        if by_blocks(nodes, *self.parameters()):
+            rows = 1 if self.with_global else nodes.shape[2]
+            weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
+            read = reasoning(nodes, mask, rows, weights)
+            return read[:, :, 0] if self.with_global else masked_mean(read, mask[..., None], dim=-2)
         if nodes.numel() > _STORED:
             return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in _blocks(nodes, mask)])
         return torch.cat([self._read(*block) for block in _blocks(nodes, mask)])
@@ -93,5 +100,10 @@ def _fast_step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tens
 
 
 def _logits(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor) -> Tensor:
+    return nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
+
+
+def _query_weights(layers: nn.ModuleDict) -> tuple[Float[Tensor, "m m"], Float[Tensor, " m"]]:
+    """Aᵀ and a of the docstring of GraphReasoning."""
     query, key = layers["query"], layers["key"]
-    return nn.functional.linear(queries, key.weight.T @ query.weight, query.bias @ key.weight) @ nodes.transpose(-1, -2)
+    return key.weight.T @ query.weight, query.bias @ key.weight

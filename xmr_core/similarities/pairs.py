@@ -58,6 +58,11 @@ def fill_padding(values: Float[Tensor, "i k t l"], images: EmbeddingSet, caption
     return torch.where(images.mask[:, :, None, None] & captions.mask[None, None, :, :], values, fill)
 
 
+def real_products(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i k t l"]:
+    """x_ik · y_tl of real elements, −inf wherever either is padding: what a maximum over partners starts from."""
+    return fill_padding(element_products(real_rows(images), real_rows(captions)), images, captions, -torch.inf)
+
+
 def mean_over_images_elements(values: Float[Tensor, "i k t"], images: EmbeddingSet) -> Float[Tensor, "i t"]:
     """Mean over the real elements of axis k, by their number."""
     total = torch.where(images.mask[:, :, None], values, 0.0).sum(1)

@@ -9,10 +9,12 @@ from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.masked import masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.plain_tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
+from xmr_core.similarities._kernels.attention_gradient import by_blocks
+from xmr_core.similarities._kernels.scan_gradient import attended_terms
 from xmr_core.similarities._kernels.scan_scores import scan_scores
 from xmr_core.similarities.attend import EPS, attend, check_attention
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
-from xmr_core.similarities.pairs import by_length, real_rows
+from xmr_core.similarities.pairs import by_length, real_rows, same_width
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 
@@ -54,7 +56,7 @@ def scan(
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         contexts, queries = roles(images, captions, direction)
-        relevance = _relevance(contexts, queries, sharpness, normalise, leak)
+        relevance = attended_cosines(contexts, queries, sharpness, normalise, leak)
         scores = aggregated(relevance, queries.mask[None], aggregate, lse_scale, 2)
         return scores if direction == "t2i" else scores.T
 
@@ -138,7 +140,7 @@ class Scan(Similarity):
         if o["aggregate"] not in ("mean", "sum"):
             return None
         contexts, queries = roles(*as_sets(x[None], y[None]), self.direction)
-        terms = _relevance(contexts, queries, o["sharpness"], o["normalise"], o["leak"]).flatten()
+        terms = attended_cosines(contexts, queries, o["sharpness"], o["normalise"], o["leak"]).flatten()
         terms = terms / len(terms) if o["aggregate"] == "mean" else terms
         none = terms.new_zeros(contexts.x.shape[1])
         return (none, terms) if self.direction == "t2i" else (terms, none)
@@ -166,15 +168,20 @@ def aggregated(
     return masked_logsumexp(lse_scale * relevance, mask, dim=dim) / lse_scale
 
 
-def _relevance(
+def attended_cosines(
     contexts: EmbeddingSet, queries: EmbeddingSet, sharpness: float, normalise: str, leak: float
 ) -> Float[Tensor, "b a q"]:
-    """R of the docstring of `scan`."""
-    products, attention = attend(contexts, queries, sharpness, normalise, leak)  # b c a q
-    x = real_rows(contexts)
-    with torch.autocast(x.device.type, enabled=False):
-        gram = x @ x.transpose(1, 2)  # b c c
-        lengths = (attention * (gram @ attention.flatten(2)).view_as(attention)).sum(1)  # b a q, squared
+    """R of the docstring of `scan`: the cosine of each query element with what it attends to in the context item."""
+    x, y = real_rows(contexts), real_rows(queries)
+    same_width(x, y)
+    if by_blocks(x, y):
+        terms, squares = attended_terms(x, y, contexts.mask, queries.mask, sharpness, normalise, leak)
+        terms, squares = terms.transpose(1, 2), squares.transpose(1, 2)
+    else:
+        products, attention = attend(contexts, queries, sharpness, normalise, leak)  # b c a q
+        with torch.autocast(x.device.type, enabled=False):
+            gram = x @ x.transpose(1, 2)  # b c c
+            squares = (attention * (gram @ attention.flatten(2)).view_as(attention)).sum(1)  # b a q
+        terms = (attention * products).sum(1)
     # the clamp keeps √ and its gradient finite where the attended vector is 0
-    norms = lengths.clamp(min=EPS**3).sqrt() * real_rows(queries).norm(dim=-1)
-    return (attention * products).sum(1) / norms.clamp(min=EPS)
+    return terms / (squares.clamp(min=EPS**3).sqrt() * y.norm(dim=-1)).clamp(min=EPS)

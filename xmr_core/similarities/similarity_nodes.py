@@ -11,7 +11,9 @@ from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities._kernels.attended_difference import attended_difference
+from xmr_core.similarities._kernels.attention_gradient import by_blocks
 from xmr_core.similarities._kernels.node_blocks import global_nodes, node_blocks
+from xmr_core.similarities._kernels.node_gradient import local_nodes
 from xmr_core.similarities.attend import attend, unit
 from xmr_core.similarities.base import DIRECTIONS
 from xmr_core.similarities.filtration import linear
@@ -57,14 +59,13 @@ class SimilarityNodes(nn.Module):
     ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
-        nodes, queries = [], captions if self.direction == "t2i" else images
-        mask = queries.mask
-        if self.global_linear is not None:
-            nodes.append(unit(self.global_linear((x[:, None, :1] - y[None, :, :1]).square())))  # i t 1 m
-        if self.local is not None:
-            nodes.append(self._local_nodes(images, captions))
+        mask = (captions if self.direction == "t2i" else images).mask
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
-        return torch.cat(nodes, 2), mask[None] if self.direction == "t2i" else mask[:, None]
+        mask = mask[None] if self.direction == "t2i" else mask[:, None]
+        first = None
+        if self.global_linear is not None:
+            first = unit(self.global_linear((x[:, None, 0] - y[None, :, 0]).square()))  # i t m
+        return first[:, :, None] if self.local is None else self._with_local(first, images, captions), mask
 
     def score_blocks(
         self, images: EmbeddingSet, captions: EmbeddingSet
@@ -108,9 +109,15 @@ class SimilarityNodes(nn.Module):
         """(contexts, queries), or back."""
         return (images, captions) if self.direction == "t2i" else (captions, images)
 
-    def _local_nodes(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q m"]:
+    def _with_local(self, first: Tensor | None, images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
+        """The global nodes, if any, and the local ones after them, "i t n m"."""
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
-        a, q, d = queries.x.shape
+        x, y = real_rows(contexts), real_rows(queries)
+        if by_blocks(x, y, self.local.weight):
+            first = first if first is None or self.direction == "t2i" else first.transpose(0, 1)
+            nodes = local_nodes(contexts, queries, x, y, self.sharpness, self.local, first)
+            return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+        a, q, d = y.shape
         size = max(1, _BLOCK // (a * q * d))
         blocks = [contexts[start : start + size] for start in range(0, len(contexts), size)]
         if len(contexts) * a * q * d > _STORED:
@@ -118,7 +125,8 @@ class SimilarityNodes(nn.Module):
         else:
             nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
         nodes = torch.cat(nodes)  # b a q m
-        return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+        nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+        return nodes if first is None else torch.cat([first[:, :, None], nodes], 2)
 
     def _block(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> Float[Tensor, "b a q m"]:
         contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
-from scipy import stats as scipy_stats
 
 from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, holm, seed_interval
@@ -63,17 +63,15 @@ def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
         pairs = [(values[a], values[b]) for a in claim.above for b in claim.below] or [
             (values[a], 0.0) for a in claim.above
         ]
+    from scipy.stats import ttest_1samp  # takes as long to import as half of torch
+
     out = []
     for a, b in pairs:
         difference = ((a - b) * (-1 if claim.smaller else 1)).dropna()
         if not len(difference):
             return []
         mean, low, high = seed_interval(difference)
-        p = (
-            float(scipy_stats.ttest_1samp(difference, 0.0).pvalue)
-            if len(difference) > 1 and difference.std() > 0
-            else np.nan
-        )
+        p = float(ttest_1samp(difference, 0.0).pvalue) if len(difference) > 1 and difference.std() > 0 else np.nan
         out.append({"effect": mean, "low": low, "high": high, "p": p, "seeds": len(difference)})
     return out
 
@@ -96,8 +94,9 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
         if wanted not in {c.id for c in claims}:
             raise unknown("claim", wanted, [c.id for c in claims])
     lines, weights, families = [], [], []
+    by_corpus = cache(partial(_by_corpus, rows))  # many claims read the same measure
     for claim in claims:
-        decisions = [(corpus, decide(claim, values)) for corpus, values in _by_corpus(rows, claim.measure)]
+        decisions = [(corpus, decide(claim, values)) for corpus, values in by_corpus(claim.measure)]
         decisions = [(corpus, comparisons) for corpus, comparisons in decisions if comparisons] or [("–", [])]
         for corpus, comparisons in decisions:
             line_start = {
@@ -144,7 +143,7 @@ def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str
     corpus = selected["dataset"] + selected["size"].fillna("").map(lambda size: f" ({size})" if size else "")
     out = []
     for name in corpus.unique():
-        part = selected[corpus == name]
+        part = selected.loc[corpus == name, ["variant", "seed", "value"]]
         out.append(
             (name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")})
         )

@@ -2,12 +2,13 @@
 papers' scale.
 """
 
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import reader_of
 from xmr_core.methods.registry import method_spec
 from xmr_core.training import TrainConfig
-from xmr_core.training.runs.config import RunConfig, resolve_device
+from xmr_core.training.runs.config import RunConfig
 
 PRESETS = ("quick", "study", "published")
 SEEDS = {"quick": 1, "study": 5, "published": 2}

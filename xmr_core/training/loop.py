@@ -13,6 +13,7 @@ from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 from xmr_core.training.collapse import CollapseWatch
 from xmr_core.training.config import History, TrainConfig
+from xmr_core.training.ranks import OneRank
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.stages import pretrained_names, thaw
 from xmr_core.training.state import load_state, save_state, set_random_state
@@ -28,6 +29,7 @@ def train(
     save_every_seconds: float = 20.0,
     readers: int = 1,
     owner: str = "",
+    ranks: OneRank = OneRank(),
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -39,7 +41,8 @@ def train(
         state_path: where the resumable state lies; an undamaged one of the same owner is continued. None for no state.
         report: called after each step and epoch with {'epoch', 'step', 'steps', 'loss', …}, for progress bars.
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
-        ahead; results do not depend on them. owner: the run that the state belongs to.
+        ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
+        train together; all of them call this, rank 0 with the state_path.
     Raises: TrainingFailed when the loss is not finite; CannotWrite when the state cannot be written.
 
     >>> from xmr_core.data.prepare import DataConfig, prepare
@@ -55,14 +58,15 @@ def train(
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
 
-    if state_path is not None and (state := load_state(state_path, owner)) is not None:
+    if (state := ranks.from_first(lambda: load_state(state_path, owner) if state_path else None)) is not None:
         method.load_state_dict(state["method"])
         optimiser.load_state_dict(state["optimiser"])
         progress = state["progress"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
-        set_random_state(state["random"])
+        set_random_state(state["random"], device)
 
+    ranks.start(method)
     steps, started, saved = len(batches), time.monotonic() - history.seconds, time.monotonic()
 
     def save(epoch: int, step: int) -> None:
@@ -86,13 +90,15 @@ def train(
                     group["lr"] = config.lr * group["scale"] * factor
                 batch = batch.to(device)
                 with autocast():
-                    loss, terms, scores = method.loss(batch, epoch)
+                    loss, terms, scores = ranks.loss(method, batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
                 if message := watch.see(value, spread, f"epoch {epoch} step {step}"):
                     history.messages.append(message)
-                    warnings.warn(message, stacklevel=2)
+                    if ranks.first:
+                        warnings.warn(message, stacklevel=2)
                 loss.backward()
+                ranks.average_gradients(method)
                 if config.clip:
                     torch.nn.utils.clip_grad_norm_(method.parameters(), config.clip)
                 optimiser.step()
@@ -104,7 +110,7 @@ def train(
             first_step = 0
             method.eval()
             with torch.inference_mode():
-                values = validate(method)
+                values = ranks.from_first(lambda: validate(method))
             means = {name: total / steps for name, total in sums.items()}
             line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
             history.epochs.append({**line, "seconds": time.monotonic() - started})

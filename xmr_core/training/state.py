@@ -10,21 +10,21 @@ from pathlib import Path
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
-from xmr_core.base import files
+from xmr_core.base import devices, files
 from xmr_core.base.errors import DamagedFile
 
 
-def random_state() -> dict:
-    """The states of every random generator that training reads (CPU, and each GPU)."""
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+def random_state(device: torch.device) -> dict:
+    """The states of every random generator that training reads: of the CPU, and of the device where it has its own."""
+    return {"cpu": torch.get_rng_state(), "device": devices.random_state(device)}
 
 
-def set_random_state(state: dict) -> None:
+def set_random_state(state: dict, device: torch.device) -> None:
     """Set the generators to what random_state gave."""
     torch.set_rng_state(state["cpu"])
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
+    devices.set_random_state(device, state["device"])
 
 
 def save_state(
@@ -35,9 +35,11 @@ def save_state(
     progress: plain numbers, strings, lists, dicts and tensors only (epoch, step inside it, history, best weights, …).
     owner: the run that the state belongs to; load_state gives it to no other.
     """
-    buffer = io.BytesIO()
-    parts = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": random_state()}
-    torch.save({"owner": owner, **parts, "progress": progress}, buffer)
+    buffer, device = io.BytesIO(), next(method.parameters()).device
+    parts = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": random_state(device)}
+    parts = {"owner": owner, **parts, "progress": progress}
+    # on the CPU, so that the file can be read where there is no such device
+    torch.save(tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, parts), buffer)
     if path.exists():
         path.replace(previous(path))
     files.write_sealed(path, buffer.getvalue())

@@ -1,4 +1,4 @@
-"""The command line: run a notebook, check data, index and search images, and show versions and folders."""
+"""The command line: run a notebook, train, check data, index and search images, and show versions and folders."""
 
 import argparse
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xmr_core.base import paths
 from xmr_core.base.errors import XmrError, unknown
-from xmr_core.ui import cli_search
+from xmr_core.ui import cli_search, cli_train
 from xmr_core.ui.parameters import declared_parameters
 from xmr_core.ui.running import run_notebook
 
@@ -20,7 +20,8 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
-        return {"info": _info, "check": _check, "run": _run, **cli_search.COMMANDS}[arguments.command](arguments)
+        commands = {"info": _info, "check": _check, "run": _run, "train": cli_train.train, **cli_search.COMMANDS}
+        return commands[arguments.command](arguments)
     except XmrError as e:
         if os.environ.get("XMR_DEBUG") == "1":
             raise
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    cli_train.add_to(commands)
     cli_search.add_to(commands)
     commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
     return parser
@@ -82,8 +84,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _info(arguments: argparse.Namespace) -> int:
     from xmr_core import __version__
+    from xmr_core.base.devices import resolve_device
     from xmr_core.base.provenance import environment
-    from xmr_core.training.runs.config import resolve_device
 
     print(f"{'xmr_core':12s} {__version__}")
     for name, value in vars(environment(resolve_device("auto"))).items():

@@ -23,6 +23,12 @@ def add_to(commands) -> None:
     search.add_argument("-k", type=int, default=10, help="how many answers (default: 10)")
     fast = "do not compare every image: the query's elements propose some (needs --elements)"
     search.add_argument("--fast", action="store_true", help=fast)
+    certify = "with --fast: ask for N proposals for each element where the answer is not provably exact"
+    search.add_argument("--certify", type=int, metavar="N", help=certify)
+    also = "another index of the same run, searched together with OUT; may be given several times"
+    search.add_argument("--also", action="append", default=[], metavar="OUT", help=also)
+    processes = "search each index in a process of its own"
+    search.add_argument("--processes", action="store_true", help=processes)
     explain = "show the cosines between elements, and what each element adds to the score"
     search.add_argument("--explain", action="store_true", help=explain)
 
@@ -50,18 +56,33 @@ def index(arguments: argparse.Namespace) -> int:
 
 def search(arguments: argparse.Namespace) -> int:
     """Run `search`. Returns 0."""
-    from xmr_core.search import open_elements, open_index
+    from xmr_core.base.errors import BadInput
+    from xmr_core.search import open_elements, open_index, open_shards, search_shards
     from xmr_core.search import search as search_library
 
-    library = open_index(arguments.index)
-    elements = None
-    if arguments.fast:
-        elements = open_elements(library.folder, library.images, library.digest("images"))
-    table = search_library(library, arguments.text, arguments.image, arguments.k, arguments.explain, elements)
+    query = arguments.text, arguments.image, arguments.k
+    if arguments.also or arguments.processes:
+        if arguments.explain:
+            raise BadInput("--explain shows the answers of one index; leave out --also and --processes.")
+        with open_shards([arguments.index, *arguments.also], arguments.fast, arguments.processes) as shards:
+            table = search_shards(shards, *query, arguments.certify)
+    else:
+        library, elements = open_index(arguments.index), None
+        if arguments.fast:
+            elements = open_elements(library.folder, library.images, library.digest("images"))
+        table = search_library(library, *query, arguments.explain, elements, arguments.certify)
+    if "certified" in table.attrs and arguments.certify:
+        print(_certificate(**table.attrs), file=sys.stderr)
     if unknown := table.attrs.get("unknown_words"):
         print(f"words that the method does not know: {', '.join(unknown)}", file=sys.stderr)
     print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
     return 0
+
+
+def _certificate(certified: bool, bound: float, reason: str, **_) -> str:
+    if certified:
+        return "the answer is provably that of comparing every image"
+    return f"the answer is not certified: {reason or f'an image that was not proposed could score {bound:.4f}'}"
 
 
 COMMANDS = {"index": index, "search": search}

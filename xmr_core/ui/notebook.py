@@ -70,8 +70,8 @@ def finish(
     Args: files: label → path of a file that the notebook made; recorded relative to the folder. summary: a few numbers.
     Raises: BadInput when a file is missing; CannotWrite.
     """
+    from xmr_core.base.devices import resolve_device
     from xmr_core.base.provenance import environment
-    from xmr_core.training.runs.config import resolve_device
 
     for label, path in files.items():
         storage.existing(path, f"the {label} this notebook should have made")

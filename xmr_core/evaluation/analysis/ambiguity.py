@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import kendalltau
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
@@ -69,6 +68,8 @@ def agreement_of_benchmarks(values: pd.DataFrame, truth: str, benchmarks: Sequen
         raise BadInput(f"no column {missing[0]!r}; there are {', '.join(map(str, values))}.")
     if len(values) < 3:
         raise BadInput(f"an order needs at least 3 rows to be compared, got {len(values)}.")
+    from scipy.stats import kendalltau  # takes as long to import as half of torch
+
     rows = [(p, float(kendalltau(values[p], values[truth]).statistic), float(values[p].mean())) for p in benchmarks]
     table = pd.DataFrame(rows, columns=["proxy", "tau", "mean"])
     return table.sort_values("tau", ascending=False, kind="stable", ignore_index=True)

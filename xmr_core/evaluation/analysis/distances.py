@@ -1,4 +1,5 @@
-"""A trained PCME compared by every test-time distance, and with other numbers of samples. Nothing is trained again."""
+"""Trained distributions compared by every test-time distance, and with other numbers of samples. Nothing is trained
+again."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.method import Method
-from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.distances import DISTANCES, distances_of
 
 TRAINED = "match probability"
 _MEANS, _SAMPLES = ("mean only", "min", "max"), ("average L2", "matmul", TRAINED)
@@ -25,13 +26,14 @@ def distance_table(method: Method, prepared: Prepared) -> pd.DataFrame:
 
     Columns distance, numbers (stored per item), R-P, then 'i2t R-P', 't2i R-P', 'i2t R@1', 't2i R@1' on annotated
     pairs, and 'R-P exhaustive' and the like for the corpus's other relevance sets. All in percent; R-P is the mean of
-    both directions.
+    both directions. Distances of samples are left out for a method that draws none.
     Raises: BadInput for a method without distributions. Source: PCME, Tables 1 and E.1.
     """
     images, captions = _gaussians(method, prepared)
     rows = []
-    for name, similarity in {TRAINED: method.similarity, **DISTANCES}.items():
-        numbers = numbers_stored(images, _READS.get(name, "mean and σ"))
+    reads = _READS if images.samples is not None else dict.fromkeys(_MEANS, "mean")
+    for name, similarity in {TRAINED: method.similarity, **{n: DISTANCES[n] for n in distances_of(images)}}.items():
+        numbers = numbers_stored(images, reads.get(name, "mean and σ"))
         rows.append({"distance": name, "numbers": numbers, **_quality(similarity, images, captions, prepared)})
     return pd.DataFrame(rows).sort_values("R-P", ascending=False, kind="stable", ignore_index=True)
 
@@ -94,7 +96,8 @@ def numbers_stored(items: GaussianEmbedding, what: str) -> int:
     14
     """
     d, scalar = items.mean.shape[1], bool((items.log_std == items.log_std[:, :1]).all())
-    sizes = {"mean": d, "mean and σ": d + 1 if scalar else 2 * d, "samples": items.samples.shape[1] * d}
+    drawn = 0 if items.samples is None else items.samples.shape[1]
+    sizes = {"mean": d, "mean and σ": d + 1 if scalar else 2 * d, "samples": drawn * d}
     if what not in sizes:
         raise unknown("part of a distribution", what, sizes)
     return sizes[what]
@@ -103,7 +106,7 @@ def numbers_stored(items: GaussianEmbedding, what: str) -> int:
 def _gaussians(method: Method, prepared: Prepared) -> tuple[GaussianEmbedding, GaussianEmbedding]:
     modalities = encode_split(method, prepared.splits["test"])
     if not all(isinstance(r, GaussianEmbedding) and bool(r.log_std.isfinite().all()) for r in modalities):
-        raise BadInput(f"{method.name} makes no distributions to compare; take pcme with a σ.")
+        raise BadInput(f"{method.name} makes no distributions to compare; take pcme or pcme++ with a σ.")
     return modalities
 
 

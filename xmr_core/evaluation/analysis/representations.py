@@ -23,7 +23,7 @@ def encode_split(method: Method, split: Split) -> tuple[Representation, Represen
         captions = [
             method.encode_captions(split.captions_at(order[r]).to(device)).to("cpu") for r in _chunks(len(order))
         ]
-    return _join(images), _join(captions)[torch.from_numpy(np.argsort(order, kind="stable"))]
+    return joined(images), joined(captions)[torch.from_numpy(np.argsort(order, kind="stable"))]
 
 
 def set_spread(images: Representation, captions: Representation) -> pd.DataFrame:
@@ -60,9 +60,15 @@ def _chunks(n: int) -> list[np.ndarray]:
     return np.split(np.arange(n), range(_CHUNK, n, _CHUNK))
 
 
-def _join(parts: list[Representation]) -> Representation:
-    """One representation of all chunks. Attention and residual are dropped: their width differs between chunks."""
-    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if hasattr(parts[0], n)]
+def joined(parts: list[Representation]) -> Representation:
+    """One representation of all parts, sets padded to the largest. Attention and residual are dropped: their width
+    differs between parts.
+
+    >>> from xmr_core.base.types import Embedding
+    >>> len(joined([Embedding(torch.eye(2)), Embedding(torch.eye(2))]))
+    4
+    """
+    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if getattr(parts[0], n, None) is not None]
     if isinstance(parts[0], EmbeddingSet):
         parts = [widened(p, max(q.x.shape[1] for q in parts)) for p in parts]
     return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})

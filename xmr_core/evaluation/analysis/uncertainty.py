@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
@@ -36,7 +35,8 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
         return circular_variance(items).double().clamp(min=_SMALLEST).log().numpy()
     raise BadInput(
-        "this method has one vector per item and so no uncertainty; take pcme (σ), or dive or pvse (spread of a set)."
+        "this method has one vector per item and so no uncertainty; "
+        "take pcme or pcme++ (σ), or dive or pvse (spread of a set)."
     )
 
 
@@ -109,6 +109,8 @@ def rank_correlation(
     """
     if not len(x) == len(y) == len(images) or len(x) < 3:
         raise BadInput(f"x, y and images must have one length, at least 3; got {len(x)}, {len(y)} and {len(images)}.")
+    from scipy.stats import rankdata  # takes as long to import as half of torch
+
     a, b = (rankdata(v) - (len(x) + 1) / 2 for v in (x, y))
     names, draws = image_draws(np.asarray(images), resamples, seed)
     cluster = np.searchsorted(names, images)

@@ -1,5 +1,6 @@
 """Scores of all pairs, block by block: from a finished matrix, or of several sources together."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items
 
 
-class Scores:
+class Scores(ABC):
     """score[image, caption] of `shape` (images, captions), never all at once.
 
     plan(): blocks (images, captions), every pair once. block(): their scores as fast as they can be had. exact(): the
@@ -23,22 +24,22 @@ class Scores:
     error: float = 0.0
     tie: float = 0.0
 
-    def plan(self) -> Iterator[tuple[Items, Items]]:
-        raise NotImplementedError
+    @abstractmethod
+    def plan(self) -> Iterator[tuple[Items, Items]]: ...
 
-    def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        raise NotImplementedError
+    @abstractmethod
+    def block(self, images: Items, captions: Items) -> Float[Tensor, "i t"]: ...
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         return self.block(images, captions).double()
 
+    @abstractmethod
     def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Exact scores of single pairs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def part(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " m"]) -> "Scores":
         """The scores among some images and captions, numbered in that order."""
-        raise NotImplementedError
 
     def widen(self, error: float) -> None:
         """Take `error` for the largest one from now on."""

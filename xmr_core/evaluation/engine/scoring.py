@@ -20,6 +20,7 @@ from xmr_core.similarities.functions import as_similarity
 
 _AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
 _SAMPLE = 32, 64  # images and captions on which the error is measured
+_NO_DOUBLE = ("mps",)  # devices without float64
 _TIE = 1e-12  # of the largest score: what float64 itself may get wrong
 
 
@@ -28,8 +29,9 @@ class Scoring(Scores):
 
     Args: similarity: a Similarity, or a function of (images, captions). images, captions: what it compares.
         max_elements: of the largest intermediate of a block, times the `block_scale` of the similarity. precision: of
-        float32 products (see precision.PRECISIONS). device: where blocks are computed; None for where the
-        representations are.
+        float32 products (see precision.PRECISIONS). device: where blocks are computed; None for where the similarity's
+        own numbers are, or where it has none, where the representations are. What is settled in float64 is settled on
+        the CPU where the device has no such numbers.
     Raises: BadInput naming the first pair whose score is not a number.
     """
 
@@ -45,6 +47,8 @@ class Scoring(Scores):
         with matrix_precision(precision):  # refuses an unknown name before any work
             pass
         self.similarity, self.images, self.captions = as_similarity(similarity), images, captions
+        if device is None:
+            device = next((p.device for p in self.similarity.parameters()), None)
         self.max_elements, self.precision, self.device = max_elements, precision, device
         self.shape = (len(images), len(captions))
         self._held: tuple[Items, Representation] | None = None
@@ -75,10 +79,9 @@ class Scoring(Scores):
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         with torch.inference_mode():
-            x, y = (
-                _double(self._placed(take(r, items))) for r, items in ((self.images, images), (self.captions, captions))
-            )
-            return self._in_double.score(x, y).double()
+            parts = ((self.images, images), (self.captions, captions))
+            x, y = (items_in_double(self._in_double[1](take(r, items))) for r, items in parts)
+            return self._in_double[0].score(x, y).double()
 
     def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """In small blocks of neighbours: of some pairs sorted by image, every image with every caption among them."""
@@ -110,7 +113,7 @@ class Scoring(Scores):
         if not len(i) or not len(t):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)
-        kind, fast = fast.dtype, fast.double()
+        kind, fast = fast.dtype, fast.to(exact.device).double()
         self._held = None
         off = torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max()
         size = torch.where(exact.isfinite(), exact, 0.0).abs().max().clamp(min=1.0)
@@ -123,8 +126,11 @@ class Scoring(Scores):
         return _TIE * max(1.0, float(exact[exact.isfinite()].abs().max())) if exact.isfinite().any() else _TIE
 
     @cached_property
-    def _in_double(self) -> Similarity:
-        return in_double(self.similarity)
+    def _in_double(self) -> tuple[Similarity, Callable[[Representation], Representation]]:
+        """(the similarity with its own numbers in float64, how items get to where it computes)."""
+        if self.device is not None and torch.device(self.device).type in _NO_DOUBLE:
+            return in_double(copy.deepcopy(self.similarity).cpu()), lambda r: r.to("cpu")
+        return in_double(self.similarity), self._placed
 
     def _placed(self, r: Representation) -> Representation:
         return r if self.device is None else r.to(self.device)
@@ -137,5 +143,6 @@ def in_double(similarity: Similarity) -> Similarity:
     return copy.deepcopy(similarity).double()
 
 
-def _double(r: Representation) -> Representation:
+def items_in_double(r: Representation) -> Representation:
+    """The same items in float64."""
     return r._map(lambda x: x.double() if x.is_floating_point() else x)

@@ -64,7 +64,7 @@ class Stream:
         if not values.numel():
             return True
         k, row, column = self._relevant(q, g)
-        fast = values[row, column].double().cpu().numpy()
+        fast = values[row, column].cpu().double().numpy()
         self.fast[k] = fast
         with np.errstate(invalid="ignore"):
             off = np.abs(fast - self.exact[k])
@@ -170,7 +170,7 @@ class Stream:
             r, n = torch.from_numpy(rows[part]).to(values.device), torch.from_numpy(nths[part]).to(values.device)
             scores = values[r]
             which, column = ((scores >= low[r, n, None]) & ~(scores >= high[r, n, None])).nonzero(as_tuple=True)
-            fast = scores[which, column].double().cpu().numpy()
+            fast = scores[which, column].cpu().double().numpy()
             which, column = which.cpu().numpy(), column.cpu().numpy()
             self.near.append((k[rows[part], nths[part]][which], g[column], fast))
 

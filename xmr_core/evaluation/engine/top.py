@@ -72,7 +72,7 @@ def best(
 def _merge(values: Tensor, items: Tensor, rows: Float[Tensor, "q g"], q: Tensor, g: Tensor) -> None:
     """Let the best of a block take their positions."""
     top, columns = rows.topk(min(values.shape[1], rows.shape[1]), dim=1)
-    every = torch.cat([values[q], top.double().cpu()], 1)
+    every = torch.cat([values[q], top.cpu().double()], 1)
     named = torch.cat([items[q], g[columns.cpu()]], 1)
     values[q], order = every.topk(values.shape[1], dim=1)
     items[q] = named.gather(1, order)

@@ -9,7 +9,7 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.encoders.bert import BertEncoder, bert_of
 from xmr_core.encoders.regions import ResidualRegions
-from xmr_core.methods.checkpoints.names import RULES, UNUSED, renamed
+from xmr_core.methods.checkpoints.names import RULES, UNUSED, UNUSED_OF, renamed
 from xmr_core.methods.checkpoints.read import read_official
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
@@ -36,9 +36,9 @@ def load_official(path: str | Path, method: str, **options) -> Method:
         raise unknown("method", method, RULES)
     official = read_official(path)
     name, tensors = Path(path).name, _without_repeats(official.tensors, Path(path).name)
-    ours, surplus = {}, []
+    ours, surplus, unused = {}, [], (*UNUSED, *UNUSED_OF.get(method, ()))
     for key, value in tensors.items():
-        if key.startswith(UNUSED) or key.endswith("position_ids"):
+        if key.startswith(unused) or key.endswith("position_ids"):
             continue
         if (new := renamed(method, key)) is None:
             surplus.append(key)
@@ -89,6 +89,8 @@ def _options(ours: dict[str, Tensor], method: str) -> dict:
     if method in ("dive", "pvse"):
         elements = ours.get("image_head.latents", ours.get("image_head.w_2.weight"))
         out["slots"] = 1 if elements is None else len(elements)
+    if method == "chan":
+        out["self_attention"] = "image_encoder.norm.weight" in ours
     if method == "sgraf":
         out["reasoner"] = "saf" if "similarity.reasoner.norm.weight" in ours else "sgr"
         out["steps"] = max(1, sum(k.endswith(".query.weight") for k in ours))

@@ -5,7 +5,7 @@ _TEXT = (
     ("txt_enc.rnn.", "caption_encoder.rnn."),
     ("txt_enc.cap_rnn.", "caption_encoder.rnn."),
 )
-# BERT's own names are those of transformers; VSE∞ calls the projection 'linear', VSE+2AD 'fc'
+# BERT's own names are those of transformers; VSE∞ and CHAN call the projection 'linear', VSE+2AD 'fc'
 _BERT = (
     ("txt_enc.bert.", "caption_encoder.model."),
     ("txt_enc.linear.", "caption_encoder.project."),
@@ -77,6 +77,10 @@ RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("img_enc.mlp.fc", "image_encoder.fc"), ("img_enc.mlp.bn.bn.", "image_encoder.norm."),
         *_each(lambda t, o: _slots(f"{t}.spm", o)), *_each(lambda t, o: _pie(f"{t}.spm", o)),
     ),
+    "chan": (
+        _FC, *_TEXT, *_BERT[:2],
+        ("img_enc.feedforward.ln.", "image_encoder.norm."), ("img_enc.feedforward.attn.", "image_encoder.attention."),
+    ),
 }  # fmt: skip
 
 # inside a name that one of the rules has changed
@@ -84,6 +88,7 @@ INNER = {".graph_query_w.": ".query.", ".graph_key_w.": ".key.", ".sim_graph_w."
 
 # left out: a BatchNorm that the authors' forward pass never uses, and the CNN, whose features are our input
 UNUSED = ("img_enc.mlp.bns.1.", "img_enc.cnn.", "img_enc.backbone.")
+UNUSED_OF = {"chan": ("txt_enc.fc.",)}  # of one method: a linear layer of its bi-GRU, which is never applied
 
 
 def renamed(method: str, name: str) -> str | None:

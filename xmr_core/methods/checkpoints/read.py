@@ -1,4 +1,4 @@
-"""Checkpoints of eight repositories, in three layouts, read without executing what is pickled in them."""
+"""Checkpoints of nine repositories, in three layouts, read without executing what is pickled in them."""
 
 import argparse
 import pickle
@@ -27,9 +27,9 @@ class Official:
 
 
 def read_official(path: str | Path) -> Official:
-    """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD or DivE.
+    """Read a checkpoint of VSE++, PVSE, PCME, SCAN, SGRAF, VSE∞, VSE+2AD, DivE or CHAN.
 
-    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞), one state dict under 'model' (DivE,
+    Layouts: a list of state dicts under 'model' (VSE++, SCAN, SGRAF, VSE∞, CHAN), one state dict under 'model' (DivE,
     VSE+2AD, PVSE in training, PCME with 'criterion' beside it), a bare state dict (PVSE's releases); zip files and the
     older streams. A leading 'module.' of DataParallel is dropped. Only tensors, plain containers and argparse.Namespace
     are unpickled.

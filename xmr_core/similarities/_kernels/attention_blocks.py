@@ -57,15 +57,10 @@ def attention_blocks(
     gram = x @ x.transpose(1, 2)
     padding = None if contexts.mask.all() else ~contexts.mask
     (b, c, d), (a, q, _) = x.shape, y.shape
-    # |û| ≤ 1 after a division by the norm over the queries, and after a softmax; else as large as a product
-    bound = (
-        1.0
-        if normalise.endswith("l2norm") or normalise == "softmax"
-        else float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
-    )
-    shifted = sharpness * bound > PLAIN_EXPONENT
-    largest = 1.0 * c if shifted else c * math.exp(sharpness * bound)
-    b_parts, a_parts = _parts(b, max(1, rows // c)), _parts(a, max(1, columns // q), _ALIGNED)
+    exponent = sharpness * normalised_bound(x, y, normalise)
+    shifted = exponent > PLAIN_EXPONENT
+    largest = 1.0 * c if shifted else c * math.exp(exponent)
+    b_parts, a_parts = parts_of(b, max(1, rows // c)), parts_of(a, max(1, columns // q), _ALIGNED)
     most = max(p.stop - p.start for p in b_parts) * c * max(p.stop - p.start for p in a_parts) * q
     buffers = [x.new_empty(most) for _ in range(3)]
     for a_part in a_parts:
@@ -76,7 +71,7 @@ def attention_blocks(
             products, weights, spare = (each[:size].view(n, c, q, m) for each in buffers)
             torch.mm(x[b_part].reshape(n * c, d), flat.T, out=products.view(n * c, q * m))
             hidden = None if padding is None else padding[b_part][:, :, None, None]
-            _weigh(products, weights, spare, sharpness, normalise, leak, queries.mask[a_part], hidden, shifted)
+            weigh(products, weights, spare, sharpness, normalise, leak, queries.mask[a_part], hidden, shifted)
             spread = weights.view(n, c, q * m)
             lengths = (
                 torch.bmm(gram[b_part], spread, out=spare.view(n, c, q * m)).mul_(spread).sum(1).clamp_(min=0).sqrt_()
@@ -84,7 +79,14 @@ def attention_blocks(
             yield AttentionBlock(products, weights, lengths.view(n, q, m), b_part, a_part, largest)
 
 
-def _weigh(
+def normalised_bound(x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], normalise: str) -> float:
+    """A bound of |û|: 1 after a division by the norm over the queries, and after a softmax; else that of a product."""
+    if normalise.endswith("l2norm") or normalise == "softmax":
+        return 1.0
+    return float(x.norm(dim=-1).max() * y.norm(dim=-1).max())
+
+
+def weigh(
     products: Tensor,
     weights: Tensor,
     spare: Tensor,
@@ -94,16 +96,17 @@ def _weigh(
     real: Bool[Tensor, "a q"],
     hidden: Tensor | None,
     shifted: bool,
-) -> None:
+) -> Tensor | None:
     """Fill `weights` with exp(sharpness · û), 0 on padded contexts, up to a factor per query where that keeps it
-    finite."""
+    finite. Returns the divisor of û, ‖u‖ + 1e-8 "b c 1 a", where there is one."""
+    divisor = None
     if normalise.startswith("clipped"):
         torch.ops.aten.leaky_relu.out(products, leak, out=weights)
     else:
         weights.copy_(products)
     if normalise.endswith("l2norm"):
-        norms = torch.mul(weights, weights, out=spare).sum(2, keepdim=True).sqrt_()
-        weights.mul_(norms.add_(EPS).reciprocal_().mul_(sharpness))
+        divisor = torch.mul(weights, weights, out=spare).sum(2, keepdim=True).sqrt_().add_(EPS)
+        weights.mul_(divisor.reciprocal().mul_(sharpness))
     elif normalise == "softmax":
         weights.copy_(masked_softmax(weights, real.T[None, None], dim=2).mul_(sharpness))
     else:
@@ -114,9 +117,10 @@ def _weigh(
     weights.exp_()
     if hidden is not None:
         weights.masked_fill_(hidden, 0.0)
+    return divisor
 
 
-def _parts(n: int, most: int, multiple: int = 1) -> list[slice]:
+def parts_of(n: int, most: int, multiple: int = 1) -> list[slice]:
     """n items in parts of nearly equal size, none larger than `most`; sizes are multiples of a number that fits, except
     the last."""
     size = -(-n // -(-n // most))

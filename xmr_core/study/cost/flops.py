@@ -18,9 +18,9 @@ from xmr_core.base.errors import BadInput, unknown
 class Shape:
     """Sizes on which the cost of a pair depends; the defaults are the published ones.
 
-    d: width of vectors. k, l: elements of the image's and the caption's set. regions, words: tokens of SCAN and SGRAF,
-    with start and end marks among the words. m, steps: width of SGRAF's nodes, and its rounds of reasoning. samples: J
-    of PCME.
+    d: width of vectors. k, l: elements of the image's and the caption's set. regions, words: tokens of SCAN, SGRAF and
+    their kin, with start and end marks among the words. m, steps: width of SGRAF's nodes, and its rounds of reasoning.
+    samples: J of PCME.
     Raises: BadInput for a size below 1.
 
     >>> Shape(words=12).words
@@ -44,10 +44,8 @@ class Shape:
 
 
 def vectors(s: Shape, products: int = 1) -> int:
-    """products · D: one vector against one vector.
-    A normal distribution with a diagonal covariance has 1 product per dimension (only means are compared) to 4; its
-    logarithms are not counted.
-    """
+    """products · D: one vector against one vector. A normal distribution with a diagonal covariance has 1 product per
+    dimension (only means are compared) to 4; its logarithms are not counted."""
     return products * s.d
 
 
@@ -152,7 +150,9 @@ FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("2-Wasserstein", "ELK", "Bhattacharyya", "KL", "KL (official)"), _gaussian(2)),
     **dict.fromkeys(("reverse KL", "reverse KL (official)"), _gaussian(2)),
     **dict.fromkeys(("JS", "JS (official)"), _gaussian(4)),
-    "sum-max": Formula("SCAN (ablation)", "N·L·D", tokens),
+    "CSD": Formula("PCME++", "D", vectors),
+    "sum-max": Formula("MaxSim, SCAN (ablation)", "N·L·D", tokens),
+    "CHAN": Formula("CHAN", "N·L·D", tokens),
     "SCAN t2i": _scan("t2i", "N·L·D + L·N² + 2·N·L"),
     "SCAN i2t": _scan("i2t", "N·L·D + N·L² + 2·N·L"),
     "AA": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean"),

@@ -21,7 +21,7 @@ from xmr_core.methods.registry import method_spec, methods
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
 from xmr_core.similarities.cosine import Cosine
-from xmr_core.similarities.gaussian import GaussianDistance
+from xmr_core.similarities.distances import GaussianDistance
 from xmr_core.similarities.match_logit import MatchLogit
 from xmr_core.similarities.match_probability import MatchProbability
 from xmr_core.similarities.mil import MaxPairwise

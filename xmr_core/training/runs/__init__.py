@@ -13,7 +13,6 @@ __getattr__, __dir__, __all__ = catalogue(
         "TrainedRun": "run",
         "ensemble_of": "ensemble",
         "load": "folder",
-        "resolve_device": "config",
         "scores_of": "ensemble",
         "stored_ids": "folder",
         "train_or_load": "produce",

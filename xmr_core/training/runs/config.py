@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-import torch
-
 from xmr_core.base.errors import unknown
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.prepare import DataConfig
@@ -24,7 +22,9 @@ class RunConfig:
 
     method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
     cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of
-    the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, 'cpu' or 'cuda'.
+    the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
+        ('cpu', 'cuda:1', 'mps').
+    processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
     {'alpha': 8.0}
@@ -46,6 +46,7 @@ class RunConfig:
     val_images: int = 0
     train: TrainConfig = TrainConfig()
     device: str = "cpu"
+    processes: int = 1
 
     def replace(self, **changes) -> "RunConfig":
         """A copy with changes, checked at once.
@@ -98,7 +99,8 @@ class RunConfig:
             "word_dim": self.data.word_dim,
             "data": dict(prepared_identity),
             "versions": component_versions(self.method, self.data.dataset),
-            "device": self.device,
+            "device": self.device.partition(":")[0],  # which of several equal ones does not matter
+            **({"processes": self.processes} if self.processes > 1 else {}),
         }
 
     def run_id(self, identity: object) -> str:
@@ -114,15 +116,3 @@ def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
     """
     words = (re.sub(r"[^\w.-]+", "_", word.replace("+", "p")) for word in (method, dataset))
     return "-".join((*words, f"s{seed}", content_hash(identity)[:10]))
-
-
-def resolve_device(device: str) -> str:
-    """'auto' → 'cuda' when there is one, else 'cpu'. Raises: BadInput for a name that is unknown or not present here.
-
-    >>> resolve_device("cpu")
-    'cpu'
-    """
-    devices = ["auto", "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    if device not in devices:
-        raise unknown("device (or not present on this machine)", device, devices)
-    return devices[-1] if device == "auto" else device

@@ -2,8 +2,9 @@
 
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -117,19 +118,20 @@ def load(run_id: str) -> TrainedRun:
 
 def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
     """One warning when runs were made by other code, another torch or another processor than those of this process."""
-    reasons = {run.id: text for run in runs if (text := _difference(run))}
+    code = cache(code_of)  # of each method once, however many runs it has
+    reasons = {run.id: text for run in runs if (text := _difference(run, code))}
     if reasons:
         first, text = next(iter(reasons.items()))
         which = f"run {first} was" if len(runs) == 1 else f"{len(reasons)} of {len(runs)} runs were"
         warnings.warn(f"{which} made by other code than this ({text}).", stacklevel=3)
 
 
-def _difference(run: TrainedRun) -> str:
+def _difference(run: TrainedRun, code: Callable[[str, str], str]) -> str:
     made = run.provenance
     now = component_versions(run.config.method, run.config.data.dataset)
     pairs = {
         **{f"version of {name}": (made.versions.get(name), version) for name, version in now.items()},
-        "code": (made.code, code_of(run.config.method, run.config.data.dataset)),
+        "code": (made.code, code(run.config.method, run.config.data.dataset)),
         "torch": (made.environment.torch, str(torch.__version__)),
         "machine": (made.environment.machine, platform.machine()),
     }

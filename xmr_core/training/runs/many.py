@@ -1,30 +1,38 @@
-"""Many runs: in this process, or several at a time in processes of their own, with one progress bar."""
+"""Many runs: in this process, in processes of this machine, or on any executor, with one progress bar."""
 
-import multiprocessing
 import os
-import threading
-import time
+import uuid
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, Future, wait
 
 from tqdm.auto import tqdm
 
-from xmr_core.base import files
-from xmr_core.methods.registry import full_options
+from xmr_core.base import paths
+from xmr_core.base.processes import LocalProcesses
+from xmr_core.data.corpora import DATASETS
+from xmr_core.methods.registry import full_options, is_registered
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.folder import RECORD, warn_of_other_code
+from xmr_core.training.runs.elsewhere import epochs_done, train_elsewhere
+from xmr_core.training.runs.folder import warn_of_other_code
 from xmr_core.training.runs.produce import Plan, plan_run, produce
 from xmr_core.training.runs.run import TrainedRun
 
+ATTEMPTS = 3  # how often a run is given to an executor whose workers are lost, before it is trained in this process
 
-def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: bool = True) -> list[TrainedRun]:
+
+def train_or_load_all(
+    configs: Sequence[RunConfig], workers: int = 0, progress: bool = True, executor: Executor | None = None
+) -> list[TrainedRun]:
     """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
-    workers: processes that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of a run) on the
-    CPU,
-        and 1 on a GPU. Results do not depend on it, because every run trains on its own number of threads.
+    workers: processes of this machine that train side by side; 0 chooses one per CPU thread budget (cores ÷ threads of
+        a run) on the CPU, and 1, which is this process, on a GPU. Results do not depend on it, because every run trains
+        on its own number of threads.
+    executor: where to train instead, for example dask's `client.get_executor()` (docs/howto/sweeps.md). Its workers
+        need this package and the folder of runs under the same path. It is not shut down.
+    A run whose worker is lost continues on another one from its last saved state, and in the end in this process.
+    What only this process knows (a corpus in memory, a registered reader or method) is trained in it.
     Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
 
     >>> from xmr_core.study.presets import base_config
@@ -42,11 +50,15 @@ def train_or_load_all(configs: Sequence[RunConfig], workers: int = 0, progress: 
     if missing:
         total = sum(plan.config.train.epochs for plan in missing.values())
         with tqdm(total=total, desc=f"{len(missing)} runs", unit="epoch", disable=not progress) as bar:
-            workers = min(workers or _workers([plan.config for plan in missing.values()]), len(missing))
-            if workers > 1:
-                _in_processes(missing, workers, bar)
-            for run_id, plan in missing.items():  # loads what the processes finished, trains or continues the others
-                runs[run_id] = _train_in_this_process(plan, bar) if workers <= 1 else plan.finished() or produce(plan)
+            movable = [plan for plan in missing.values() if not _only_here(plan.config)]
+            workers = min(workers or _workers([plan.config for plan in missing.values()]), len(movable))
+            if executor is not None and movable:
+                _on_executor(movable, executor, bar)
+            elif workers > 1:
+                with LocalProcesses(workers) as processes:
+                    _on_executor(movable, processes, bar)
+            for run_id, plan in missing.items():  # loads what was finished elsewhere, trains or continues the others
+                runs[run_id] = plan.finished() or _train_in_this_process(plan, bar)
             bar.update(bar.total - bar.n)
     return [runs[plan.id] for plan in plans]
 
@@ -66,64 +78,51 @@ def _train_in_this_process(plan: Plan, bar) -> TrainedRun:
     return run
 
 
-def _in_processes(plans: dict[str, Plan], workers: int, bar) -> None:
-    context = multiprocessing.get_context("spawn")  # a forked torch may hang
-    failure = None
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_die_with, initargs=(os.getpid(),)) as pool:
-        pending = {pool.submit(_produce_quietly, plan) for plan in plans.values()}
-        try:
-            while pending:
-                finished, pending = wait(pending, timeout=0.5)
-                bar.update(sum(map(_epochs_done, plans.values())) - bar.n)
-                failure = failure or next(
-                    (error for future in finished if (error := future.exception()) is not None), None
-                )
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    if isinstance(failure, BrokenProcessPool):
-        warnings.warn(
-            "a training process was killed; its runs are continued one at a time in this process", stacklevel=3
-        )
-    elif failure is not None:
-        raise failure
+def _on_executor(plans: Sequence[Plan], executor: Executor, bar) -> None:
+    """Train on an executor. Raises: the first error of a training, after all others have ended."""
+    failure, lost, home, call = None, "", str(paths.root()), uuid.uuid4().hex
+    pending: dict[Future, tuple[Plan, int]] = {}
 
+    def submit(plan: Plan, attempt: int) -> None:
+        # an engine may take equal calls for one call, so each has a ticket of its own
+        pending[executor.submit(train_elsewhere, plan, home, f"{call}-{attempt}")] = (plan, attempt)
 
-def _die_with(parent: int) -> None:
-    """In a worker: end when the process that started it is gone. Its queue would otherwise keep it training for
-    nobody.
-    """
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)  # a run loses at most the seconds since its last saved state
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _produce_quietly(plan: Plan) -> None:
-    """In a worker: train, and note how far it is where the parent reads it."""
-    note, last = plan.folder / "progress", 0.0
-
-    def report(event: dict) -> None:
-        nonlocal last
-        if event.get("epoch_done") or time.monotonic() - last > 1:
-            last = time.monotonic()
-            files.write_atomic(note, str(event["epoch"] + (1 if event.get("epoch_done") else 0)))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the parent repeats a run's messages when it loads it
-        produce(plan, report)
-
-
-def _epochs_done(plan: Plan) -> int:
-    if (plan.folder / RECORD).exists():
-        return plan.config.train.epochs
     try:
-        return int((plan.folder / "progress").read_text())
-    except (OSError, ValueError):
-        return 0
+        for plan in plans:
+            submit(plan, 1)
+        while pending:
+            done, _ = wait(pending, timeout=0.5)
+            bar.update(sum(map(epochs_done, plans)) - bar.n)
+            for future in done:
+                plan, attempt = pending.pop(future)
+                try:
+                    error = future.result()
+                except Exception as e:  # a training gives its error as a result, so this is the worker's end
+                    lost = f"{type(e).__name__}: {e}".splitlines()[0]
+                    if attempt < ATTEMPTS:
+                        submit(plan, attempt + 1)
+                else:
+                    failure = failure or error
+    except RuntimeError as e:  # the executor takes no more: BrokenExecutor, or it was shut down
+        lost = f"{type(e).__name__}: {e}".splitlines()[0]
+    except KeyboardInterrupt:
+        for future in pending:
+            future.cancel()
+        if isinstance(executor, LocalProcesses):
+            executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    if failure is not None:
+        raise failure
+    if lost:
+        warnings.warn(f"a worker that trained was lost ({lost}); its runs were continued", stacklevel=3)
+
+
+def _only_here(config: RunConfig) -> bool:
+    """Whether a run needs what other processes cannot know."""
+    dataset, method = config.data.dataset, config.method
+    importable = dataset in DATASETS or ":" in dataset
+    in_main = any(name.startswith("__main__:") for name in (dataset, method))
+    return bool(config.data.corpus) or not importable or is_registered(method) or in_main
 
 
 def _workers(configs: Sequence[RunConfig]) -> int:

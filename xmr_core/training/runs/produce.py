@@ -26,6 +26,7 @@ from xmr_core.evaluation.results import Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.loop import train
+from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
@@ -81,7 +82,8 @@ def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda eve
     (1, 0)
     """
     plan = plan_run(config)
-    if (run := plan.finished()) is not None:
+    together = config.processes > 1 and started_ranks() > 1  # then all ranks decide together whether it is finished
+    if not together and (run := plan.finished()) is not None:
         warn_of_other_code([run])
         return run
     return produce(plan, report)
@@ -89,18 +91,27 @@ def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda eve
 
 def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
     """Train or continue a planned run that is not finished. Another process that trains it is waited for."""
-    folder = files.make_folder(plan.folder)
-    with filelock.FileLock(folder / "lock"):
-        if (run := load_finished(folder, plan.config, plan.identity)) is not None:  # another process finished it
-            return run
-        for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
-            left_over.unlink(missing_ok=True)
-        write_config(folder, plan.config, plan.identity)
-        _train(plan, folder, report)
-    return load_finished(folder, plan.config, plan.identity)
+    with joined(plan.config.processes, plan.config.device) as ranks:
+        if not ranks.first:  # rank 0 locks the folder, and is the only one that writes
+            if not ranks.from_first(bool):
+                _train(plan, None, report, ranks)
+                ranks.from_first(bool)  # wait until it is evaluated
+            return load_finished(plan.folder, plan.config, plan.identity)
+        folder = files.make_folder(plan.folder)
+        with filelock.FileLock(folder / "lock"):
+            run = load_finished(folder, plan.config, plan.identity)
+            if ranks.from_first(lambda: run is not None):  # another process finished it
+                return run
+            for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+                left_over.unlink(missing_ok=True)
+            write_config(folder, plan.config, plan.identity)
+            _train(plan, folder, report, ranks)
+        ranks.from_first(lambda: True)
+        return load_finished(folder, plan.config, plan.identity)
 
 
-def _train(plan: Plan, folder: Path, report: Callable) -> None:
+def _train(plan: Plan, folder: Path | None, report: Callable, ranks: OneRank) -> None:
+    """folder: None on a rank that does not write."""
     config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
@@ -115,7 +126,10 @@ def _train(plan: Plan, folder: Path, report: Callable) -> None:
     # a state of another torch or processor is not continued: the result would be that of neither
     owner = f"{plan.id} torch {torch.__version__} {platform.machine()}"
     validate = _validator(prepared, config.val_images)
-    history = train(method, batches, validate, config.train, folder / STATE, report, readers=readers, owner=owner)
+    state = None if folder is None else folder / STATE
+    history = train(method, batches, validate, config.train, state, report, readers=readers, owner=owner, ranks=ranks)
+    if folder is None:
+        return
     files.write_tensors(folder / MODEL, method.state_dict())
     files.write_table(folder / "history.csv", pd.DataFrame(history.epochs))
     provenance = Provenance(

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.provenance import environment
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot_scores
-from xmr_core.training.runs.config import readable_id, resolve_device
+from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.versions import STAGES
 
@@ -25,7 +26,7 @@ def zero_shot_reference(
 
     >>> zero_shot_reference("no/such/folder", DataConfig(size="tiny"), device="tpu")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: unknown device (or not present on this machine) 'tpu'. ...
+    xmr_core.base.errors.BadInput: unknown device 'tpu'. ...
     """
     device = resolve_device(device)
     corpus = corpus_of(data)

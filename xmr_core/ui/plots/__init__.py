@@ -5,6 +5,7 @@ from xmr_core.base.lazy import catalogue
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
+        **dict.fromkeys(("budget_grid", "budgets"), "budgets"),
         "ledger": "claims",
         **dict.fromkeys(("counted_and_timed", "scaling"), "cost"),
         **dict.fromkeys(("element_maps", "elements", "spread_over_training"), "elements"),

@@ -8,7 +8,7 @@ import ipywidgets as w
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.search.library import Library, elements_of
 from xmr_core.search.ranking import Settings
-from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.distances import distances_of
 
 _FIT = w.Layout(width="auto")
 _WRAP = w.Layout(flex_flow="row wrap")
@@ -44,7 +44,7 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
             box.observe(elements, "value")
         row.append(w.HBox([w.Label(f"of the query ({title})"), *boxes]))
     if isinstance(library.images, GaussianEmbedding):
-        options = [("match probability (trained)", ""), *((name, name) for name in DISTANCES)]
+        options = [("as trained", ""), *((name, name) for name in distances_of(library.images))]
         menu = w.Dropdown(
             options=options, value=now.distance, description=f"{title} by", style={"description_width": "initial"}
         )

@@ -1,0 +1,182 @@
+"""Sweeps train in processes of this machine or on any executor: the same runs, bit for bit, whatever dies meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tiny import tiny_config
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.processes import LocalProcesses
+from xmr_core.training.runs import stored_ids, train_or_load_all
+from xmr_core.training.runs.elsewhere import train_elsewhere
+from xmr_core.training.runs.many import _only_here
+from xmr_core.training.runs.produce import Plan, plan_run
+
+HERE = Path(__file__).parent
+SCRIPT = """
+from tiny import tiny_config
+from xmr_core.training.runs import train_or_load_all
+print("started")
+runs = train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1)], workers=2, progress=False)
+print(*(run.id for run in runs))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]))
+
+
+def contents(runs) -> dict[str, list[bytes]]:
+    """What each run measured and what it learned, byte for byte."""
+    names = ("metrics.csv", "per_query.csv", "model.safetensors")
+    return {run.id: [(run.folder / name).read_bytes() for name in names] for run in runs}
+
+
+def kill_once(condition, victim) -> threading.Thread:
+    """Send SIGKILL to the process `victim()` when a condition is true, once."""
+
+    def watch():
+        deadline = time.monotonic() + 120
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(victim(), signal.SIGKILL)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def alone(configs, tmp_path, monkeypatch):
+    """The same runs, one after the other in this process, in another folder."""
+    with monkeypatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path / "alone"))
+        return contents(train_or_load_all(configs, workers=1, progress=False))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["file", "standard input"])
+def test_a_script_without_a_guard_trains_in_several_processes(tmp_path, how):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words, text = ([str(tmp_path / "script.py")], None) if how == "file" else (["-"], SCRIPT)
+    done = subprocess.run([sys.executable, *words], input=text, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("started") == 1, "a worker ran the script again"
+    assert sorted(done.stdout.split()[1:]) == stored_ids() and len(stored_ids()) == 2
+
+
+@pytest.mark.slow
+def test_finished_runs_start_no_process_and_read_each_code_once(monkeypatch):
+    configs = [tiny_config(epochs=1, seed=s) for s in (0, 1, 2)]
+    train_or_load_all(configs, workers=1, progress=False)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    hashed = []
+    from xmr_core.training.runs import folder
+
+    real = folder.code_of
+    monkeypatch.setattr(folder, "code_of", lambda *names: hashed.append(names) or real(*names))
+    assert len(train_or_load_all(configs, workers=2, progress=False)) == 3 and hashed == [("dive", "scenes")]
+
+
+@pytest.mark.slow
+def test_a_killed_process_breaks_its_own_call_alone():
+    with LocalProcesses(2) as processes:
+        sleeping = processes.submit(time.sleep, 60)
+        other = processes.submit(os.getpid)
+        pid = other.result(60)
+        assert processes.submit(os.getpid).result(60) == pid, "the process is used again"
+        (victim,) = {process.pid for process in processes._processes} - {pid}
+        os.kill(victim, signal.SIGKILL)
+        with pytest.raises(BrokenExecutor, match="ended early"):
+            sleeping.result(60)
+        assert processes.submit(max, 1, 2).result(60) == 2
+        with pytest.raises(TypeError):
+            processes.submit(len, 3).result(60)
+
+
+@pytest.mark.slow
+def test_runs_of_a_killed_process_are_continued(tmp_path, monkeypatch):
+    configs = [tiny_config(epochs=12, seed=s) for s in (0, 1)]
+    started, real = [], LocalProcesses.submit
+    monkeypatch.setattr(LocalProcesses, "submit", lambda self, *a: started.append(self) or real(self, *a))
+    notes = lambda: (tmp_path / "home").glob("runs/*/progress")  # noqa: E731
+    some_epochs = lambda: any(int(note.read_text() or 0) > 1 for note in notes())  # noqa: E731
+    thread = kill_once(some_epochs, lambda: next(iter(started[0]._processes)).pid)
+    with pytest.warns(UserWarning, match="a worker that trained was lost"):
+        runs = train_or_load_all(configs, workers=2, progress=False)
+    thread.join(1)
+    assert contents(runs) == alone(configs, tmp_path, monkeypatch)
+
+
+class Unreliable(Executor):
+    """Breaks every call the first `times` times; and notes what it was given."""
+
+    def __init__(self, times: int):
+        self.times, self.plans = times, []
+
+    def submit(self, function, plan: Plan, *arguments):
+        future: Future = Future()
+        self.plans.append(plan.id)
+        if self.plans.count(plan.id) <= self.times:
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(function(plan, *arguments))
+        return future
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("times", "calls"), [(1, 2), (9, 3)])
+def test_a_lost_run_is_given_to_the_executor_again_and_in_the_end_trained_here(times, calls):
+    executor, config = Unreliable(times), tiny_config(epochs=1)
+    with pytest.warns(UserWarning, match="ConnectionError: the worker is gone"):
+        (run,) = train_or_load_all([config], progress=False, executor=executor)
+    assert executor.plans == [run.id] * calls and stored_ids() == [run.id]
+    assert train_or_load_all([config], executor=executor)[0].id == run.id and len(executor.plans) == calls
+
+
+@pytest.mark.slow
+def test_threads_of_one_process_train_one_at_a_time_and_an_error_is_the_callers(tmp_path, monkeypatch):
+    configs = [tiny_config(epochs=2, seed=s) for s in (0, 1, 2)]
+    with ThreadPoolExecutor(3) as threads:
+        runs = train_or_load_all(configs, progress=False, executor=threads)
+        with pytest.raises(BadInput, match="batch_images must be at least 2"):
+            train_or_load_all([tiny_config(batch_images=1)], progress=False, executor=threads)
+    assert contents(runs) == alone(configs, tmp_path, monkeypatch)
+
+
+def test_a_worker_with_other_data_refuses(tmp_path):
+    plan = plan_run(tiny_config())
+    plan.identity["data"] = {"corpus": "another"}
+    error = train_elsewhere(plan, str(tmp_path / "home"), "")
+    assert isinstance(error, BadInput) and "has other data than the process that asked" in str(error)
+
+
+def test_what_only_this_process_knows_stays_in_it():
+    config = tiny_config()
+    assert not _only_here(config) and not _only_here(config.replace(dataset="own.module:reader"))
+    for change in ({"corpus": "abc"}, {"dataset": "registered"}, {"dataset": "__main__:read"}):
+        assert _only_here(config.replace(**change)), change
+
+
+@pytest.mark.slow
+def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="dask's cluster of local processes")
+    configs = [tiny_config(epochs=12, seed=s) for s in range(8)]
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster, cluster.get_client() as client:
+        pids = client.run(os.getpid)
+        half = lambda: len(list((tmp_path / "home").glob("runs/*/record.json"))) >= 2  # noqa: E731
+        thread = kill_once(half, lambda: next(iter(pids.values())))
+        runs = train_or_load_all(configs, progress=False, executor=client.get_executor())
+        thread.join(1)
+        assert set(client.run(os.getpid).values()) - set(pids.values()), "no worker was killed"
+        assert train_or_load_all(configs, executor=None, progress=False)[0].id == runs[0].id
+    assert contents(runs) == alone(configs, tmp_path, monkeypatch)

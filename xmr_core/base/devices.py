@@ -1,0 +1,75 @@
+"""Devices by the names that torch gives them: which one to take, what it is called, and its random numbers."""
+
+import os
+import platform
+
+import torch
+
+from xmr_core.base.errors import BadInput, unknown
+
+_USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
+
+
+def resolve_device(device: str) -> str:
+    """The name of a device that is there: 'auto' is the accelerator that torch finds, else 'cpu'; others, such as
+    'cuda', 'cuda:1', 'mps' or 'xpu', stay as they are.
+
+    Raises: BadInput for a name that torch does not know, or a device that this machine does not have.
+
+    >>> resolve_device("cpu")
+    'cpu'
+    """
+    if device == "auto":
+        present = torch.accelerator.current_accelerator(check_available=True)
+        return present.type if present is not None else "cpu"
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise unknown("device", device, _USUAL) from None
+    if wanted.type == "meta":
+        raise BadInput("the device 'meta' holds no numbers; choose auto, cpu or an accelerator.")
+    try:
+        torch.empty(1, device=wanted).cpu()
+    except Exception as e:  # whatever a backend that is not there raises
+        reason = " ".join(str(e).split("\n")[0].split())[:100]
+        raise BadInput(f"this machine has no device {device!r} ({reason}). Choose auto or cpu.") from None
+    return str(wanted)
+
+
+def device_name(device: str | torch.device) -> str:
+    """What a device is called: the model of a GPU, or architecture and cores of the CPU.
+
+    >>> device_name("cpu").startswith("cpu (")
+    True
+    """
+    wanted = torch.device(device)
+    if wanted.type == "cpu":
+        return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
+    backend = getattr(torch, wanted.type, None)
+    return backend.get_device_name(wanted) if hasattr(backend, "get_device_name") else str(wanted)
+
+
+def random_state(device: str | torch.device) -> torch.Tensor | None:
+    """The state of a device's own random generator, as a CPU tensor; None for the CPU and for backends without one.
+
+    >>> random_state("cpu") is None
+    True
+    """
+    backend = _generator_of(device)
+    return backend.get_rng_state(torch.device(device)) if backend else None
+
+
+def set_random_state(device: str | torch.device, state: torch.Tensor | None) -> None:
+    """Give a device's random generator a state from `random_state`; None leaves it.
+
+    >>> set_random_state("cpu", None)
+    """
+    backend = _generator_of(device)
+    if backend and state is not None:
+        backend.set_rng_state(state, torch.device(device))
+
+
+def _generator_of(device: str | torch.device):
+    kind = torch.device(device).type
+    backend = getattr(torch, kind, None) if kind != "cpu" else None
+    return backend if hasattr(backend, "get_rng_state") else None

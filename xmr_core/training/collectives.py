@@ -1,0 +1,147 @@
+"""What the processes of one training exchange: rows with their gradients, statistics of a batch, random numbers.
+
+Every process computes the same total loss from the rows of all. What flows back through an exchange is therefore the
+gradient of the sum of all processes' losses, and the mean of the parameters' gradients over the processes is that of
+one loss.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.overrides import TorchFunctionMode
+
+from xmr_core.base.types import Rows
+
+
+def share_of(n: int, rank: int, ranks: int) -> slice:
+    """The rows of one process: n rows in order, as even as they come.
+
+    >>> [share_of(5, rank, 2) for rank in (0, 1)]
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    small, more = divmod(n, ranks)
+    start = rank * small + min(rank, more)
+    return slice(start, start + small + (rank < more))
+
+
+def gathered(items: Rows, n: int) -> Rows:
+    """The items of all processes in order, n in all, with gradients. Sets of different length are padded."""
+    tensors = {f.name: v for f in fields(items) if isinstance(v := getattr(items, f.name), Tensor)}
+    return replace(items, **{name: _Gather.apply(_widened(x), n) for name, x in tensors.items()})
+
+
+def _widened(x: Tensor) -> Tensor:
+    """A tensor padded with zeros to the largest size of any process in all axes but the first."""
+    sizes = torch.tensor(x.shape[1:], device=x.device)
+    if len(sizes):
+        dist.all_reduce(sizes, dist.ReduceOp.MAX)
+    padding = [p for size, own in zip(sizes.tolist()[::-1], x.shape[:0:-1], strict=True) for p in (0, size - own)]
+    return F.pad(x, padding) if any(padding) else x
+
+
+class _Gather(torch.autograd.Function):
+    """Rows "own …" of every process → "n …". The gradient of all losses is that of this one times their number."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, n: int) -> Tensor:
+        ranks = dist.get_world_size()
+        ctx.share = share_of(n, dist.get_rank(), ranks)
+        most = -(-n // ranks)
+        own = x.new_zeros(most, *x.shape[1:], dtype=torch.uint8 if x.dtype == torch.bool else x.dtype)
+        own[: len(x)] = x
+        parts = [torch.empty_like(own) for _ in range(ranks)]
+        dist.all_gather(parts, own)
+        shares = (share_of(n, rank, ranks) for rank in range(ranks))
+        out = torch.cat([part[: s.stop - s.start] for part, s in zip(parts, shares, strict=True)])
+        return out.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient[ctx.share] * dist.get_world_size(), None
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of a tensor over all processes, in both directions."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+@contextmanager
+def batch_statistics_of_all(*modules: nn.Module) -> Iterator[None]:
+    """Inside the block, BatchNorm layers of these modules read the rows of all processes while they train.
+
+    torch's SyncBatchNorm does the same on GPUs and refuses the CPU.
+    """
+    layers = [m for module in modules for m in module.modules() if isinstance(m, _BatchNorm)]
+    for layer in layers:
+        layer.forward = lambda x, layer=layer: _normalised(layer, x)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
+    if not layer.training:
+        return type(layer).forward(layer, x)
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    count = _Sum.apply(wide.new_tensor(float(x.numel() // x.shape[1])))
+    mean = _Sum.apply(wide.sum(axes)) / count
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    centred = wide - mean.view(shape)
+    variance = _Sum.apply(centred.square().sum(axes)) / count
+    if layer.track_running_stats:
+        with torch.no_grad():
+            layer.num_batches_tracked += 1
+            rate = 1 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+            layer.running_mean.lerp_(mean.to(layer.running_mean), rate)
+            layer.running_var.lerp_((variance * count / (count - 1)).to(layer.running_var), rate)
+    out = centred / (variance + layer.eps).sqrt().view(shape)
+    if layer.affine:
+        out = out * layer.weight.view(shape) + layer.bias.view(shape)
+    return out.to(x.dtype)
+
+
+class DrawsOfAll(TorchFunctionMode):
+    """Inside the block, noise for the rows of this process is cut from noise for all n rows.
+
+    Dropout and samples of a distribution then draw what one process would have drawn. share: the rows of this one.
+    """
+
+    def __init__(self, share: slice, n: int):
+        super().__init__()
+        self.share, self.own, self.n = share, share.stop - share.start, n
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        named = named or {}
+        if function is torch.randn and arguments and arguments[0] == self.own:
+            return function(self.n, *arguments[1:], **named)[self.share]
+        if function is torch.randn_like and len(arguments[0]) == self.own:
+            like = arguments[0].new_empty(self.n, *arguments[0].shape[1:])
+            return function(like, *arguments[1:], **named)[self.share]
+        if function is F.dropout and len(x := arguments[0]) == self.own:
+            options = {"p": 0.5, "training": True, **named}
+            options |= zip(("p", "training"), arguments[1:3], strict=False)
+            p, training = options["p"], options["training"]
+            if training and p:
+                noise = function(x.new_ones(self.n, *x.shape[1:]), p, True)
+                return x * noise[self.share]
+        return function(*arguments, **named)
