@@ -1,6 +1,5 @@
 """A gallery on an existing engine: the same answers as from faiss, embedded and through the client of a server."""
 
-import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -170,14 +169,7 @@ def test_a_server_that_does_not_answer_is_said(tmp_path):
     ("package", "options"), [("qdrant_edge", {}), ("qdrant_client", {"url": "http://127.0.0.1:9"})]
 )
 def test_without_its_package_one_line_says_what_to_install(tmp_path, monkeypatch, package, options):
-    actual = builtins.__import__
-
-    def refuse(name, *rest, **more):
-        if name == package:
-            raise ImportError(name)
-        return actual(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed: importing it raises
     with pytest.raises(BadInput, match=r"pip install 'xmr-study\[engine\]'"):
         build_engine(sets(), tmp_path, "digest", **options)
 
