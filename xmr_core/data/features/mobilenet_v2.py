@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
