@@ -93,12 +93,13 @@ def main() -> None:
     sliders = [x for row in explorer.controls.children for x in row.children if hasattr(x, "base")]
     if sliders:
         scales = [float(2**a) for a in np.linspace(0, 6, TIMES)]
-        timed("α moved, 5,000 images", [lambda a=a: setattr(sliders[0], "value", a) for a in scales])
+        moves = [lambda a=a: setattr(sliders[0], "value", a) for a in scales]
+        timed("α moved, 5,000 images", moves)
     timed("answers moved from 10 to 30", [lambda k=k: setattr(explorer.k, "value", k) for k in (30, 10) * 3])
     timed("an image, 25,000 captions", [explorer.buttons["Random image"].click] * TIMES)
     assert f"{CAPTIONS:,} captions ranked" in explorer.status.value, explorer.status.value
     if sliders:
-        timed("α moved, 25,000 captions", move())
+        timed("α moved, 25,000 captions", moves)
     explorer.second.value = asked.method
     timed("an image, the method beside itself", [explorer.buttons["Random image"].click] * TIMES)
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
