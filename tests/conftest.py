@@ -29,6 +29,20 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
 
 
+@pytest.fixture(autouse=True)
+def golden_device(request, monkeypatch):
+    """Tests of golden cases make their modules and tensors on the device of golden.DEVICE, with products of float32."""
+    golden = sys.modules.get("golden")
+    if golden is None or golden.DEVICE == "cpu" or not request.path.name.startswith("test_golden"):
+        yield
+        return
+    import torch
+
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    with torch.device(golden.DEVICE):
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
     with fast_tests.checked(item):

@@ -1,11 +1,14 @@
 """Golden cases: inputs, weights and outputs of the authors' own code, stored beside the tests in golden_cases/.
 
+They are computed on the CPU, or on the device that $XMR_GOLDEN_DEVICE names: whatever a test makes is then made there.
+
 golden_cases/README.md says what is stored. A test that opens a case must read every output of it, or
 golden_uncompared.py must give the reason why not (tests/conftest.py checks this after each test).
 """
 
 import gzip
 import json
+import os
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -19,6 +22,7 @@ from xmr_core.base.types import EmbeddingSet
 FOLDER = Path(__file__).parent / "golden_cases"
 RTOL, ATOL = 1e-5, 1e-6  # single operations
 CHAIN = 5e-5  # chains of them: slots over four rounds, GRUs
+DEVICE = os.environ.get("XMR_GOLDEN_DEVICE", "cpu")
 
 OPENED: list["Case"] = []  # by the test that runs now
 
@@ -59,7 +63,7 @@ class Case:
 
     def __getitem__(self, key: str) -> torch.Tensor:
         self.unread.discard(key)
-        return torch.from_numpy(self._arrays[key].copy())
+        return torch.from_numpy(self._arrays[key].copy()).to(DEVICE)
 
     def __contains__(self, key: str) -> bool:
         return key in self._arrays

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,13 @@ def test_the_stand_in_refuses_what_a_gpu_refuses(tmp_path):
 def test_no_stage_mixes_devices(method, options, tmp_path):
     done = run(method, json.dumps(options), str(tmp_path), home=tmp_path)
     assert done.returncode == 0 and "every stage passed" in done.stdout, done.stderr[-3000:]
+
+
+def test_golden_cases_can_be_computed_on_another_device():
+    """What benchmarks/gpu.py does on a GPU: modules and tensors of these tests are made on the device."""
+    tests = Path(__file__).parent
+    files = [str(path) for path in tests.glob("test_golden_*.py")]
+    command = [sys.executable, "-m", "pytest", "-p", "golden_on_stand", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "PYTHONPATH": str(tests), "XMR_GOLDEN_DEVICE": "stand"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, cwd=tests.parent)
+    assert done.returncode == 0, done.stdout[-3000:]

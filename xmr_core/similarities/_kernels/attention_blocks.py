@@ -54,7 +54,7 @@ def attention_blocks(
     """
     x, y = real_rows(contexts), real_rows(queries)
     same_width(x, y)
-    gram = x @ x.transpose(1, 2)
+    gram = torch.bmm(x, x.transpose(1, 2), out=x.new_empty(len(x), x.shape[1], x.shape[1]))  # also under autocast
     padding = None if contexts.mask.all() else ~contexts.mask
     (b, c, d), (a, q, _) = x.shape, y.shape
     exponent = sharpness * normalised_bound(x, y, normalise)
