@@ -1,5 +1,7 @@
 """SigLIP's loss: its equation, several positives per row, and where its bias starts."""
 
+import math
+
 import pytest
 import reference
 import torch
@@ -81,3 +83,14 @@ def test_every_method_can_be_trained_with_it(name):
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(BadInput, match=message):
         PairwiseSigmoid(**options)
+
+
+def test_a_scale_that_training_has_carried_beyond_its_bound_is_set_back():
+    loss = PairwiseSigmoid(temperature=0.1, bias=0.0, max_scale=60.0)
+    with torch.no_grad():
+        loss.log_scale.fill_(math.log(90.0))
+    scores, match = torch.rand(3, 3), torch.eye(3, dtype=torch.bool)
+    loss.eval()(scores, match)
+    assert float(loss.log_scale.exp().detach()) == pytest.approx(90.0)
+    loss.train()(scores, match)
+    assert float(loss.log_scale.exp().detach()) == pytest.approx(60.0)

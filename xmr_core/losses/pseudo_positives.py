@@ -24,7 +24,7 @@ def pseudo_positives(scores: Float[Tensor, "q c"], degrees: Float[Tensor, "q c"]
     >>> pseudo_positives(torch.tensor([[0.5, 0.9, 0.1]]), torch.tensor([[1.0, 0.0, 0.0]]))
     tensor([[1., 1., 0.]])
     """
-    scores, degrees = check_scores(scores.detach(), degrees)
+    scores, degrees = check_scores(scores, degrees)
     degrees = degrees.to(scores.dtype)
     best = degrees.argmax(1, keepdim=True)
     return torch.where(scores >= scores.gather(1, best), degrees.gather(1, best), degrees)

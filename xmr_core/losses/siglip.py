@@ -30,7 +30,7 @@ class PairwiseSigmoid(nn.Module):
 
     >>> import torch
     >>> loss = PairwiseSigmoid(temperature=1.0, bias=0.0)
-    >>> round(float(loss(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool))), 4)  # two pairs of log 2 for each positive
+    >>> round(loss(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool)).item(), 4)  # two pairs of log 2 for each positive
     1.3863
     """
 
