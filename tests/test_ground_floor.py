@@ -2,6 +2,8 @@
 
 import errno
 import os
+import platform
+import resource
 import subprocess
 import sys
 import warnings
@@ -13,6 +15,7 @@ from torch.testing import assert_close
 
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, masked, paths
+from xmr_core.base.buffers import reused_buffers
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, Features
@@ -142,3 +145,27 @@ def test_rebuilding_is_said(tmp_path):
         warnings.simplefilter("always")
         storage.warn_rebuilt(tmp_path / "f", DamagedFile("reason"))
     assert "rebuilt" in str(said[0].message) and "reason" in str(said[0].message)
+
+
+def pages_cleared(times: int = 10) -> int:
+    """Page faults of making and freeing an array of 100 MB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(times):
+        np.empty(100 << 20, np.uint8)[::4096] = 1
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_reused_buffers_are_not_cleared_again_and_are_given_back():
+    anew = pages_cleared()
+    with reused_buffers():
+        pages_cleared(1)
+        assert pages_cleared() < anew / 5
+    assert pages_cleared() > anew / 2, "the setting stays"
+
+
+def test_without_glibc_nothing_is_set(monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("musl", "1.2"))
+    monkeypatch.setattr("ctypes.CDLL", lambda name: pytest.fail("a C library was opened"))
+    with reused_buffers():
+        pass

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from tqdm.auto import tqdm
 
+from xmr_core.base.buffers import reused_buffers
 from xmr_core.base.code_version import is_own_code, own_code_version
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
@@ -85,7 +86,7 @@ def cached_features(
 
     def work(start: int) -> Iterable:
         batches = [b for b in _chunks(len(selected), extractor.batch) if b[0] >= start]
-        with ThreadPoolExecutor(1) as reader:
+        with reused_buffers(), ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
             for n, batch in enumerate((progress or counted(selected, corpus.name))(batches)):
                 pixels = coming.pop(0).result()

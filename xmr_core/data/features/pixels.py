@@ -28,14 +28,14 @@ def check_shape(shape: tuple[int, ...], resolution: int) -> None:
         raise BadInput(f"expected images of {resolution}×{resolution}×3, got {'×'.join(map(str, shape))}.")
 
 
-_FEW = 4  # images; their largest activations (20 MB at 224 pixels) stay below what the C library maps anew each time
+_FEW = 16  # images: more are slower in themselves, fewer than four too
 
 
 def by_few(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """network(x), computed on a CPU for a few images at a time and on other devices for all at once.
 
-    On a CPU the activations of a large batch leave the cache, and memory for them is mapped anew for every layer:
-    twice the time (docs/speed.md). Each image's numbers are the same.
+    On a CPU the activations of a large batch leave the cache; base.buffers says what their memory costs besides. Each
+    image's numbers are the same.
 
     >>> by_few(lambda x: 2 * x, torch.ones(9, 3, 2, 2)).sum().item()
     216.0
