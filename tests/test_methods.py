@@ -17,6 +17,7 @@ VARIANTS = [
     ("dive", {"objective": "triplet", "warmup_epochs": 0}), ("vse++", {"measure": "order"}),
     ("dive", {"query": "sampled"}), ("dive", {"update": "gru"}), ("dive", {"use_global": False}),
     ("dive", {"text_local": "states"}), ("vse++", {}), ("pvse", {}), ("pvse", {"slots": 1}),
+    ("pvse", {"text_local": "states"}), ("pcme", {"text_local": "states"}),
 ] + [("pcme", {"spread": s}) for s in ("per dimension", "isotropic", "none")] + [
     ("pcme", {"squash": True, "uniform": 1.0}),
 ] + [

@@ -35,6 +35,9 @@ class PCMEOptions(Options):
     temperature: float = option(
         1.0, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched", added=True
     )
+    text_local: str = option(
+        "words", "what the head of captions reads", choices=("words", "states"), form="matched", added=True
+    )
     kl: float = option(1e-5, "weight of the divergence from the standard normal", least=0)
     uniform: float = option(0.0, "weight of the uniformity loss", least=0)
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
@@ -45,7 +48,7 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     shape = {"samples": o.samples, "spread": o.spread, "squash": o.squash, "log_std_start": o.log_std_start}
     similarity = MatchLogit(o.scale, o.shift)
     if form == "matched":
-        image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
+        image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
         heads = (
             GaussianHead(o.d, o.d, "global", seed=1, **shape),
             GaussianHead(text.local_width, o.d, "global", seed=2, **shape),

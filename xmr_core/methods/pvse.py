@@ -28,6 +28,9 @@ class PVSEOptions(MatchedOptions):
     diversity: float = option(0.1, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
+    text_local: str = option(
+        "words", "what the head of captions reads", choices=("words", "states"), form="matched", added=True
+    )
     legacy_text: bool = option(True, "caption summary of the released checkpoints", form="published")
 
 
@@ -42,7 +45,7 @@ def _similarity(o: PVSEOptions) -> Similarity:
 
 def matched(inputs: Inputs, o: PVSEOptions) -> Method:
     """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
-    image, text = matched_encoders(inputs, o.d, o.dropout, local="words")
+    image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
     heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
     return Method("pvse", image, text, *heads, _similarity(o), matched_objective(o, _regularisers(o)))
 
