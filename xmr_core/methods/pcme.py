@@ -144,6 +144,7 @@ SPEC = MethodSpec(
         },
         "word drop": {"PCME with word drop": ("pcme", {})},  # trained with <unk>, so that a blanked word is no stranger
     },
+    trials={4: {"kl": 1e-4}, 6: {"kl": 1e-6}, 7: {"objective": "infonce"}},
     claims=_claims(),
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse", "caption_head.rnn.weight_hh_l0_reverse"),
 )

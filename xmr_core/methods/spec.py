@@ -32,6 +32,8 @@ class MethodSpec:
         variants: label → options, compared with every other method; the default is the method itself under its label.
         ablations: name → label → (method id, options): comparisons that the paper makes inside the method.
         sweeps: option → (symbol, values) that the paper varies; rows carry labels such as 'α=16'.
+        trials: number of a tuning trial (docs/protocol.md) → what this method changes in it instead, where its loss has
+            numbers of its own.
         claims: sentences of the paper, with the rule that decides each.
         version: raised by one whenever a change of the code changes the method's numbers.
         tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
@@ -55,6 +57,7 @@ class MethodSpec:
     variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     ablations: Mapping[str, Mapping[str, Variant]] = field(default_factory=dict)
     sweeps: Mapping[str, tuple[str, tuple]] = field(default_factory=dict)
+    trials: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     version: int = 1
     tiny: Mapping[str, object] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class MethodSpec:
             raise BadInput(f"the id of a method is a short name without blank, colon or slash, got {self.id!r}.")
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
-        for values in (*self.variants.values(), self.tiny):
+        for values in (*self.variants.values(), *self.trials.values(), self.tiny):
             self.options.make(self.id, "matched", values)
         if (self.published_options or self.settings) and self.published is None:
             raise BadInput(f"method {self.id} has published settings but no published form.")

@@ -82,6 +82,7 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
+    trials={6: {"objective": "infonce"}},
     claims=(
         Claim("vse2ad-gpo", "VSE+2AD, Table 1", "AdPool and AdOpt beat GPO.", ("VSE+2AD",), ("VSE∞",)),
         Claim("vse2ad-scan", "VSE+2AD, Table 1", "VSE+2AD beats SCAN.", ("VSE+2AD",), ("SCAN t-i", "SCAN i-t")),

@@ -3,7 +3,7 @@
 import os
 import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
 
 from tqdm.auto import tqdm
@@ -22,7 +22,11 @@ ATTEMPTS = 3  # how often a run is given to an executor whose workers are lost, 
 
 
 def train_or_load_all(
-    configs: Sequence[RunConfig], workers: int = 0, progress: bool = True, executor: Executor | None = None
+    configs: Sequence[RunConfig],
+    workers: int = 0,
+    progress: bool = True,
+    executor: Executor | None = None,
+    each: Callable[[TrainedRun], None] = lambda run: None,
 ) -> list[TrainedRun]:
     """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
@@ -31,6 +35,7 @@ def train_or_load_all(
         on its own number of threads.
     executor: where to train instead, for example dask's `client.get_executor()` (docs/howto/sweeps.md). Its workers
         need this package and the folder of runs under the same path. It is not shut down.
+    each: called in this process with every run that was trained, as soon as it is, to keep what it measured.
     A run whose worker is lost continues on another one from its last saved state, and in the end in this process.
     What only this process knows (a corpus in memory, a registered reader or method) is trained in it.
     Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
@@ -53,12 +58,14 @@ def train_or_load_all(
             movable = [plan for plan in missing.values() if not _only_here(plan.config)]
             workers = min(workers or _workers([plan.config for plan in missing.values()]), len(movable))
             if executor is not None and movable:
-                _on_executor(movable, executor, bar)
+                _on_executor(movable, executor, bar, each)
             elif workers > 1:
                 with LocalProcesses(workers) as processes:
-                    _on_executor(movable, processes, bar)
+                    _on_executor(movable, processes, bar, each)
             for run_id, plan in missing.items():  # loads what was finished elsewhere, trains or continues the others
-                runs[run_id] = plan.finished() or _train_in_this_process(plan, bar)
+                if (run := plan.finished()) is None:
+                    each(run := _train_in_this_process(plan, bar))
+                runs[run_id] = run
             bar.update(bar.total - bar.n)
     return [runs[plan.id] for plan in plans]
 
@@ -78,7 +85,7 @@ def _train_in_this_process(plan: Plan, bar) -> TrainedRun:
     return run
 
 
-def _on_executor(plans: Sequence[Plan], executor: Executor, bar) -> None:
+def _on_executor(plans: Sequence[Plan], executor: Executor, bar, each: Callable[[TrainedRun], None]) -> None:
     """Train on an executor. Raises: the first error of a training, after all others have ended."""
     failure, lost, home, call = None, "", str(paths.root()), uuid.uuid4().hex
     pending: dict[Future, tuple[Plan, int]] = {}
@@ -103,6 +110,8 @@ def _on_executor(plans: Sequence[Plan], executor: Executor, bar) -> None:
                         submit(plan, attempt + 1)
                 else:
                     failure = failure or error
+                    if error is None and (run := plan.finished()) is not None:
+                        each(run)
     except RuntimeError as e:  # the executor takes no more: BrokenExecutor, or it was shut down
         lost = f"{type(e).__name__}: {e}".splitlines()[0]
     except KeyboardInterrupt:

@@ -1,0 +1,151 @@
+"""The protocol's runs are those of docs/protocol.md, and the script makes each once."""
+
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tiny import tiny_config
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import run_protocol  # noqa: E402
+
+from xmr_core.study import protocol, results  # noqa: E402
+from xmr_core.study.protocol import Job  # noqa: E402
+
+PAGE = (ROOT / "docs" / "protocol.md").read_text()
+NONE = pd.DataFrame(columns=list(results.COLUMNS))
+
+
+def tuned(values: dict[str, list[float]], **more) -> pd.DataFrame:
+    """Rows of tuning: label → RSUM of its trials on the validation split."""
+    lines = [
+        {"variant": f"{label}, tuning {n}", "metric": "val_rsum", "value": value, "seed": 0, "run_id": f"{label}{n}"}
+        for label, trials in values.items()
+        for n, value in enumerate(trials, 1)
+    ]
+    return pd.DataFrame(lines).assign(train_seconds=10.0, epochs=24, **more).reindex(columns=list(results.COLUMNS))
+
+
+def test_the_page_has_the_trials_of_the_code():
+    table = re.findall(r"^\| (\d) \| ([\d.]+) \| ([^|]+) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.M)
+    assert [int(line[0]) for line in table] == list(range(1, len(protocol.TRIALS) + 1))
+    names = {"InfoNCE": "infonce", "SigLIP": "siglip"}
+    for (_, lr, loss, number, dropout), trial in zip(table, protocol.TRIALS, strict=True):
+        config = protocol.in_common_form("VSE∞", **trial)
+        options = {"objective": "infonce", "temperature": 0.05, "margin": 0.2, "dropout": 0.1} | config.options
+        assert (config.train.lr, options["dropout"]) == (float(lr), float(dropout))
+        assert options["objective"] == names.get(loss, "triplet")
+        assert options["margin" if loss not in names else "temperature"] == float(number)
+
+
+def test_the_page_has_the_numbers_of_the_code():
+    said = " ".join(PAGE.split())
+    for words in (
+        f"A run has {protocol.EPOCHS} epochs", "world $1 + s \\bmod 2$", "seven trials on world 0, seed 0, 24 epochs",
+        "8, 24 and 72 epochs with two seeds", "Ten seeds where a run takes less than two minutes on one core, five",
+    ):  # fmt: skip
+        assert words in said, words
+    assert (protocol.TUNING_EPOCHS, protocol.SHORTER, protocol.WORLD, protocol.DECIDING) == (24, (8, 24), 0, (1, 2))
+    assert (protocol.SEEDS, protocol.MORE_SEEDS, protocol.SHORT) == (5, 10, 120)
+
+
+def test_all_methods_share_what_the_protocol_says_they_share():
+    configs = [protocol.in_common_form(label) for label in protocol.labels()]
+    assert len(configs) > 12 and len({str(config.replace(method="vse++", options={}).train) for config in configs}) == 1
+    assert {(c.batch_images, c.captions_per_image, c.options.get("d")) for c in configs} == {(50, 2, 64)}
+    assert all(c.options["text_local"] == "states" for c in configs if c.method in ("pvse", "pcme", "dive"))
+    assert len(protocol.tuning()) == 7 * len(configs)
+
+
+def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
+    rows = tuned({"DivE": [1, 3, 2, 3, 1, 1, 1], "PVSE": [1, 2, 3]})
+    assert protocol.chosen_trials(rows) == {"DivE": 2}
+
+
+def test_seeds_alternate_between_the_worlds_that_decide():
+    jobs = protocol.comparisons(tuned({"DivE": [1, 3, 2, 1, 1, 1, 1]}))
+    decided = [job.config for job in jobs if job.part == "comparison"]
+    assert [(c.train.seed, c.data.world_seed) for c in decided] == [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1)]
+    assert {(c.train.epochs, c.train.lr) for c in decided} == {(72, 1e-3)}, "the trial that was chosen"
+    curve = [job.config for job in jobs if job.part == "budget"]
+    assert sorted((c.train.epochs, c.train.seed, c.data.world_seed) for c in curve) == [
+        (8, 0, 1), (8, 1, 2), (24, 0, 1), (24, 1, 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "seeds"), [(119.0, 10), (121.0, 5)])
+def test_short_runs_have_more_seeds(seconds, seeds):
+    five = pd.DataFrame({"variant": "DivE", "run_id": list("abcde"), "seed": range(5), "train_seconds": seconds})
+    rows = pd.concat([tuned({"DivE": [1.0] * 7}), five.assign(epochs=72, metric="rsum", value=1.0)])
+    jobs = protocol.jobs(rows)
+    assert sum(job.part == "comparison" for job in jobs) == seeds
+    left = [job for job in protocol.missing(rows) if job.part == "comparison"]
+    assert [job.config.train.seed for job in left] == list(range(5, seeds))
+
+
+def test_hours_come_from_the_same_variant_of_whatever_part():
+    rows = tuned({"DivE": [1.0], "DivE on GRU states": [1.0]})
+    rows.loc[1, "train_seconds"] = 999.0
+    job = Job("comparison", "DivE", "DivE", protocol.in_common_form("DivE", epochs=72))
+    assert protocol.hours(job, rows) == pytest.approx(30 / 3600)
+    assert protocol.hours(job, NONE) is None
+
+
+@pytest.fixture
+def two_jobs(tmp_path, monkeypatch):
+    configs = {"VSE++": tiny_config("vse++", epochs=1), "VSE++, longer": tiny_config("vse++")}
+    jobs = [Job("comparison", "VSE++", label, config) for label, config in configs.items()]
+
+    def missing(rows):
+        return [job for job in jobs if job.label not in set(rows["variant"])]
+
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(run_protocol, "FOLDER", tmp_path / "protocol")
+    monkeypatch.setattr(run_protocol, "jobs", lambda rows: jobs)
+    monkeypatch.setattr(run_protocol, "missing", missing)
+    monkeypatch.setattr(run_protocol, "earlier_rows", lambda: NONE)
+    return jobs
+
+
+def ask(monkeypatch, *words: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["run_protocol.py", *words])
+    assert run_protocol.main() == 0
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monkeypatch, capsys):
+    ask(monkeypatch, "--status")
+    assert "comparison: 0 of 2 runs done, 1.0 hours of a core left" in capsys.readouterr().out
+    ask(monkeypatch, "--hours", "0.1")
+    assert not run_protocol.FOLDER.exists(), "a run that would end too late was begun"
+    run_protocol.train(two_jobs[:1], 1)
+    ask(monkeypatch, "--workers", "2")
+    assert "comparison: 2 of 2 runs done, 0.0 hours of a core left" in capsys.readouterr().out
+    first = (run_protocol.FOLDER / "results.csv").read_bytes()
+    assert set(run_protocol.rows()["variant"]) == {"VSE++", "VSE++, longer"}
+    assert len(pd.read_csv(run_protocol.FOLDER / "curves.csv")) == 3
+    run_protocol.train(two_jobs, 1)
+    assert (run_protocol.FOLDER / "results.csv").read_bytes() == first
+
+
+@pytest.mark.slow
+def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch):
+    seen, write = [], run_protocol.write
+
+    def watched(run, labels):
+        write(run, labels)
+        seen.append(set(run_protocol.rows()["variant"]))
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_protocol, "write", watched)
+    with pytest.raises(KeyboardInterrupt):
+        run_protocol.train(two_jobs, 1)
+    assert len(seen[0]) == 1
+    monkeypatch.setattr(run_protocol, "write", write)
+    run_protocol.train(two_jobs, 1)
+    assert set(run_protocol.rows()["variant"]) == {"VSE++", "VSE++, longer"}
