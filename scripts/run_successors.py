@@ -23,6 +23,7 @@ from xmr_core.evaluation.analysis import (
 from xmr_core.study import base_config, results
 from xmr_core.study.variants import comparison
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
+from xmr_core.training.runs.produce import plan_run
 
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "successors"
 EPOCHS = 48
@@ -99,6 +100,17 @@ def curve(run: TrainedRun, label: str) -> pd.DataFrame:
     return history.assign(variant=label, run_id=run.id, seed=run.config.train.seed)
 
 
+def write(run: TrainedRun, label: str) -> None:
+    """Append what a run measured, and its validation curve."""
+    if label in has_rows(run.config.train.seed):
+        return
+    results.append(results.rows([measured(run)], [label]), FOLDER / "results.csv")
+    path, curves = FOLDER / "curves.csv", curve(run, label)
+    if path.exists():
+        curves = pd.concat([pd.read_csv(path), curves]).drop_duplicates(["run_id", "variant", "epoch"])
+    files.write_atomic(path, curves.to_csv(index=False, float_format="%.4f"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part; may be repeated")
@@ -111,15 +123,12 @@ def main() -> None:
             configs = {n: config.replace(seed=seed) for n, config in PARTS[part]().items() if n not in held}
             if not configs:
                 continue
-            runs = train_or_load_all(list(configs.values()))
-            rows = results.rows([measured(run) for run in runs], list(configs))
-            new = results.append(rows, FOLDER / "results.csv")
-            path = FOLDER / "curves.csv"
-            curves = pd.concat([curve(run, label) for label, run in zip(configs, runs, strict=True)])
-            if path.exists():
-                curves = pd.concat([pd.read_csv(path), curves]).drop_duplicates(["run_id", "variant", "epoch"])
-            files.write_atomic(path, curves.to_csv(index=False, float_format="%.4f"))
-            print(f"{part}, seed {seed}: {new} new rows", flush=True)
+            labels = {plan_run(config).id: label for label, config in configs.items()}
+            for run in train_or_load_all(
+                [*configs.values()], each=lambda run, labels=labels: write(run, labels[run.id])
+            ):
+                write(run, labels[run.id])  # what was finished before, and had no rows
+            print(f"{part}, seed {seed}: {len(configs)} runs", flush=True)
 
 
 if __name__ == "__main__":
