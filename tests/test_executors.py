@@ -182,6 +182,7 @@ def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_pa
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_run_is_given_back_once_when_it_is_trained_and_not_when_it_is_loaded(workers):
     configs = [tiny_config("vse++", epochs=1, seed=seed) for seed in (0, 1, 0)]
