@@ -58,7 +58,8 @@ def status(there: pd.DataFrame) -> str:
 
 
 def write(run: TrainedRun, labels: list[str]) -> None:
-    """Append what a run measured under each of its labels, and its validation curve."""
+    """Append what a run measured under each of its labels, with its errors, and its validation curve."""
+    run = run.with_metrics(results.image_errors(run))
     results.append(results.rows([run] * len(labels), labels), FOLDER / "results.csv")
     path, curve = FOLDER / "curves.csv", run.history[["epoch", "value"]].assign(run_id=run.id)
     if path.exists():

@@ -128,6 +128,10 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     first = (run_protocol.FOLDER / "results.csv").read_bytes()
     assert set(run_protocol.rows()["variant"]) == {"VSE++", "VSE++, longer"}
     assert len(pd.read_csv(run_protocol.FOLDER / "curves.csv")) == 3
+    rows = run_protocol.rows()
+    rsum = rows[(rows["relevance"] == "annotated") & (rows["variant"] == "VSE++")].set_index("metric")["value"]
+    interval = float(rsum["rsum_high"]) - float(rsum["rsum_low"])
+    assert float(rsum["rsum_error"]) == pytest.approx(interval / 3.92, rel=0.25), "32 images: the bootstrap is coarse"
     run_protocol.train(two_jobs, 1)
     assert (run_protocol.FOLDER / "results.csv").read_bytes() == first
 

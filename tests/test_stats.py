@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.stats import bootstrap_interval, holm, paired_permutation, seed_interval
+from xmr_core.evaluation.stats import bootstrap_interval, holm, image_error, paired_permutation, seed_interval
 
 
 def test_the_bootstrap_resamples_images_not_captions():
@@ -38,6 +38,40 @@ def test_parts_are_summed_on_the_same_images():
     images = np.arange(100)
     estimate, low, high = bootstrap_interval([(x, images), (1 - x, images)])
     assert np.allclose([estimate, low, high], 1), "what one part gains the other loses, on every draw"
+
+
+def test_the_error_of_images_is_its_loop():
+    rng = np.random.default_rng(1)
+    parts = [(rng.random(n), rng.integers(0, 6, n)) for n in (20, 13)]
+    images = sorted({int(i) for _, clusters in parts for i in clusters})
+    pulls = [
+        sum(
+            (v - values.mean()) / len(values)
+            for values, clusters in parts
+            for v, i in zip(values, clusters, strict=True)
+            if i == image
+        )
+        for image in images
+    ]
+    wanted = (len(images) / (len(images) - 1) * sum(u * u for u in pulls)) ** 0.5
+    assert image_error(parts) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_the_error_of_images_is_what_the_bootstrap_draws():
+    rng = np.random.default_rng(0)
+    hard = rng.random(300)  # captions of an image are alike
+    images = np.repeat(np.arange(300), 5)
+    parts = [((rng.random(1500) < hard[images]).astype(float), images), (hard, np.arange(300))]
+    _, low, high = bootstrap_interval(parts)
+    assert image_error(parts) == pytest.approx((high - low) / 3.92, rel=0.08)
+    assert image_error([(np.ones(3), np.arange(3)), (np.ones(3), np.arange(3))]) == 0
+
+
+def test_the_error_of_one_image_is_refused():
+    with pytest.raises(BadInput, match="one image says nothing"):
+        image_error([(np.array([1.0, 0.0]), np.array([4, 4]))])
+    with pytest.raises(BadInput, match="no single image"):
+        image_error([(np.array([1.0, 0.0]), np.array([-1, 4]))])
 
 
 def test_the_bootstrap_covers():

@@ -29,10 +29,7 @@ def bootstrap_interval(
     (0.75, True)
     """
     _check_level(level)
-    if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
-        raise BadInput("every part needs values, and one image for each value.")
-    if any(np.isnan(v).any() for v, _ in parts):
-        raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
+    _check_parts(parts)
     images, weights = image_draws(np.concatenate([c for _, c in parts]), resamples, seed)
     drawn = np.zeros(resamples)
     for values, clusters in parts:
@@ -42,6 +39,29 @@ def bootstrap_interval(
         drawn += (weights @ totals) / np.maximum(weights @ counts, 1)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return float(sum(np.mean(v) for v, _ in parts)), float(low), float(high)
+
+
+def image_error(parts: Sequence[Clustered]) -> float:
+    """Standard error of Σ over parts of the mean over a part's queries, for the choice of images:
+
+    e² = G/(G − 1) Σ_g u_g²,   u_g = Σ_j Σ_{q of image g} (v_q − mean_j) / N_j
+
+    with G images. It is what bootstrap_interval draws, linearised, so that errors of several runs can be added.
+    Args: parts: as in bootstrap_interval. Raises: BadInput as there, or for a single image.
+
+    >>> round(image_error([(np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 2, 3]))]), 4)
+    0.2887
+    """
+    _check_parts(parts)
+    images = np.unique(np.concatenate([clusters for _, clusters in parts]))
+    _one_image_each(images)
+    if len(images) < 2:
+        raise BadInput("one image says nothing about other images; give the queries of at least two.")
+    pulls = np.zeros(len(images))
+    for values, clusters in parts:
+        away = (values - values.mean()) / len(values)
+        pulls += np.bincount(np.searchsorted(images, clusters), weights=away, minlength=len(images))
+    return float(np.sqrt(len(images) / (len(images) - 1) * np.square(pulls).sum()))
 
 
 def image_draws(
@@ -56,12 +76,23 @@ def image_draws(
     ([3, 7], (10, 2), True)
     """
     images = np.unique(images)
+    _one_image_each(images)
+    return images, _draws(len(images), resamples, seed)
+
+
+def _check_parts(parts: Sequence[Clustered]) -> None:
+    if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
+        raise BadInput("every part needs values, and one image for each value.")
+    if any(np.isnan(v).any() for v, _ in parts):
+        raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
+
+
+def _one_image_each(images: np.ndarray) -> None:
     if (images < 0).any():
         raise BadInput(
             "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
             "give a first relevance set with exactly one image per caption."
         )
-    return images, _draws(len(images), resamples, seed)
 
 
 @lru_cache(maxsize=2)

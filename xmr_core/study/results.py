@@ -10,7 +10,7 @@ import pandas as pd
 from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
 from xmr_core.evaluation.results import Evaluated
-from xmr_core.evaluation.stats import bootstrap_interval
+from xmr_core.evaluation.stats import bootstrap_interval, image_error
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
@@ -80,6 +80,24 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
         for k in (1, 5, 10)
     ]
     return bootstrap_interval(parts, level)
+
+
+def image_errors(run: Evaluated) -> pd.DataFrame:
+    """Rows for the metrics table: the standard error, for the choice of test images, of every mean over queries and of
+    RSUM, as 'recall_error' … 'rsum_error' (fractions, as values are). Source: stats.image_error.
+    """
+    lines = []
+    for kind, table in run.per_query.groupby("relevance", sort=False):
+        recalls = []
+        for direction, own in table.groupby("direction", sort=False):
+            images = own["image"].to_numpy()
+            columns = {("recall", k): own[f"R@{k}"].to_numpy() for k in (1, 5, 10)}
+            columns |= {(name, 0): own[name].to_numpy() for name in ("r_precision", "map_at_r")}
+            recalls += [(columns["recall", k], images) for k in (1, 5, 10)]
+            for (metric, k), values in columns.items():
+                lines.append((kind, direction, f"{metric}_error", k, image_error([(values, images)]), len(own)))
+        lines.append((kind, "both", "rsum_error", 0, image_error(recalls), len(table)))
+    return pd.DataFrame(lines, columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
 
 
 def study_rows() -> pd.DataFrame:
