@@ -53,7 +53,7 @@ def quality(rows: pd.DataFrame, labels: list[str], curves: pd.DataFrame) -> pd.D
     maps = (100 * maps.assign(value=maps["value"].astype(float)).groupby("variant")["value"].mean()).rename("mAP@R")
     out = with_intervals(table, ["rsum annotated", "rsum exhaustive"])
     out = out.merge(maps.reset_index().rename(columns={"variant": "label"}), on="label")
-    means = table.groupby("label")[["parameters", "train seconds"]].mean()
+    means = table.groupby("label")[["parameters", "train seconds"]].min()
     means["s/epoch"] = means.pop("train seconds") / EPOCHS
     means["parameters"] = means["parameters"].astype(int)
     out = out.merge(means.reset_index(), on="label").merge(flatness(curves), on="label", how="left")
@@ -124,8 +124,8 @@ def page(rows: pd.DataFrame, curves: pd.DataFrame) -> str:
         "of training; the world is one. CPU; commits and devices stand in `runs.csv`.",
         "## Quality and cost",
         "RSUM in percent (at most 600), mean over seeds with the 95 % Student interval. mAP@R: of all true matches "
-        "(exhaustive), mean of both directions. s/epoch: training, two runs side by side on two cores and other work "
-        "beside them, so only large ratios mean something. *best epoch*: where the kept weights are, in percent of all "
+        "(exhaustive), mean of both directions. s/epoch: training of the fastest of its runs; two ran side by side on "
+        "two cores with other work beside them, so only large ratios mean something. *best epoch*: where the kept weights are, in percent of all "
         "epochs; *last quarter adds*: what the last quarter of the epochs adds to validation RSUM. × cosine: scoring "
         "1,000 × 5,000 items at this width, against one vector each.",
         markdown(main),
