@@ -126,8 +126,8 @@ def page(rows: pd.DataFrame, curves: pd.DataFrame) -> str:
         "RSUM in percent (at most 600), mean over seeds with the 95 % Student interval. mAP@R: of all true matches "
         "(exhaustive), mean of both directions. s/epoch: training of the fastest of its runs; two ran side by side on "
         "two cores with other work beside them, so only large ratios mean something. *best epoch*: where the kept "
-        "weights are, in percent of all epochs; *last quarter adds*: what the last quarter of the epochs adds to validation RSUM. × cosine: scoring "
-        "1,000 × 5,000 items at this width, against one vector each.",
+        "weights are, in percent of all epochs; *last quarter adds*: what the last quarter of the epochs adds to "
+        "validation RSUM. × cosine: scoring 1,000 × 5,000 items at this width, against one vector each.",
         markdown(main),
     ]
     if len(curve := budget_curve(rows)):
