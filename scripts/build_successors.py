@@ -89,7 +89,8 @@ def objectives(rows: pd.DataFrame) -> pd.DataFrame:
                     mean, low, high = seed_interval(difference)
                     line = {"ambiguity": str(ambiguity), "method": label, "relevance": kind, "seeds": len(difference)}
                     line |= {name: series.mean() for name, series in of.items()}
-                    out.append(line | {"SigLIP − InfoNCE": f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"})
+                    interval = f" [{low:+.1f}, {high:+.1f}]" if len(difference) > 1 else ""  # one seed has none
+                    out.append(line | {"SigLIP − InfoNCE": f"{mean:+.1f}{interval}"})
     return pd.DataFrame(out)
 
 
