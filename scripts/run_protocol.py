@@ -61,14 +61,11 @@ def write(run: TrainedRun, labels: list[str]) -> None:
     """Append what a run measured under each of its labels, with its errors, and its validation curve."""
     run = run.with_metrics(results.image_errors(run))
     results.append(results.rows([run] * len(labels), labels), FOLDER / "results.csv")
-    path, curve = FOLDER / "curves.csv", run.history[["epoch", "value"]].assign(run_id=run.id)
-    if path.exists():
-        curve = pd.concat([pd.read_csv(path), curve]).drop_duplicates(["run_id", "epoch"])
-    files.write_atomic(path, curve.to_csv(index=False, float_format="%.4f"))
+    results.append_curves(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
 
 
 def train(batch: list[Job], workers: int) -> None:
-    """Train some runs side by side; rows are written as each ends. What was finished before has its rows first."""
+    """Train some runs side by side; rows are written as each ends, and then those of what was finished before."""
     labels: dict[str, list[str]] = {}
     for job in batch:
         labels.setdefault(plan_run(job.config).id, []).append(job.label)

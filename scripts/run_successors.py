@@ -1,10 +1,10 @@
-"""Rows of the successors beside the methods they descend from, on `scenes` at a budget where validation is flat.
+"""Rows of the successors beside the methods they descend from, on `scenes`, all for 48 epochs.
 
 python scripts/run_successors.py [--part NAME …] [--seeds N]. Parts: successors (quality and cost of every method),
 smaller (a model for each number of elements, beside the nested ones), objectives (InfoNCE against SigLIP at two
 ambiguities), budgets (the same methods at half and at twice the epochs). It can be killed and started again: finished
-runs are kept, and what has rows is not trained again. Rows go to
-reports/successors/, one validation curve per run beside them; scripts/build_successors.py makes the tables.
+runs are kept, and what has rows is not trained again. Rows go to reports/successors/ as each run ends, one validation
+curve per run beside them; scripts/build_successors.py makes the tables and says where validation was not flat yet.
 """
 
 import argparse
@@ -105,10 +105,7 @@ def write(run: TrainedRun, label: str) -> None:
     if label in has_rows(run.config.train.seed):
         return
     results.append(results.rows([measured(run)], [label]), FOLDER / "results.csv")
-    path, curves = FOLDER / "curves.csv", curve(run, label)
-    if path.exists():
-        curves = pd.concat([pd.read_csv(path), curves]).drop_duplicates(["run_id", "variant", "epoch"])
-    files.write_atomic(path, curves.to_csv(index=False, float_format="%.4f"))
+    results.append_curves(curve(run, label), FOLDER / "curves.csv")
 
 
 def main() -> None:

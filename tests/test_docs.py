@@ -182,6 +182,11 @@ def test_lines_fit_a_window():
     assert not long
 
 
+def test_no_file_holds_the_marks_of_a_merge():
+    marks = re.compile(rb"^(<{7}|>{7})( |$)", re.M)
+    assert not [path.name for path in tracked() if path.is_file() and marks.search(path.read_bytes())]
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_bytes()) <= 8192
 

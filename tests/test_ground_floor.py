@@ -147,11 +147,11 @@ def test_rebuilding_is_said(tmp_path):
     assert "rebuilt" in str(said[0].message) and "reason" in str(said[0].message)
 
 
-def pages_cleared(times: int = 10) -> int:
-    """Page faults of making and freeing an array of 100 MB."""
+def pages_cleared(times: int = 10, megabytes: int = 100) -> int:
+    """Page faults of making and freeing an array."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(times):
-        np.empty(100 << 20, np.uint8)[::4096] = 1
+        np.empty(megabytes << 20, np.uint8)[::4096] = 1
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
@@ -162,6 +162,8 @@ def test_reused_buffers_are_not_cleared_again_and_are_given_back():
         pages_cleared(1)
         assert pages_cleared() < anew / 5
     assert pages_cleared() > anew / 2, "the setting stays"
+    pages_cleared(1, 16)
+    assert pages_cleared(10, 16) < anew / 50, "smaller arrays are mapped anew too"
 
 
 def test_without_glibc_nothing_is_set(monkeypatch):

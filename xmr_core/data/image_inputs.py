@@ -15,6 +15,7 @@ from xmr_core.data.corpora import find_file, import_named
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid, packaged_weights
 from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
+from xmr_core.data.features.inverted_residuals import LastMap
 from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
@@ -138,11 +139,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
     width = config.reduce
     if width is None:
-        width = (
-            min(_REDUCED, array.shape[2])
-            if isinstance(extractor, EfficientNetLiteGrid | MobileNetV2Grid | PretrainedGrid)
-            else 0
-        )
+        width = min(_REDUCED, array.shape[2]) if isinstance(extractor, LastMap | PretrainedGrid) else 0
     reduction, view_arrays = (lambda x: (x, None)), [(view, None) for view, _ in views]
     if width:
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)

@@ -159,6 +159,17 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
     return len(fresh)
 
 
+def append_curves(curves: pd.DataFrame, path: Path | str) -> None:
+    """Add validation curves, an epoch a row with its `value`, to a file; what it holds already is not repeated. Raises:
+    CannotWrite."""
+    path = Path(path)
+    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+        if path.exists():
+            key = [name for name in curves if name != "value"]
+            curves = pd.concat([pd.read_csv(path), curves]).drop_duplicates(key)
+        storage.write_atomic(path, curves.to_csv(index=False, float_format="%.4f"))
+
+
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
     return table.to_csv(
         index=False, header=header, float_format="%.9g"

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 
+_FEW = 16  # images; where memory is reused as fast as 32, and elsewhere faster (docs/speed.md)
+
 
 def channels_first(
     pixels: UInt8[np.ndarray, "n h w 3"], resolution: int, device: torch.device | str | None = None
@@ -26,9 +28,6 @@ def check_shape(shape: tuple[int, ...], resolution: int) -> None:
     """Raise BadInput unless the shape of an image, (height, width, channels), is (resolution, resolution, 3)."""
     if tuple(shape) != (resolution, resolution, 3):
         raise BadInput(f"expected images of {resolution}×{resolution}×3, got {'×'.join(map(str, shape))}.")
-
-
-_FEW = 16  # images: more are slower in themselves, fewer than four too
 
 
 def by_few(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
