@@ -28,7 +28,7 @@ check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all co
 		echo "make check took $$(( $$(date +%s) - start )) s"
 
 test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: a quarter of an hour on two
-	$(PY) -m pytest $(WORKERS) --nbval tests notebooks
+	$(PY) -m pytest $(WORKERS) --durations=30 --nbval tests notebooks
 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb
@@ -42,8 +42,9 @@ report: reports ## the same, with all documents and notebooks, as a site (build/
 readme: $(STAMP) ## rewrite the tables of methods in README.md and docs/methods/options.md
 	$(PY) scripts/build_readme.py
 
-lab: $(STAMP) ## open the notebooks in JupyterLab
-	$(PY) -m jupyterlab notebooks
+lab: $(STAMP) ## open working copies of the notebooks in JupyterLab: lab/, which git ignores; delete a copy to begin anew
+	$(PY) -m xmr_core notebooks lab
+	$(PY) -m jupyterlab lab
 
 lint: $(STAMP) ## style
 	$(PY) -m ruff check .

@@ -1,5 +1,5 @@
-"""Rebuild reports/README.md and reports/figures/ from reports/results.csv and the embedded corpus. Nothing is typed by
-hand.
+"""Rebuild reports/README.md, reports/before_protocol.md, reports/figures/ and the answer in README.md from the rows in
+reports/ and the embedded corpus. Nothing is typed by hand.
 
 python scripts/build_reports.py, or `make reports`.
 """
@@ -13,6 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+from build_protocol import markdown, page, with_answer
 
 from xmr_core import study
 from xmr_core.base import files
@@ -48,13 +49,6 @@ def wide(rows: pd.DataFrame) -> pd.DataFrame:
         row |= {"parameters": int(group["parameters"].iloc[0])}
         out.append(row)
     return pd.DataFrame(out)
-
-
-def markdown(table: pd.DataFrame, digits: int = 1) -> str:
-    """A GitHub table; missing numbers are dashes."""
-    body = table.map(lambda v: "–" if v != v else f"{v:.{digits}f}" if isinstance(v, float) else str(v))
-    lines = [list(body.columns), ["---"] * body.shape[1], *body.to_numpy().tolist()]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
@@ -242,7 +236,9 @@ def main() -> None:
     )
     study_size = scenes[scenes["size"] == "study"]
     text = (
-        "# Results of the study\n\nBuilt by `make reports` from [results.csv](results.csv) (every number) and "
+        "# Rows from before the protocol\n\nThey were made before [docs/protocol.md](../docs/protocol.md), most with "
+        "eight epochs and without tuning, so they rank how fast methods learn; all that they say is exploratory. "
+        "Built by `make reports` from [results.csv](results.csv) (every number) and "
         "[runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and R@10 in "
         "both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or "
         "with one seed over resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than "
@@ -289,7 +285,10 @@ def main() -> None:
         + markdown(origin)
         + "\n"
     )
-    files.write_atomic(REPORTS / "README.md", text)
+    files.write_atomic(REPORTS / "before_protocol.md", text)
+    files.write_atomic(REPORTS / "README.md", page())
+    readme = REPORTS.parent / "README.md"
+    files.write_atomic(readme, with_answer(readme.read_text()))
 
 
 def objectives(rows: pd.DataFrame) -> str:

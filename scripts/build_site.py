@@ -2,9 +2,9 @@
 notebook.
 
 python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed
-and
-no number is typed: results come from reports/results.csv, pages from docs/ and from the committed notebooks. The PDF
-needs a Chromium or Chrome on the path; without one it is left out, and said so.
+and no number is typed: results come from the rows in reports/, pages from docs/ and from the committed notebooks. The
+PDF holds the findings, the results, the ledger, the methods and what came out of the notebooks. It needs a Chromium or
+Chrome on the path; without one it is left out, and said so.
 """
 
 import os
@@ -17,7 +17,8 @@ from pathlib import Path
 import build_reports
 import nbformat
 import pandas as pd
-from render_site import BUILD, ROOT, pdf, sphinx
+from build_protocol import markdown
+from render_site import BUILD, ROOT, fitted, for_paper, pdf, sphinx
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import results
@@ -25,43 +26,50 @@ from xmr_core.study.claims import CLAIMS, ledger
 
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
-GROUPS = {
-    "The study": ["report", "compare_methods", "ambiguity_benchmarks", "cost"],
-    "Sets of embeddings": [
-        "ablation_alpha", "ablation_similarity", "ablation_cardinality", "ablation_iterations",
-        "ablation_slot_attention", "ablation_elements", "nested_sets",
-        "circular_variance", "tsne", "attention_maps",
-    ],
-    "Uncertainty": ["uncertainty_vs_recall", "corruption_vs_uncertainty", "gaussian_distances"],
-    "Tools": ["explore", "train", "scenes"],
-}  # fmt: skip
+GUIDE = DOCS / "notebooks.md"  # its sections and their order are those of the site
+TITLE = "Image–text retrieval: five papers, one system, matched conditions"
+_OPTIONS = "docs/methods/options"  # long tables, for the screen
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
-def claims_page(rows: pd.DataFrame) -> str:
-    """The ledger as a page: what is claimed, by what rule, and the verdict per corpus with effect and interval."""
-    table = ledger(rows, CLAIMS)
+def groups() -> dict[str, list[str]]:
+    """Title of each section of the guide → its notebooks, in order."""
+    sections = re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", GUIDE.read_text(), re.M)
+    named = {title: re.findall(r"^\| \[`(\w+)`\]", body, re.M) for title, body in sections}
+    return {title: names for title, names in named.items() if names}
+
+
+def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
+    """The ledger as a page: what is claimed, by what rule, and the verdict per corpus with effect and interval. paper:
+    claims without rows are only named, and the rules are left to the site."""
+    every = ledger(rows, CLAIMS)
+    table = every[every["verdict"] != "not measured"].reset_index(drop=True) if paper else every
     columns = pd.DataFrame(
         {
             "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
             "corpus": table["corpus"],
             "verdict": [f"**{v}**" if v != "not measured" else v for v in table["verdict"]],
             "effect": [_effect(r) for r in table.itertuples()],
+            "kind": table["kind"],
             "seeds": table["seeds"],
             "p (Holm)": ["–" if p != p else f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in table["p Holm"]],
         }
     )
-    rules = "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
+    rules = "## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
+    if paper:
+        absent = every.loc[every["verdict"] == "not measured", ["sentence", "source"]].itertuples(index=False)
+        rules = "## Not measured yet\n\n" + " ".join(f"{line.sentence} ({line.source})" for line in absent)
     return (
         "# Claims of the papers, and what the rows say\n\n"
-        "A claim is a sentence of a paper that a number can decide. Its rule was fixed before the runs. A comparison "
-        "is paired by seed. It is decided when the 95 % Student interval of the difference leaves out 0, and fewer "
-        "than three seeds decide nothing. A claim about several comparisons shows the weakest. p is corrected (Holm) "
-        "over all comparisons of the ledger on that corpus, and stands beside the verdict "
-        "([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in [results.csv](results.csv), and the "
+        "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "
+        "its interval, whose level is corrected (Holm) among the claims of its paper on that corpus, leaves out the "
+        "claim's bound, and fewer than three seeds decide nothing. A claim about several comparisons shows the one "
+        "that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on worlds on "
+        "which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
+        "[results.csv](results.csv), and the "
         "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
-        + build_reports.markdown(columns)
-        + f"\n\n## The rules\n\n{rules}\n"
+        + markdown(columns)
+        + f"\n\n{rules}\n"
     )
 
 
@@ -73,14 +81,22 @@ def _effect(line) -> str:
     return f"{line.effect:+.{digits}f}{interval}"
 
 
+def paper_page() -> str:
+    """The first page of the PDF: title and order. The findings follow at once, from reports/README.md."""
+    notebooks = [f"notebooks/{name}" for names in groups().values() for name in names if name != "report"]
+    methods = ["docs/methods/index", *sorted({*_names(DOCS / "methods", "docs/methods", "index")} - {_OPTIONS})]
+    pages = ["reports/README", "reports/claims", *methods, *notebooks]
+    return f"# {TITLE}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(pages) + "\n```\n"
+
+
 def index_page() -> str:
-    """The first page: what the site holds, and the order of its pages."""
+    """The first page of the site: what it holds, and the order of its pages."""
     methods = ["docs/methods/index", *sorted(_names(DOCS / "methods", "docs/methods", "index"))]
     first = ["docs/index", "docs/architecture", "docs/glossary", "CONTRIBUTING"]
     documents = [*first, *sorted({*_names(DOCS, "docs", "index")} - {*first})]
     chapters = {
-        "Results": ["reports/README", "reports/claims"],
-        **{group: [f"notebooks/{name}" for name in names] for group, names in GROUPS.items()},
+        "Results": ["reports/README", "reports/claims", "reports/before_protocol"],
+        **{group: [f"notebooks/{name}" for name in names] for group, names in groups().items()},
         "Documents": documents,
         "How to": sorted(_names(DOCS / "howto", "docs/howto")),
         "Methods": methods,
@@ -94,7 +110,7 @@ def index_page() -> str:
         f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured")
     )
     return (
-        "# Image–text retrieval: five papers, one system, matched conditions\n\nThe numbers of the study are in "
+        f"# {TITLE}\n\nThe numbers of the study are in "
         "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "
         f"{counts}. Then come the notebooks, each of which answers one question; they were executed as they stand, "
         "show their code on a click, and run again by one command. The [documents](docs/index.md) say how everything "
@@ -106,8 +122,9 @@ def _names(folder: Path, name: str, *without: str) -> list[str]:
     return [f"{name}/{page.stem}" for page in folder.glob("*.md") if page.stem not in without]
 
 
-def with_outside_links(text: str, page: str, inside: set[str]) -> str:
-    """Markdown whose links to files that are no part of the site lead to the repository, as seen from build/html.
+def with_outside_links(text: str, page: str, inside: set[str], paper: bool = False) -> str:
+    """Markdown whose links to files that are no part of the site lead to the repository, as seen from build/html; on
+    paper they are words.
 
     page: the path of the page in the repository and in the site. inside: paths of everything in the site.
     """
@@ -118,6 +135,8 @@ def with_outside_links(text: str, page: str, inside: set[str]) -> str:
         place = os.path.normpath(here / target.partition("#")[0])
         if target.startswith(("http:", "https:", "mailto:", "#")) or place in inside:
             return match.group(0)
+        if paper:
+            return words
         up = "../" * (len(here.parts) + len((BUILD / "html").relative_to(ROOT).parts))
         return f"<a href='{up}{place}'>{words}</a>"
 
@@ -125,29 +144,38 @@ def with_outside_links(text: str, page: str, inside: set[str]) -> str:
     return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
 
 
-def write_sources(folder: Path) -> None:
-    """Everything that Sphinx reads, each page at its path in the repository."""
+def write_sources(folder: Path, paper: bool = False) -> None:
+    """Everything that Sphinx reads, each page at its path in the repository. paper: only what the PDF holds."""
     (folder / "_static").mkdir(parents=True)
     shutil.copy(SITE / "study.css", folder / "_static")
     shutil.copy(SITE / "conf.py", folder)
     shutil.copytree(REPORTS / "figures", folder / "reports" / "figures")
-    shutil.copytree(DOCS, folder / "docs")
-    shutil.copy(ROOT / "CONTRIBUTING.md", folder)
+    if paper:
+        shutil.copytree(DOCS / "methods", folder / "docs" / "methods", ignore=shutil.ignore_patterns("options.md"))
+    else:
+        shutil.copytree(DOCS, folder / "docs")
+        shutil.copy(ROOT / "CONTRIBUTING.md", folder)
+        shutil.copy(REPORTS / "before_protocol.md", folder / "reports")
     shutil.copy(REPORTS / "README.md", folder / "reports")
-    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows()))
+    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows(), paper))
     (folder / "notebooks").mkdir()
-    names = [n for group in GROUPS.values() for n in group]
+    names = [n for group in groups().values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
-        raise SystemExit(
-            f"error: no group of the report has {', '.join(sorted(missing))}; add it to GROUPS in "
-            f"{Path(__file__).name}."
-        )
+        raise SystemExit(f"error: no section of {GUIDE.name} has {', '.join(sorted(missing))}; add a line.")
     for name in names:
-        nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
-    (folder / "index.md").write_text(index_page())
+        if not paper:
+            nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
+        elif name != "report":  # its table is the page of claims
+            nbformat.write(for_paper(notebook_page(name)), folder / "notebooks" / f"{name}.ipynb")
+    (folder / "index.md").write_text(paper_page() if paper else index_page())
     inside = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     for page in folder.rglob("*.md"):
-        page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside))
+        page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside, paper))
+    for path in folder.rglob("*.ipynb") if paper else ():
+        notebook = nbformat.read(path, 4)
+        for cell in (c for c in notebook.cells if c.cell_type == "markdown"):
+            cell.source = with_outside_links(cell.source, path.relative_to(folder).as_posix(), inside, paper)
+        nbformat.write(notebook, path)
 
 
 def notebook_page(name: str) -> nbformat.NotebookNode:
@@ -163,12 +191,16 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
     notebook.cells.insert(1, note)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [
-                o for o in cell.outputs if "[00:00<?" not in o.get("data", {}).get("text/plain", "")
-            ]  # bars
+            cell.outputs = [o for o in cell.outputs if not _is_noise(o)]
             quiet = not cell.outputs and "parameters" not in cell.metadata.get("tags", [])
             cell.metadata["tags"] = ["remove-cell" if quiet else "hide-input"]
     return notebook
+
+
+def _is_noise(output: nbformat.NotebookNode) -> bool:
+    """Progress bars, and the line that says which files a notebook made."""
+    text = output.get("data", {}).get("text/plain", "") or output.get("text", "")
+    return "[00:00<?" in text or text.startswith("finished; made: ")
 
 
 def main() -> int:
@@ -185,7 +217,11 @@ def main() -> int:
         source.mkdir()
         write_sources(source)
         sphinx("html", source, Path(temporary) / "html")
-        sphinx("singlehtml", source, Path(temporary) / "single")
+        paper = Path(temporary) / "paper"
+        paper.mkdir()
+        write_sources(paper, paper=True)
+        sphinx("singlehtml", paper, Path(temporary) / "single")
+        fitted(Path(temporary) / "single" / "index.html")
         for left_over in (".doctrees", ".buildinfo", "objects.inv", "_sources"):
             path = Path(temporary) / "html" / left_over
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

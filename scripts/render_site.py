@@ -1,16 +1,28 @@
-"""Sources of the site into HTML by Sphinx, and a page into PDF by a browser. scripts/build_site.py uses it."""
+"""Sources of the site into HTML by Sphinx, what differs on paper, and a page into PDF by a browser.
+scripts/build_site.py uses it.
+"""
 
+import base64
 import contextlib
 import io
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
+
+import nbformat
+from PIL import Image
 
 from xmr_core.base.files import write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
+PORTRAIT, SHORT = (
+    112,
+    14,
+)  # letters of 8 points that fit beside each other on an upright page; of a cell that is not broken
+QUALITY, WIDEST = 46, 640  # of images on paper: JPEG's quality, pixels
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -25,13 +37,76 @@ def sphinx(builder: str, source: Path, out: Path) -> None:
         raise SystemExit(f"error: the report cannot be built.\n{printed.getvalue()[-3000:]}")
 
 
+def for_paper(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A notebook's page for print: without code and parameters, and with images as small as they can be."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.metadata["tags"] = ["remove-input"] if cell.outputs else ["remove-cell"]
+            for output in cell.outputs:
+                if data := output.get("data", {}).get("image/png"):
+                    output["data"] |= smaller(data)
+                    if "image/jpeg" in output["data"]:
+                        del output["data"]["image/png"]
+    return notebook
+
+
+def smaller(data: str) -> dict[str, str]:
+    """An image of a notebook (PNG as text) as it takes the fewest bytes in a PDF: there a PNG is stored as its deflated
+    pixels, and a JPEG as it is."""
+    with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+        flat = Image.new("RGB", image.size, "white")
+        flat.paste(image, mask=image.convert("RGBA").getchannel("A"))
+    if flat.width > WIDEST:
+        flat = flat.resize((WIDEST, round(flat.height * WIDEST / flat.width)), Image.Resampling.LANCZOS)
+    png, jpeg = io.BytesIO(), io.BytesIO()
+    flat.save(png, "PNG")
+    flat.save(jpeg, "JPEG", quality=QUALITY)
+    if len(zlib.compress(flat.tobytes())) < jpeg.tell():
+        return {"image/png": base64.b64encode(png.getvalue()).decode()}
+    return {"image/jpeg": base64.b64encode(jpeg.getvalue()).decode()}
+
+
+def fitted(page: Path) -> None:
+    """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
+    whose columns share the width and break words."""
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(page.read_text(), "html.parser")
+    for table in soup.find_all("table"):
+        wide = letters(table) > PORTRAIT
+        for cell in table.find_all("td") if not wide else ():
+            if len(text := cell.get_text(" ", strip=True)) <= SHORT and cell.string:
+                cell.string.replace_with(text.replace(" ", "\u00a0"))
+        if wide:
+            outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table
+            outer["class"] = [*outer.get("class", []), "wide"]
+    page.write_text(str(soup))
+
+
+def letters(table) -> int:
+    """How many letters a table needs beside each other: in each column its longest word (short cells are one), and 2
+    between columns."""
+    widths: list[int] = []
+    for row in table.find_all("tr"):
+        for n, cell in enumerate(row.find_all(["td", "th"])):
+            text = cell.get_text(" ", strip=True)
+            one_line = cell.name == "td" and len(text) <= SHORT
+            need = len(text) if one_line else max(map(len, text.split()), default=0)
+            if n == len(widths):
+                widths.append(0)
+            widths[n] = max(widths[n], need)
+    return sum(widths) + 2 * len(widths)
+
+
 def pdf(page: Path, made: Path) -> int:
     """Print a page into build/report.pdf. Returns the exit status; without a browser nothing is done, and said so."""
     browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if browser is None:
         print("no Chromium or Chrome on the path: build/report.pdf was left as it is", file=sys.stderr)
         return 0
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", f"--print-to-pdf={made}"]
+    # without tags for screen readers, which took half of the file; the site in HTML has the same content
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", "--disable-pdf-tagging"]
+    flags += [f"--print-to-pdf={made}"]
     done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True)
     if done.returncode or not made.exists():
         print(f"error: {browser} could not print the report: {done.stderr[-500:]}", file=sys.stderr)

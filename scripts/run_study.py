@@ -1,67 +1,122 @@
-"""Make the rows of reports/results.csv: run the notebooks of the study with several seeds and append what they
-measured.
+"""The rows that docs/protocol.md asks for: what is missing is trained, part by part, the longest runs of a part first,
+on all cores. Ensembles that claims name are computed from their members' runs, without training.
 
-python scripts/run_study.py [--part NAME …] [--list]. Hours on two cores, but it can be killed and started again at any
-time: runs are kept, rows that are there are not repeated. Then `make report`. Rows are labelled by what varies; the
-rules that judge them stand in the files of xmr_core/methods.
+python scripts/run_study.py [--status] [--part NAME …] [--flickr8k FOLDER] [--hours H] [--workers N]. It can be killed
+and started again at any time: a run goes on from its last saved state, and rows are appended to reports/protocol/ as
+soon as a run ends.
+--status says what is done, what is missing and how long it will take, and trains nothing. --hours: nothing begins that
+would end later than that; without it, it goes on until everything is there.
 """
 
 import argparse
+import os
 import sys
+import time
 from pathlib import Path
 
-from xmr_core.base import fingerprint, paths
-from xmr_core.study import results
-from xmr_core.ui import cli
-from xmr_core.ui.parameters import checked_value, declared_parameters
+import pandas as pd
 
-ROOT = Path(__file__).resolve().parents[1]
-STUDY = {"preset": "study"}
-LIGHT = ["VSE++", "VSE∞", "VSE+2AD", "PVSE", "PCME", "DivE", "DivE on GRU states"]
-PARTS: dict[str, tuple[str, dict]] = {  # part → (notebook, parameters)
-    "alpha": ("ablation_alpha", STUDY),
-    "similarity": ("ablation_similarity",
-                   {**STUDY,
-                    "variants": ["single vector", "MIL, slots", "MP, slots", "Chamfer, slots",
-                                 "smooth-Chamfer, PIE-Net", "smooth-Chamfer, transformer", "smooth-Chamfer, slots"]}),
-    "cardinality": ("ablation_cardinality", {**STUDY, "slots": [1, 2, 3, 4, 5, 6]}),
-    "iterations": ("ablation_iterations", {**STUDY, "rounds": [1, 2, 3, 4, 5]}),
-    "slots": ("ablation_slot_attention", STUDY),
-    "nested": ("nested_sets", STUDY),
-    "uncertainty": ("uncertainty_vs_recall", {**STUDY, "n_seeds": 5}),
-    "corruption": ("corruption_vs_uncertainty", {**STUDY, "n_seeds": 5}),
-    "distances": ("gaussian_distances",
-                  {**STUDY, "n_seeds": 5, "others": ["PCME, one σ", "PCME, μ only"], "samples": [7], "draws": 1}),
-    "comparison": ("compare_methods", {"n_seeds": 5, "methods": LIGHT, "ensembles": []}),
-    "pairs": ("compare_methods",
-              {"n_seeds": 3, "methods": ["SCAN t-i", "SCAN i-t", "SAF", "SGR", "SGRAF, joint"],
-               "ensembles": ["SCAN t-i + SCAN i-t", "SAF + SGR"]}),
-    "proxies": ("ambiguity_benchmarks", {"n_seeds": 3}),
-}  # fmt: skip
+from xmr_core.base import files
+from xmr_core.study import results, rules
+from xmr_core.study.claims import all_claims
+from xmr_core.study.ensembles import Ensemble, ensembles, uncomputed
+from xmr_core.study.jobs import PARTS, missing
+from xmr_core.study.measures import measured
+from xmr_core.study.progress import earlier_rows, estimated, progress, spent_hours
+from xmr_core.study.protocol import Job, canonical, chosen_trials, labels
+from xmr_core.training.runs import TrainedRun, train_or_load_all
+from xmr_core.training.runs.ensemble import ensemble_of
+from xmr_core.training.runs.produce import plan_run
+
+FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
 
 
-def rows_of(notebook: str, given: dict) -> Path:
-    """The rows file that a notebook writes when it is run with these parameters."""
-    declared = declared_parameters(ROOT / "notebooks" / f"{notebook}.ipynb")
-    values = {name: checked_value(p, given.get(name, p.default)) for name, p in declared.items()}
-    return paths.folder("outputs") / f"{notebook}-{fingerprint.content_hash(values)}" / "rows.csv"
+def rows() -> pd.DataFrame:
+    path = FOLDER / "results.csv"
+    return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
+
+
+def curves() -> pd.DataFrame:
+    path = FOLDER / "curves.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["epoch", "value", "run_id"])
+
+
+def status(there: pd.DataFrame, photographs: str = "") -> str:
+    """A line for each part: runs that are done, runs that are missing, hours of a core until all are there."""
+    table = progress(there, curves(), earlier_rows(), photographs or "flickr8k")
+    lines = [
+        f"{r.part}: {r.done} of {r.runs} runs done, {r.hours:.1f} hours of a core left" for r in table.itertuples()
+    ]
+    if set(labels()) - set(chosen_trials(there)):
+        lines.append("(parts after tuning are counted as planned: not all trials are chosen yet)")
+    lines += [] if photographs else ["(flickr8k is run with --flickr8k FOLDER)"]
+    ready = len(uncomputed(wanted_ensembles(there, photographs), there))
+    return "\n".join([*lines, f"ensembles: {ready} to be computed now", f"spent: {spent_hours(there):.1f} hours"])
+
+
+def wanted_ensembles(there: pd.DataFrame, photographs: str = "") -> list[Ensemble]:
+    return ensembles(all_claims(), there, curves(), chosen_trials(there), photographs)
+
+
+def write(run: TrainedRun, names: list[str]) -> None:
+    """Append what a run measured under each of its names, with its errors and what claims about it need, and its
+    validation curve."""
+    run = run.with_metrics(results.image_errors(run))
+    for label in names:
+        means = [name for name, first in canonical().items() if first == label] or [label]
+        results.append(results.rows([measured(run, means, all_claims())], [label]), FOLDER / "results.csv")
+    results.append_curves(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
+
+
+def train(batch: list[Job], workers: int) -> None:
+    """Train some runs side by side; rows are written as each ends, and then those of what was finished before."""
+    names: dict[str, list[str]] = {}
+    for job in batch:
+        names.setdefault(plan_run(job.config).id, []).append(job.label)
+    files.make_folder(FOLDER)
+    rules.register(all_claims(), FOLDER / "rules.csv")  # before any row is made that they decide
+    for run in train_or_load_all([job.config for job in batch], workers, each=lambda run: write(run, names[run.id])):
+        write(run, names[run.id])
+
+
+def compute(photographs: str, left: float) -> None:
+    """Rows of the ensembles whose members all have rows, from their runs. A member whose files are not on this machine
+    is trained again if it can end in the hours that are left."""
+    there = rows()
+    for ensemble in uncomputed(wanted_ensembles(there, photographs), there):
+        absent = [job for job in ensemble.members if plan_run(job.config).finished() is None]
+        if sum(needed for _, needed in estimated(absent, there, earlier_rows())) < left:
+            made = ensemble_of(train_or_load_all([job.config for job in ensemble.members], 1))
+            made = measured(made.with_metrics(results.image_errors(made)), [ensemble.label], all_claims())
+            results.append(results.rows([made], [ensemble.label]), FOLDER / "results.csv")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", action="append", choices=list(PARTS), help="only this part; may be repeated")
-    parser.add_argument("--list", action="store_true", help="say what would be run")
+    parser.add_argument("--status", action="store_true", help="say what is done, and train nothing")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated")
+    parser.add_argument(
+        "--flickr8k", default="", help="folder of Flickr8k in its official layout; without it, no such run"
+    )
+    parser.add_argument("--hours", type=float, default=float("inf"), help="begin nothing that would end later")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs side by side")
     asked = parser.parse_args()
-    for part in asked.part or PARTS:
-        notebook, given = PARTS[part]
-        if asked.list:
-            print(f"{part}: {notebook} {given}")
-            continue
-        words = [word for name, value in given.items() for word in ("-y", f"{{{name}: {value!r}}}")]
-        if status := cli.main(["run", str(ROOT / "notebooks" / f"{notebook}.ipynb"), *words]):
-            return status
-        new = results.append(results.read(rows_of(notebook, given)), ROOT / "reports" / "results.csv")
-        print(f"{part}: {new} new rows in reports/results.csv", flush=True)
+    if asked.status:
+        print(status(rows(), asked.flickr8k))
+        return 0
+    until = time.monotonic() + 3600 * asked.hours
+    while True:
+        left = (until - time.monotonic()) / 3600
+        compute(asked.flickr8k, left)
+        there = rows()
+        wanted = [job for job in missing(there, curves(), asked.flickr8k) if job.part in (asked.part or PARTS)]
+        # few at a time, so that what they tell (trials, hours) is heard, and none is begun too late
+        batch = [job for job, needed in estimated(wanted, there, earlier_rows()) if needed < left][: 2 * asked.workers]
+        if not batch:
+            break
+        train(batch, asked.workers)
+        print(status(rows(), asked.flickr8k), flush=True)
+    print(status(rows(), asked.flickr8k))
     return 0
 
 

@@ -14,7 +14,7 @@ FLOORS = (
     {"data/features", "data/images", "data/text", "heads", "losses", "similarities"},
     {"data/readers", "encoders", "evaluation/engine"},
     {"data/scenes", "evaluation", "methods"},
-    {"data", "methods/checkpoints", "study/cost"},
+    {"data", "methods/checkpoints", "study/cost", "study/paper_tables"},
     {"evaluation/analysis", "training", "ui/plots"},
     {"training/runs"},
     {"search", "study"},
@@ -24,7 +24,7 @@ FLOORS = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NO_TORCH = {
     "evaluation/metrics.py", "evaluation/stats.py", "evaluation/protocols.py", "base/paths.py", "base/errors.py",
-    "study/paper_tables.py",
+    "study/paper_tables/dive.py",
 }  # fmt: skip
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}
 MAY_SHOW = {"ui", "ui/plots", "ui/widgets"}

@@ -25,7 +25,7 @@ from xmr_core.similarities import (
     SumMax,
 )
 
-pytest.importorskip("faiss", reason="two-stage search needs the extra `ann` (faiss-cpu)")
+pytest.importorskip("faiss", reason="two-stage search needs the extra `search` (faiss-cpu)")
 OF_SETS = [
     SmoothChamfer(16.0), SmoothChamfer(2.0), Chamfer(), MaxPairwise(), Nested(SmoothChamfer(4.0)),
     *(SumMax(direction, how) for direction in ("t2i", "i2t", "both") for how in ("sum", "mean")),

@@ -6,7 +6,9 @@ import pytest
 from scipy.stats import t as student
 
 from xmr_core.base.errors import BadInput
-from xmr_core.study.claims import CLAIMS, Claim, Measure, in_words, ledger
+from xmr_core.methods.claim import Claim, Measure
+from xmr_core.study import rules
+from xmr_core.study.claims import CLAIMS, counts, in_words, ledger
 
 
 def rows(
@@ -53,6 +55,63 @@ def test_the_interval_is_student_s_over_paired_seeds():
     assert line["seeds"] == 4 and line["corpus"] == "scenes (study)" and line["p"] < 0.001
 
 
+def test_the_interval_carries_images_and_worlds():
+    errors = {"a": [0.1, 0.2, 0.1, 0.2], "b": [0.3, 0.3, 0.1, 0.1]}
+    table = pd.concat([rows(CLEAR), rows(errors, metric="rsum_error")])
+    table["world"] = 1 + table["seed"] % 2
+    line = verdict(Claim("x", "s", "t", ("a",), ("b",)), table)
+    d = 100 * (np.array(CLEAR["a"]) - np.array(CLEAR["b"]))
+    images = np.mean([(100 * a) ** 2 + (100 * b) ** 2 for a, b in zip(errors["a"], errors["b"], strict=True)])
+    half = student.ppf(0.975, 3) * np.sqrt(d.var(ddof=1) / 4 + images / 2)
+    assert (line["low"], line["high"]) == pytest.approx((d.mean() - half, d.mean() + half))
+    assert line["corpus"] == "scenes (study, worlds 1 and 2)" and line["worlds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("difference", "bound", "word"),
+    [(0.00, 0.0, "equivalent"), (0.04, 0.0, "held"), (0.049, 0.03, "held"), (-0.02, -0.05, "held"),
+     (-0.08, -0.05, "contradicted"), (0.2, 0.3, "contradicted"), (-0.03, 0.0, "contradicted")],
+)  # fmt: skip
+def test_bounds_and_equivalence(difference, bound, word):
+    noise = np.array([0.0, 0.003, -0.003, 0.0])
+    table = rows({"a": list(2.0 + difference + noise), "b": [2.0] * 4})
+    for smaller in (False, True):
+        above, below = (("b",), ("a",)) if smaller else (("a",), ("b",))
+        claim = Claim("x", "s", "t", above, below, smaller=smaller, bound=100 * bound)
+        assert verdict(claim, table)["verdict"] == word
+
+
+def test_the_shown_comparison_is_the_one_that_decides():
+    table = rows({"a": [3.0, 3.1, 2.9], "b": [2.0, 2.1, 2.0], "c": [4.0, 4.1, 3.9], "d": [3.5, 3.6, 3.2]})
+    line = verdict(Claim("x", "s", "t", ("a",), ("b", "c", "d")), table)
+    assert line["verdict"] == "contradicted" and line["effect"] == pytest.approx(-100)
+    alone = verdict(Claim("x", "s", "t", ("a",), ("c",)), table)
+    assert line["p"] == pytest.approx(alone["p"]), "the p of the contradicted comparison"
+
+
+def test_only_registered_rules_and_fresh_worlds_confirm(monkeypatch):
+    claim, later = Claim("x", "s", "t", ("a",), ("b",)), "2026-11-23T00:00:00+00:00"
+    table = rows(CLEAR).assign(started_utc=later, world=1)
+    registers = {
+        "confirmatory": {("x", rules.rule_hash(claim)): "2026-11-22T00:00:00+00:00"},
+        "exploratory": {("x", rules.rule_hash(claim)): "2026-11-24T00:00:00+00:00"},
+    }
+    for kind, register in registers.items():
+        monkeypatch.setattr("xmr_core.study.claims.fixed", lambda register=register: register)
+        assert verdict(claim, table)["kind"] == kind
+    monkeypatch.setattr("xmr_core.study.claims.fixed", lambda: registers["confirmatory"])
+    assert verdict(claim, table.assign(world=0))["kind"] == "exploratory", "a world of choices"
+    assert verdict(Claim("x", "s", "t", ("b",), ("a",)), table)["kind"] == "exploratory", "another rule"
+
+
+def test_the_register_only_grows_and_holds_each_rule_once(tmp_path):
+    claim, path = Claim("x", "s", "t", ("a",), ("b",)), tmp_path / "rules.csv"
+    assert rules.register([claim], path) == 1 and rules.register([claim], path) == 0
+    first = path.read_text()
+    assert rules.register([claim, Claim("x", "s", "t", ("a",), ("b",), bound=5.0)], path) == 1
+    assert path.read_text().startswith(first) and len(rules.fixed(path)) == 2
+
+
 def test_only_common_seeds_count_and_fewer_than_three_decide_nothing():
     table = rows({"a": [3.0, 3.1, None, 2.9], "b": [2.0, None, 1.0, 2.0]})
     line = verdict(Claim("x", "s", "t", ("a",), ("b",)), table)
@@ -89,6 +148,7 @@ def test_correction_counts_every_comparison_of_the_corpus_whatever_is_shown():
     ]
     whole, part = ledger(rows(CLEAR), claims), ledger(rows(CLEAR), claims, ["x"])
     assert part["p Holm"].iloc[0] == whole["p Holm"].iloc[0] and len(part) == 1
+    assert counts(whole) == {"held": 2, "undecided": 1}
     ordered = whole.sort_values("p")
     assert ordered["p Holm"].iloc[0] == pytest.approx(3 * ordered["p"].iloc[0])
     with pytest.raises(BadInput, match="unknown claim 'w'"):
@@ -101,7 +161,7 @@ def test_other_measures_are_read_from_their_own_rows():
         [rows(CLEAR), rows({"a": [-0.2, -0.3, -0.25]}, metric="spearman_uncertainty_r1", direction="t2i")]
     )
     line = verdict(Claim("x", "s", "t", ("a",), (), measure, smaller=True), table)
-    assert (line["verdict"], line["effect"]) == ("held", pytest.approx(0.25))
+    assert (line["verdict"], line["effect"]) == ("held", pytest.approx(-0.25)), "the sign is that of the measure"
 
 
 def test_a_run_made_again_counts_once():

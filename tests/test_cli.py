@@ -15,7 +15,7 @@ from synthetic import FIGURE, build
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput
-from xmr_core.ui import running
+from xmr_core.ui import cli_train, running
 from xmr_core.ui.cli import main
 from xmr_core.ui.parameters import declared_parameters
 from xmr_core.ui.running import given_parameters
@@ -30,6 +30,22 @@ def home(tmp_path, monkeypatch):
 
 def run(*words) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "xmr_core", "run", *map(str, words)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["dive epochs=2 d=8 --preset study", "dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"],
+)
+def test_options_of_a_training_may_stand_anywhere(words, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setitem(cli_train.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
+    assert main(["train", *words.split()]) == 0
+    assert (seen[0].option, seen[0].preset, seen[0].method) == (["epochs=2", "d=8"], "study", "dive")
+    with pytest.raises(SystemExit):
+        main(["train", *words.split(), "more"])
+    with pytest.raises(SystemExit):
+        main(["train", *words.split(), "--unknown"])
+    assert "unrecognized arguments: --unknown" in capsys.readouterr().err and len(seen) == 1
 
 
 @pytest.mark.parametrize(

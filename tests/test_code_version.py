@@ -10,10 +10,12 @@ from tiny import tiny_config
 
 from xmr_core.base import code_version
 from xmr_core.base.code_version import code_hash, own_code_version
+from xmr_core.base.errors import CannotWrite
 from xmr_core.data import corpora, image_inputs
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import identity_of
 from xmr_core.methods.registry import papers
+from xmr_core.training.runs import versions
 from xmr_core.training.runs.produce import plan_run
 from xmr_core.training.runs.versions import code_of, component_versions
 
@@ -148,3 +150,31 @@ def test_a_function_without_a_file_counts_with_its_text():
     assert len(own_code_version(scope["toy"])) == 10
     with pytest.raises(OSError, match="source"):
         code_hash(scope["toy"], [])
+
+
+def test_a_note_of_the_code_holds_while_no_byte_changes(tmp_path, monkeypatch):
+    known = versions.noted_code_of("dive", "scenes")
+    assert known == code_of("dive", "scenes")
+    (note,) = (tmp_path / "cache").glob("code-*.json")
+    monkeypatch.setattr(versions, "code_of", lambda *_: "found anew")
+    assert versions.noted_code_of("dive", "scenes") == known, "the note is taken"
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "package_content", lambda: "of an edited package")
+        assert versions.noted_code_of("dive", "scenes") == "found anew"
+    note.write_text(note.read_text().replace("found anew", "found else"))
+    monkeypatch.setattr(versions, "package_content", lambda: "of an edited package")
+    assert versions.noted_code_of("dive", "scenes") == "found anew", "a damaged note is not taken"
+    monkeypatch.setattr(versions.files, "write_record", lambda *_: (_ for _ in ()).throw(CannotWrite("full")))
+    note.unlink()
+    assert versions.noted_code_of("dive", "scenes") == "found anew", "a folder that cannot be written is no error"
+
+
+def test_the_content_of_the_package_changes_with_every_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_version, "PACKAGE", tmp_path)
+    (tmp_path / "inner").mkdir()
+    seen = set()
+    for text in ("x = 1", "x = 1  # words count too", "x = 2"):
+        (tmp_path / "inner" / "a.py").write_text(text)
+        seen.add(code_version.package_content())
+    (tmp_path / "inner" / "b.py").write_text("")
+    assert len(seen | {code_version.package_content()}) == 4

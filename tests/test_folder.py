@@ -51,7 +51,8 @@ def test_without_captions_it_is_a_folder_to_search(photos):
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
     (photos / "notes.txt").write_text("x")
     assert load_folder(photos).faults == {
-        "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl)": 1
+        "text files that are not read (captions are looked for in captions.csv, captions.tsv, captions.jsonl, "
+        "metadata.csv, metadata.jsonl, *captions*.json)": 1
     }
 
 

@@ -158,6 +158,8 @@ def pages_cleared(times: int = 10, megabytes: int = 100) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_reused_buffers_are_not_cleared_again_and_are_given_back():
     anew = pages_cleared()
+    if anew < 1_000:
+        pytest.skip(f"this kernel counts no page faults ({anew} for a gigabyte of new arrays)")
     with reused_buffers():
         pages_cleared(1)
         assert pages_cleared() < anew / 5

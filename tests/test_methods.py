@@ -29,6 +29,8 @@ VARIANTS = [
     ("vse-infty", {}), *(("vse-infty", {"pooling": p}) for p in ("k-max", "self-attention", "seq2seq", "gcn")),
     ("vse+2ad", {}), ("vse+2ad", {"adopt": "paper"}), ("vse+2ad", {"mode": "constant"}),
     ("vse+2ad", {"objective": "infonce", "levels": "token", "token_weights": "scalar"}),
+    ("vse+2ad", {"pooling": "manual"}), ("vse+2ad", {"balance": "fixed", "token_share": 0.25}),
+    ("vse+2ad", {"balance": "random"}),
     ("maxsim", {}), ("maxsim", {"direction": "both"}), ("maxsim", {"direction": "i2t", "aggregate": "sum"}),
     ("chan", {}), ("chan", {"coding": "tha", "pooling": "softmax"}), ("chan", {"coding": "vsa", "pooling": "mean"}),
 ]  # fmt: skip

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from synthetic import PARAMETERS, build
 
 from xmr_core.base import files, paths
@@ -159,6 +161,19 @@ def test_finish_refuses_a_file_that_was_not_made(tmp_path, monkeypatch):
         notebook.finish, folder, {}, {"figure": folder / "f.png"}, {}
     )
     assert not (tmp_path / "record.json").exists() and not list(folder.iterdir())
+
+
+def test_close_saves_figures_and_tables_and_shows_no_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    p, table = notebook.Parameters({"alpha": 2.0}), pd.DataFrame({"alpha": [2.0], "rsum": [300.5]})
+    assert notebook.close("small", p, {"line": Figure()}, {"sweep": table}, {"best": 300.5}) is None
+    folder = notebook.output_folder("small", p)
+    record = files.read_json(folder / "record.json")
+    assert (
+        sorted(record["files"].values()) == ["line.pdf", "line.png", "sweep.csv"] and record["summary"]["best"] == 300.5
+    )
+    assert pd.read_csv(folder / "sweep.csv").equals(table) and (folder / "line.pdf").read_bytes().startswith(b"%PDF")
+    assert refusal(notebook.close, "small", p, {}, {}, {}) == "notebook small has no figure to save."
 
 
 def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):

@@ -15,14 +15,38 @@ from nbformat.v4 import new_code_cell, new_output
 from synthetic import FIGURE, TABLE, build
 
 from xmr_core.base.errors import BadInput
-from xmr_core.ui.parameters import checked_value, declared_parameters
+from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"
+GUIDE = ROOT / "docs" / "notebooks.md"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 EXPECTED = {"train", "ablation_alpha"}  # the README and `make study` name these
 MAX_CELLS, MAX_LINES, MAX_BYTES = 15, 15, 1_000_000
 MACHINE_PATH = re.compile(r"""(?<![\w.:/~$}-])/(home|root|tmp|Users|mnt|opt|var|usr|work|data)/\w|\b[A-Z]:\\\\\w""")
+
+# What every notebook with runs declares, in this order, its own parameters between preset and seed or at the end.
+COMMON = """dataset: str = "scenes"  # scenes, or flickr8k, flickr30k, coco, cub, precomputed, folder (with data_root)
+data_root: str = ""  # folder of the files of the data set; scenes needs none
+preset: str = "quick"  # quick (a minute or two), study (what reports/ was made with), published (the papers' scale)
+seed: int = 0  # first seed
+n_seeds: int = 0  # seeds per …; 0 keeps the number of the preset
+epochs: int = 0  # 0 keeps the number of the preset
+features: str = "auto"  # image features: auto, or what docs/data.md lists
+weights: str = ""  # MobileNetV2 safetensors file, empty to look in data_root and beside it
+image_model: str = ""  # vision model of transformers (folder or hub name), empty: MobileNetV2 or what the corpus brings
+text_model: str = ""  # text model of transformers (folder or hub name), empty for word vectors and a GRU
+device: str = "auto"  # auto, cpu or cuda
+"""
+WORDINGS = {  # of those that may be said otherwise: the value and the words
+    "seed": r"0 (first seed|of the run that is looked at|of training)",
+    "n_seeds": r"0 seeds per [^;]+; 0 keeps the number of the preset|1 models; .+",
+}
+ONE_RUN = {"train", "explore"}  # show single runs, so that a number of seeds would say nothing
+NOT_YET: set[str] = set()  # do not declare all of them so far
+
+
+NOT_IN_GUIDE: set[str] = set()  # new ones that docs/notebooks.md does not have so far
 
 
 def problems(path: Path) -> list[str]:
@@ -52,10 +76,7 @@ def problems(path: Path) -> list[str]:
         out.append("this is papermill's output, not the notebook run on its defaults")
     if "check_parameters" not in _calls(cells[1] if len(cells) > 1 else None):
         out.append("the second code cell does not call check_parameters")
-    if not cells or "finish" not in _calls(cells[-1]):
-        out.append("the last code cell does not call finish")
-    elif f'output_folder("{path.stem}", p)' not in cells[-1].source:
-        out.append("its output folder is not named after it")
+    out += _ending_problems(path.stem, cells[-1] if cells else None)
     if len(cells) > MAX_CELLS:
         out.append(f"{len(cells)} code cells")
     out += [
@@ -79,10 +100,73 @@ def problems(path: Path) -> list[str]:
     return out
 
 
-def _calls(cell) -> set[str]:
-    """Names of the functions a cell calls."""
+def _calls(cell) -> dict[str, str]:
+    """Functions a cell calls by their name → their first two arguments, as `"small", p`."""
     nodes = ast.walk(ast.parse(cell.source)) if cell is not None else []
-    return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return {node.func.id: ", ".join(map(ast.unparse, node.args[:2])).replace("'", '"') for node in calls}
+
+
+def _ending_problems(name: str, cell) -> list[str]:
+    """The last cell is `close("NAME", p, …)`, or `finish` into `output_folder("NAME", p)`."""
+    calls = _calls(cell)
+    if not {"close", "finish"} & set(calls):
+        return ["the last code cell does not call close or finish"]
+    named = calls.get("close", calls.get("output_folder"))
+    return [] if named == f'"{name}", p' else ["its output folder is not named after it"]
+
+
+def common_problems(name: str, declared: dict[str, Parameter]) -> list[str]:
+    """What a notebook's parameters lack of COMMON; one that declares no data set trains nothing and needs none."""
+    if "dataset" not in declared:
+        return []
+    common = parse_parameters(COMMON)
+    if name in ONE_RUN:
+        common.pop("n_seeds")
+    out = [f"{parameter} is missing" for parameter in common if parameter not in declared]
+    shared = [parameter for parameter in declared if parameter in common]
+    if shared != [parameter for parameter in common if parameter in declared]:
+        out.append(f"order {', '.join(shared)}")
+    for parameter in shared:
+        own, wanted = declared[parameter], common[parameter]
+        words = re.escape(f"{wanted.default} {wanted.help}")
+        if own.type != wanted.type or not re.fullmatch(WORDINGS.get(parameter, words), f"{own.default} {own.help}"):
+            out.append(f"{parameter}: {own.type} = {own.default!r}  # {own.help}")
+    return out
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_with_runs_declare_the_same_parameters(path):
+    if path.stem not in NOT_YET:
+        assert not common_problems(path.stem, declared_parameters(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("", "", ""),
+        ("# first seed", "# of the run that is looked at", ""),
+        ("0  # seeds per …; 0 keeps the number of the preset", "1  # models; the figure shows the first", ""),
+        ('preset: str = "quick"', 'k: int = 3  # answers\npreset: str = "quick"', ""),
+        ("features: str", "feature: str", "features is missing"),
+        ("auto, or what docs/data.md lists", "auto, cells or pixels", "features: str = 'auto'"),
+        ("epochs: int = 0", "epochs: int = 3", "epochs: int = 3"),
+        ("seed: int = 0  # first", "seed: int = 0  # last", "seed: int"),
+        ("n_seeds: int", "n_seeds: float", "n_seeds: float"),
+        ("n_seeds: int = 0", "n_seeds: int = 1", "n_seeds: int = 1"),
+        ("dataset: str", "corpus: str", ""),
+    ],
+)
+def test_a_parameter_that_differs_is_seen(old, new, message):
+    wrong = common_problems("made_up", parse_parameters(COMMON.replace(old, new, 1)))
+    assert [message in problem for problem in wrong] == ([True] if message else [])
+
+
+def test_the_order_of_common_parameters_is_seen_and_single_runs_need_no_seeds():
+    lines = COMMON.splitlines()
+    assert "order data_root" in common_problems("x", parse_parameters("\n".join([lines[1], lines[0], *lines[2:]])))[0]
+    without = parse_parameters("\n".join(line for line in lines if not line.startswith("n_seeds")))
+    assert common_problems("x", without) == ["n_seeds is missing"] and not common_problems("train", without)
 
 
 def test_the_notebooks_are_there():
@@ -124,7 +208,7 @@ BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
     "cells tagged parameters: []": lambda cells: cells[1].metadata.clear(),
     "papermill's output": lambda cells: _tag(cells[2], "injected-parameters"),
     "does not call check_parameters": lambda cells: cells[2].update(source="# check_parameters(globals())"),
-    "does not call finish": lambda cells: cells[5].update(source="finish"),
+    "does not call close or finish": lambda cells: cells[5].update(source="finish"),
     "not named after it": lambda cells: cells[5].update(source=cells[5].source.replace('"small"', '"smal"')),
     "no figure": lambda cells: cells[4].outputs.clear(),
     "no table before": lambda cells: cells[3].outputs.clear(),
@@ -140,6 +224,21 @@ BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
     "must be int, got 1.5": lambda cells: cells[1].update(source="k: int = 1.5  # number"),
     "title": lambda cells: cells[0].update(source="# An ablation"),
 }
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ('close("small", p, {"line": figure}, {}, {})', ""),
+        ('close("smal", p, {"line": figure}, {}, {})', "not named after it"),
+        ('close("small", {}, {"line": figure}, {}, {})', "not named after it"),
+    ],
+)
+def test_a_notebook_may_end_with_close(good, end, message):
+    notebook = nbformat.read(good, 4)
+    notebook.cells[5].source = end
+    nbformat.write(notebook, good)
+    assert [message in problem for problem in problems(good)] == ([True] if message else [])
 
 
 @pytest.mark.parametrize("message", BREAKS)
@@ -189,3 +288,12 @@ def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
     path.write_text(path.read_text().replace("16.0", "17.0").replace("alpha: float = 17.0", "alpha: float = 16.0"))
     altered = python("-m", "pytest", "--nbval", "small.ipynb", cwd=path.parent)
     assert altered.returncode == 1 and "1 failed" in altered.stdout, altered.stdout
+
+
+def test_the_guide_has_every_notebook_once_with_its_question():
+    """docs/notebooks.md: a line for each notebook, in the order of reading; the site is built in the same order."""
+    lines = re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \| (.+?) \|", GUIDE.read_text(), re.M)
+    assert sorted(name for name, _ in lines) == [path.stem for path in NOTEBOOKS if path.stem not in NOT_IN_GUIDE]
+    for name, about in lines:
+        title = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells[0].source.splitlines()[0].removeprefix("# ")
+        assert about.startswith(title) and len(about) > len(title) + 20, name

@@ -81,7 +81,7 @@ def test_a_notebook_trains_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_method.__file__).parent))
     notebook = Path(__file__).resolve().parents[1] / "notebooks" / "train.ipynb"
-    assert main(["run", str(notebook), str(tmp_path / "out.ipynb"), "-p", "method", ADDRESS, "-p", "epochs", "8"]) == 0
+    assert main(["run", str(notebook), str(tmp_path / "out.ipynb"), "-p", "method", ADDRESS, "-p", "epochs", "1"]) == 0
     (record,) = (json.loads(p.read_text()) for p in (tmp_path / "outputs").glob("train-*/record.json"))
     rows = pd.read_csv(next((tmp_path / "outputs").glob("train-*/rows.csv")))
     assert record["parameters"]["method"] == ADDRESS and set(rows["method"]) == {ADDRESS}

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+import xmr_core as xmr
 from xmr_core import data, encoders
 from xmr_core.base.errors import BadInput
 from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.evaluation.analysis import encode_split
+from xmr_core.evaluation.engine import score_matrix
 from xmr_core.methods.registry import papers
 from xmr_core.study.presets import base_config
 from xmr_core.training.runs import train_or_load
@@ -187,3 +190,51 @@ def test_a_catalogue_shows_what_there_is(package):
     assert callable(data.prepare) and registry.papers(), "neither hides the other"
     with pytest.raises(AttributeError, match="it offers"):
         _ = package.nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["dive", "scan", "pcme"])
+def test_fit_trains_in_one_call_and_returns_a_model(method, tmp_path):
+    features, captions, image_of = arrays()
+    own = {"images": torch.from_numpy(features), "captions": captions, "image_of": image_of, "device": "cpu"}
+    events = []
+    model = xmr.fit(method, **own, d=8, epochs=1, batch_images=8, report=events.append)
+    run = xmr.training.runs.load(model.about["run"])
+    assert events[-1]["run"] == run.id and run.config.batch_images == 8 and model.about["results"][0]["images"] == 4
+    part = run.prepared().splits["test"]
+    scores = model.similarity(features[part.image_rows], [captions[n] for n in part.caption_rows])
+    expected = score_matrix(run.method().similarity, *encode_split(run.method(), part))
+    assert np.abs(scores.numpy() - expected).max() < 1e-6
+    again = xmr.fit(method, **own, d=8, epochs=1, batch_images=8, report=events.append)
+    assert again.about["run"] == run.id and sum(e.get("epoch_done", False) for e in events) == 1, "loaded"
+    folder = model.save_pretrained(tmp_path / "model")
+    assert torch.equal(xmr.load(folder).similarity(features[:2], ["a dog"]), model.similarity(features[:2], ["a dog"]))
+
+
+@pytest.mark.slow
+def test_a_model_of_one_vector_an_image_reads_vectors():
+    features, captions, image_of = arrays(l=1)
+    model = xmr.fit("vse++", images=features[:, 0], captions=captions, image_of=image_of, d=8, epochs=1, device="cpu")
+    assert torch.equal(model.similarity(features[:3, 0], ["a dog"]), model.similarity(features[:3], ["a dog"]))
+    with pytest.raises(BadInput, match=r"n × regions × 12, got \(3, 1, 11\)"):
+        model.encode_images(features[:3, 0, :11])
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"alhpa": 8.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
+        ({"method": "div"}, "unknown method 'div'. Did you mean 'dive'"),
+        ({"images": np.zeros((40, 9))[None, None]}, r"shape \(n, l, e\) or \(n, e\), got float64 of \(1, 1, 40, 9\)"),
+        ({"images": np.zeros((40, 9), np.uint8)}, "must be floating-point numbers"),
+        ({"captions": ["a dog"] * 39}, "image 39 has no caption"),
+        ({"captions": [1] * 40}, "caption 0 is no string: 1"),
+        ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+    ],
+)
+def test_fit_refuses_in_one_line(changes, message):
+    given = {"method": "dive", "images": np.eye(40), "captions": list(map(str, range(40))), "device": "cpu"} | changes
+    with pytest.raises(BadInput, match=message) as error:
+        xmr.fit(given.pop("method"), **given)
+    assert "\n" not in str(error.value)

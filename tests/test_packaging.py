@@ -2,19 +2,27 @@
 follows.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import wheel_proof
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from tiny import tiny_config
+
+from xmr_core.training.runs import train_or_load
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPI_NAME = {"pytorch": "torch"}  # what conda calls otherwise
@@ -160,6 +168,223 @@ def test_no_file_names_a_host_or_a_machine_path():
         assert not re.search(r"https?://|file:|find-links|/home/|/root/", text), name
 
 
+BLOCKED = "import sys\nsys.modules.update(dict.fromkeys({names!r}))\n"  # None: not installed
+STUDY_ONLY = {  # import names of what the extra `notebooks` installs, and of what these bring
+    "IPython", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyterlab", "matplotlib", "nbclient",
+    "nbformat", "papermill", "seaborn", "sklearn", "traitlets", "yaml", "zmq",
+}  # fmt: skip
+SEARCHED = """
+from tiny import tiny_config
+from xmr_core.search import index_split
+from xmr_core.training.runs import train_or_load
+index_split(train_or_load(tiny_config("vse++", epochs=1)), "index")
+"""
+
+
+def python(code: str, *arguments: str, blocked=(), home: Path | None = None, cwd: Path | None = None):
+    """A process of its own that runs code, in which some packages are not installed."""
+    code = BLOCKED.format(names=set(blocked)) + code if blocked else code
+    tests = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
+    environment = {**os.environ, "PYTHONPATH": tests, "XMR_HOME": str(home or cwd or ROOT)}
+    words = [sys.executable, "-W", "ignore", "-c", code, *arguments]
+    return subprocess.run(words, capture_output=True, text=True, env=environment, cwd=cwd)
+
+
+def loaded_by(code: str, **options) -> set[str]:
+    """Top-level modules that code leaves in sys.modules."""
+    done = python(
+        f"{code}\nimport sys\nprint('LOADED', *{{name.partition('.')[0] for name in sys.modules}})", **options
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("LOADED")[2].split())
+
+
+@pytest.fixture(scope="module")
+def searchable(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("searchable")
+    done = python(SEARCHED, cwd=home)
+    assert done.returncode == 0, done.stderr
+    python(COMMAND, "search", "index", "a red circle", cwd=home)  # leaves its notes, as the first search does
+    return home
+
+
+COMMAND = "import sys; from xmr_core.ui.cli import main\nassert main(sys.argv[1:]) == 0"
+
+
+@pytest.mark.slow
+class TestLightCore:
+    def test_the_package_and_its_help_load_no_library(self):
+        heavy = {"torch", "numpy", "pandas", "scipy", "transformers", *STUDY_ONLY}
+        assert not loaded_by("import xmr_core") & heavy
+        assert not loaded_by("import xmr_core.ui.cli as c; c._parser()") & heavy
+
+    def test_similarities_load_torch_and_nothing_beside_it(self):
+        loaded = loaded_by("import xmr_core as xmr; xmr.similarities.cosine, xmr.similarities.smooth_chamfer")
+        assert "torch" in loaded and not loaded & {"transformers", "PIL", *STUDY_ONLY}
+
+    @pytest.mark.parametrize("names", ["xmr.load", "xmr.search.search, xmr.search.open_index", "xmr.train_or_load"])
+    def test_loading_searching_and_training_need_no_notebook(self, names):
+        loaded = loaded_by(f"import xmr_core as xmr\n{names}")
+        assert "torch" in loaded and not loaded & {"transformers", "faiss", *STUDY_ONLY}
+
+    def test_a_search_on_the_command_line_loads_only_what_it_uses(self, searchable):
+        code = COMMAND.replace("sys.argv[1:]", "['search', 'index', 'a red circle', '-k', '2']")
+        loaded = loaded_by(code, cwd=searchable)
+        assert "torch" in loaded and not loaded & {"transformers", "scipy", "faiss", *STUDY_ONLY}
+
+    def test_searching_and_training_work_where_the_study_is_not_installed(self, searchable, tmp_path):
+        options = {"blocked": STUDY_ONLY | {"faiss"}, "cwd": searchable}
+        done = python(COMMAND, "search", "index", "a red circle", "-k", "2", **options)
+        assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stderr
+        done = python(SEARCHED, blocked=STUDY_ONLY, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize(
+        ("code", "message"),
+        [
+            ("xmr.ui.plots.ablation", "a figure needs matplotlib: pip install 'xmr-study[notebooks]'."),
+            ("xmr.ui.widgets.Explorer", "the explorer needs ipywidgets: pip install 'xmr-study[notebooks]'."),
+            ("xmr.ui.given_parameters({}, [], [])", "reading parameters needs yaml"),
+            ("xmr.search.faiss_library()", "needs faiss: pip install 'xmr-study[search]'."),
+            (
+                "import torch\nfrom xmr_core.evaluation.analysis import element_map\n"
+                "sets = xmr.EmbeddingSet(torch.randn(4, 4, 3), torch.ones(4, 4, dtype=torch.bool))\n"
+                "element_map(sets, sets)",
+                "a map by t-SNE needs sklearn: pip install 'xmr-study[notebooks]'.",
+            ),
+        ],
+    )
+    def test_a_missing_extra_is_one_line_that_says_what_to_install(self, code, message):
+        done = python(f"import xmr_core as xmr\n{code}", blocked=STUDY_ONLY | {"faiss"})
+        last = done.stderr.strip().splitlines()[-1]
+        assert last.startswith("xmr_core.base.errors.BadInput: ") and message in last
+
+    def test_the_command_run_says_so_too(self):
+        code = "import sys; from xmr_core.ui.cli import main; sys.exit(main(['run', 'notebooks/train.ipynb']))"
+        done = python(code, blocked=STUDY_ONLY, cwd=ROOT)
+        expected = "error: running a notebook needs papermill: pip install 'xmr-study[notebooks]'.\n"
+        assert (done.returncode, done.stderr) == (2, expected)
+
+
+def test_the_core_needs_no_notebook():
+    core, extras = by_name(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
+    assert not set(core) & set(by_name(extras["notebooks"])), "the extra `notebooks` is not the core's"
+    assert not set(core) & {"jupyterlab", "papermill", "seaborn", "scikit-learn", "matplotlib", "ipywidgets"}
+    assert extras["ann"] == ["xmr-study[search]"], "the name that this extra had"
+    for name, lines in extras.items():
+        for own in (r for r in by_name(lines).values() if r.name == PROJECT["name"]):
+            assert own.extras <= set(extras), f"{name} names an extra that is not there"
+    with_test = by_name(extras["test"])["xmr-study"].extras
+    outside = {"test", "ann", "app", "mteb", "tensorboard"}
+    assert with_test == set(extras) - outside, "make setup installs the entire study"
+
+
+def test_every_extra_is_in_the_documents():
+    text = (ROOT / "docs" / "howto" / "install.md").read_text()
+    assert not [name for name in PROJECT["optional-dependencies"] if f"`{name}`" not in text]
+
+
+def test_every_version_is_the_same():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"] and citation["license"] == PROJECT["license"]
+    assert citation["cff-version"] == "1.2.0" and citation["authors"] and citation["message"]
+    assert f"## {PROJECT['version']}" in (ROOT / "CHANGELOG.md").read_text()
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {d for hook in hooks for d in hook["additional_dependencies"]} == {f"ruff=={pins()['ruff']}"}
+    assert (ROOT / "xmr_core" / "py.typed").exists() and "Typing :: Typed" in PROJECT["classifiers"]
+
+
+def test_the_workflow_calls_the_script_of_continuous_integration():
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]["tests"]["steps"]
+    assert steps[-1] == {"run": ".ci/run"}
+
+
+def test_version_is_said(capsys):
+    import xmr_core
+    from xmr_core.ui.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"xmr-study {xmr_core.__version__}\n"
+
+
+def test_notebooks_are_copied_and_never_replaced(tmp_path, capsys):
+    from xmr_core.ui.cli import main
+
+    names = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.ipynb").write_text("changed")
+    assert main(["notebooks", str(tmp_path / "mine")]) == 0
+    assert f"{len(names) - 1} notebooks; 1 were there already" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == names
+    assert (tmp_path / "mine" / "train.ipynb").read_text() == "changed"
+    assert main(["notebooks", str(tmp_path / "mine" / "train.ipynb")]) == 2
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory) -> tuple[Path, Path]:
+    """(the unpacked sdist, the unpacked wheel). Both are built from a copy; the wheel from the unpacked sdist, so that
+    this holds everything the wheel needs."""
+    pytest.importorskip("setuptools", minversion="77")
+    tmp_path = tmp_path_factory.mktemp("distributions")
+    copy = tmp_path / "copy"
+    parts = {"xmr_core", "notebooks", "tests", *(p.name for p in ROOT.iterdir() if p.is_file())}
+
+    def skipped(folder: str, names: list[str]) -> set[str]:
+        left_out = set(names) - parts if Path(folder) == ROOT else set()
+        return left_out | {"__pycache__", "golden_cases"} & set(names)
+
+    shutil.copytree(ROOT, copy, ignore=skipped)
+    build = "import sys; from setuptools import build_meta as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
+
+    def built(what: str, folder: Path) -> Path:
+        words = [sys.executable, "-c", build, f"build_{what}", str(tmp_path)]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return tmp_path / done.stdout.split()[-1]
+
+    source = built("sdist", copy)
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    wheel = built("wheel", unpacked)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    return unpacked, tmp_path / "installed"
+
+
+@pytest.mark.slow
+def test_the_wheel_and_the_sdist_hold_what_they_should(distributions, tmp_path):
+    unpacked, installed = distributions
+    for name in ("README.md", "LICENSE", "CITATION.cff", "constraints.txt", "tests/tiny.py", "notebooks/train.ipynb"):
+        assert (unpacked / name).is_file(), name
+    sources = {p.relative_to(ROOT) for p in (ROOT / "xmr_core").rglob("*.py")}
+    assert not [path for path in sources if not (installed / path).is_file()]
+    assert (installed / "xmr_core" / "py.typed").exists()
+    assert {p.name for p in installed.iterdir()} == {"xmr_core", f"xmr_study-{PROJECT['version']}.dist-info"}
+    done = subprocess.run(
+        [sys.executable, "-m", "xmr_core", "notebooks", "mine"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        assert (tmp_path / "mine" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_wheel_needs_neither_checkout_nor_run(distributions, tmp_path, shared_home, monkeypatch):
+    """Five lines give the run's scores, and an index answers, with nothing but the wheel and a folder on the path."""
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    folder = wheel_proof.written(train_or_load(tiny_config("dive")), tmp_path / "proof")
+    shutil.copy(wheel_proof.__file__, tmp_path / "wheel_proof.py")
+    done = subprocess.run(
+        [sys.executable, "wheel_proof.py", str(folder)], cwd=tmp_path, capture_output=True, text=True,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(distributions[1])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["package"] == str(distributions[1] / "xmr_core")
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 class TestMake:
     def make(self, *words: str, cwd: Path = ROOT):
@@ -173,6 +398,15 @@ class TestMake:
         listed = re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.M)
         assert done.returncode == 0 and sorted(listed) == sorted(phony)
         assert self.make().stdout == done.stdout, "plain make is make help"
+
+    def test_lab_opens_copies_that_git_ignores(self):
+        done = self.make("-n", "lab", "PYTHON=" + sys.executable)
+        *_, copied, opened = [line for line in done.stdout.splitlines() if " lab" in line]
+        assert copied.endswith("-m xmr_core notebooks lab") and opened.endswith("-m jupyterlab lab")
+        if shutil.which("git") and (ROOT / ".git").exists():
+            ignored = subprocess.run(["git", "check-ignore", "-q", "lab/train.ipynb"], cwd=ROOT).returncode
+            tracked = subprocess.run(["git", "check-ignore", "-q", "notebooks/train.ipynb"], cwd=ROOT).returncode
+            assert (ignored, tracked) == (0, 1)
 
     def test_ci_calls_make_test(self):
         script = ROOT / ".ci" / "run"

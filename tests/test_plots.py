@@ -212,3 +212,59 @@ def test_counted_and_timed_has_a_point_per_case_and_the_fastest_product():
         1e9 * 0.25 / 100 / 10
     )  # seconds of the bare product per multiply–add
     assert "SGR" in [text.get_text() for text in ax.figure.legends[0].get_texts()]
+
+
+def test_score_maps_write_every_number_and_frame_the_marked_entries():
+    maps = {"a": np.array([[0.5, -0.001], [1.0, 0.25]]), "b": np.zeros((2, 2))}
+    figure = plots.score_maps(maps, {"a": maps["a"] > 0.4})
+    left, right = figure.axes
+    assert [t.get_text() for t in left.texts] == ["0.50", "0.00", "1.00", "0.25"] and right.get_title() == "b"
+    corners = [(round(patch.get_x() + 0.46), round(patch.get_y() + 0.46)) for patch in left.patches]
+    assert corners == [(0, 0), (0, 1)] and not right.patches
+
+
+def test_weights_by_rank_and_numbers_of_negatives_are_the_lines_of_their_labels():
+    table = pd.DataFrame(
+        [(panel, label, k, w / k) for panel in "pq" for label, w in (("x", 1.0), ("y", 2.0)) for k in (1, 2)],
+        columns=["panel", "label", "rank", "weight"],
+    )
+    figure = plots.rank_weights(table)
+    assert [line.get_ydata().tolist() for line in figure.axes[1].lines] == [[1.0, 0.5], [2.0, 1.0]]
+    counts = pd.DataFrame({"label": ["x", "x", "y"], "step": [1, 2, 1], "negatives": [9, 3, 5]})
+    (ax,) = plots.negatives(counts).axes
+    assert [line.get_ydata().tolist() for line in ax.lines] == [[9, 3], [5]] and ax.get_yscale() == "log"
+
+
+def test_convergence_draws_means_and_where_a_label_got_there():
+    table = pd.DataFrame({"label": list("aabb"), "epoch": [1, 1, 1, 2], "rsum": [100.0, 120.0, 90.0, 95.0]})
+    (ax,) = plots.convergence(table, {"b": 1.5}).axes
+    assert [line.get_ydata()[0] for line in ax.lines[:2]] == [110.0, 90.0]
+    assert ax.lines[2].get_xdata() == [1.5, 1.5]
+
+
+def test_every_world_has_a_curve():
+    counts = {f"{a}": np.array([1, 1, 3 + a]) for a in range(12)}
+    (axes,) = plots.ambiguity(counts, 100).axes
+    assert [line.get_label() for line in axes.lines] == list(counts)
+
+
+def test_regions_have_the_widths_they_are_given_and_one_colour_for_each_label():
+    one = ("images", [[0.0, 1.0]], [[1.0, 2.0]], 0.5)
+    figure = plots.regions({"a": [one], "b": [("erased", [[1.0, 1.0]], [[0.5, 0.5]], 0.99), one]})
+    left, right = figure.axes
+    (ellipse,) = left.patches
+    assert (ellipse.width, ellipse.height) == pytest.approx((2 * 1.1774, 4 * 1.1774), rel=1e-4)
+    assert tuple(right.patches[1].get_edgecolor()) == tuple(ellipse.get_edgecolor()) != right.patches[0].get_edgecolor()
+    assert left.get_xlim() == right.get_xlim() and left.get_ylim()[0] < 1 - 2 * 1.1774
+
+
+def test_values_stand_beside_print_in_one_order_and_a_trade_joins_its_group():
+    ours = pd.DataFrame({"i2t": [1.0, 2.0]}, index=["a", "b"])
+    left, right = plots.beside_print({"ours": ours, "print": ours.iloc[::-1]}, "R-P").axes
+    assert left.lines[0].get_xdata().tolist() == right.lines[0].get_xdata().tolist() == [1.0, 2.0]
+    assert [t.get_text() for t in left.get_yticklabels()] == ["a", "b"] and left.lines[0].get_ydata().tolist() == [1, 0]
+    table = pd.DataFrame({"group": ["x", "x", "y"], "label": ["1", "2", "1"], "u": [1.0, 2.0, 3.0], "v": 0.0})
+    (ax,) = plots.trade({"ours": table}, "u", "v").axes
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[1.0, 2.0], [3.0]] and len(ax.texts) == 3
+    curves = plots.over_distance({"a": pd.DataFrame({"p": [1.0, 0.5]}, index=[0.0, 1.0])})
+    assert curves.axes[0].lines[0].get_ydata().tolist() == [1.0, 0.5]

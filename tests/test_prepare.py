@@ -212,7 +212,7 @@ def test_validation_on_some_pictures_only(flickr):
     [
         ({"fine_tune": "image"}, "needs image_model"),
         ({"fine_tune": "pictures"}, "unknown fine_tune"),
-        ({"views": -1}, "views counts augmented crops"),
+        ({"views": -1}, "views must be at least 0"),
         ({"features": "pretrained"}, "needs image_model"),
         ({"features": "regions"}, "brings no region features"),
         ({"features": "grid"}, "unknown features"),

@@ -11,9 +11,10 @@ from tiny import tiny_config
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import run_protocol  # noqa: E402
+import run_study  # noqa: E402
 
-from xmr_core.study import protocol, results  # noqa: E402
+from xmr_core.study import convergence, decision_rows, jobs, progress, protocol, results  # noqa: E402
+from xmr_core.study.claims import CLAIMS  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -27,7 +28,11 @@ def tuned(values: dict[str, list[float]], **more) -> pd.DataFrame:
         for label, trials in values.items()
         for n, value in enumerate(trials, 1)
     ]
-    return pd.DataFrame(lines).assign(train_seconds=10.0, epochs=24, **more).reindex(columns=list(results.COLUMNS))
+    return (
+        pd.DataFrame(lines)
+        .assign(train_seconds=10.0, epochs=24, dataset="scenes", **more)
+        .reindex(columns=list(results.COLUMNS))
+    )
 
 
 def test_the_page_has_the_trials_of_the_code():
@@ -58,7 +63,7 @@ def test_all_methods_share_what_the_protocol_says_they_share():
     assert len(configs) > 12 and len({str(config.replace(method="vse++", options={}).train) for config in configs}) == 1
     assert {(c.batch_images, c.captions_per_image, c.options.get("d")) for c in configs} == {(50, 2, 64)}
     assert all(c.options["text_local"] == "states" for c in configs if c.method in ("pvse", "pcme", "dive"))
-    assert len(protocol.tuning()) == 7 * len(configs)
+    assert len(jobs.tuning()) == 7 * len(configs)
 
 
 def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
@@ -67,11 +72,11 @@ def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
 
 
 def test_seeds_alternate_between_the_worlds_that_decide():
-    jobs = protocol.comparisons(tuned({"DivE": [1, 3, 2, 1, 1, 1, 1]}))
-    decided = [job.config for job in jobs if job.part == "comparison"]
+    made = jobs.comparisons(NONE, {"DivE": 2})
+    decided = [job.config for job in made if job.part == "comparison"]
     assert [(c.train.seed, c.data.world_seed) for c in decided] == [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1)]
     assert {(c.train.epochs, c.train.lr) for c in decided} == {(72, 1e-3)}, "the trial that was chosen"
-    curve = [job.config for job in jobs if job.part == "budget"]
+    curve = [job.config for job in made if job.part == "budget"]
     assert sorted((c.train.epochs, c.train.seed, c.data.world_seed) for c in curve) == [
         (8, 0, 1), (8, 1, 2), (24, 0, 1), (24, 1, 2),
     ]  # fmt: skip
@@ -80,10 +85,9 @@ def test_seeds_alternate_between_the_worlds_that_decide():
 @pytest.mark.parametrize(("seconds", "seeds"), [(119.0, 10), (121.0, 5)])
 def test_short_runs_have_more_seeds(seconds, seeds):
     five = pd.DataFrame({"variant": "DivE", "run_id": list("abcde"), "seed": range(5), "train_seconds": seconds})
-    rows = pd.concat([tuned({"DivE": [1.0] * 7}), five.assign(epochs=72, metric="rsum", value=1.0)])
-    jobs = protocol.jobs(rows)
-    assert sum(job.part == "comparison" for job in jobs) == seeds
-    left = [job for job in protocol.missing(rows) if job.part == "comparison"]
+    rows = pd.concat([tuned({"DivE": [1.0] * 7}), five.assign(epochs=72, metric="rsum", value=1.0, dataset="scenes")])
+    assert sum(job.part == "comparison" for job in jobs.jobs(rows)) == seeds
+    left = [job for job in jobs.missing(rows) if job.part == "comparison"]
     assert [job.config.train.seed for job in left] == list(range(5, seeds))
 
 
@@ -91,29 +95,102 @@ def test_hours_come_from_the_same_variant_of_whatever_part():
     rows = tuned({"DivE": [1.0], "DivE on GRU states": [1.0]})
     rows.loc[1, "train_seconds"] = 999.0
     job = Job("comparison", "DivE", "DivE", protocol.in_common_form("DivE", epochs=72))
-    assert protocol.hours(job, rows) == pytest.approx(30 / 3600)
-    assert protocol.hours(job, NONE) is None
+    assert jobs.hours(job, rows) == pytest.approx(30 / 3600)
+    assert jobs.hours(job, NONE) is None
+
+
+CHOSEN = dict.fromkeys(protocol.labels(), 1)
+
+
+def test_one_control_has_one_label():
+    first = protocol.canonical()
+    assert {first[n] for n in ("α=16", "K=4", "T=4", "slots as in the paper", "smooth-Chamfer, slots", "DivE")} == {
+        "DivE"
+    }
+    made = [job.label for job in jobs.ablations(NONE, CHOSEN)]
+    assert len(made) == 5 * len(set(made)) and not {"α=16", "K=4", *protocol.labels()} & set(made)
+    assert {"α=1", "K=6", "T=1", "Chamfer, slots", "PCME, μ only"} <= set(made)
+
+
+def test_every_label_of_a_claim_is_made_by_some_run():
+    made = {job.label for job in [*jobs.comparisons(NONE, CHOSEN), *jobs.ablations(NONE, CHOSEN)]}
+    named = {name for c in CLAIMS for name in (*c.above, *c.below) if " + " not in name}
+    assert {protocol.canonical()[name] for name in named} <= made
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_every_trial_makes_runs_of_every_part(number):
+    chosen = dict.fromkeys(protocol.labels(), number)
+    for made in (jobs.ablations(NONE, chosen), jobs.ambiguity(chosen), jobs.flickr8k("photographs", chosen)):
+        assert made and len({(job.label, job.config.train.seed) for job in made}) == len(made)
+
+
+def test_an_ablation_takes_the_trial_of_what_it_varies():
+    run = {job.label: job.config for job in jobs.ablations(NONE, {**CHOSEN, "DivE": 2, "SAF": 3})}
+    assert run["α=1"].train.lr == run["Chamfer, slots"].train.lr == 1e-3
+    assert run["α=1"].options["alpha"] == 1 and run["PCME, μ only"].train.lr == 2e-3
+
+
+def test_ambiguity_has_worlds_of_its_own_and_three_objectives_each():
+    made = jobs.ambiguity(CHOSEN)
+    worlds = {(job.config.data.ambiguity, job.config.data.world_seed) for job in made}
+    assert worlds == set(jobs.AMBIGUITIES.items()) and not {w for _, w in worlds} & {0, *protocol.DECIDING}
+    objectives = {name: set() for name in jobs.AMBIGUOUS}
+    for job in made:
+        objectives[job.variant].add(job.config.options.get("objective"))
+    assert {len(values) for values in objectives.values()} == {3}
+
+
+def curve(values: list[float]) -> pd.DataFrame:
+    return pd.DataFrame({"run_id": "r", "epoch": range(len(values)), "value": values})
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "converged"),
+    [([0, 3, 4, 4, 4, 4, 4.01, 4], 6, True), ([0, 3, 4, 4, 4, 4, 4.03, 4], 6, False),
+     ([0, 1, 2, 3, 4, 4, 4, 4], 7, False)],
+)  # fmt: skip
+def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, converged):
+    rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
+    table = convergence.convergence(rows, curve(values), ["DivE", "PVSE"], 8)
+    assert table["converged"].tolist() == [converged]
+    assert convergence.unconverged(rows, curve(values), ["DivE"], 8) == ([] if converged else ["DivE"])
+
+
+def test_what_is_not_converged_runs_longer_and_only_those_rows_count():
+    rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 72, "best_epoch": 71, "train_seconds": 200.0})
+    made = jobs.longer(rows, curve([float(n) for n in range(72)]), {"DivE": 1})
+    assert {(job.label, job.config.train.epochs) for job in made} == {("DivE, 144 epochs", 144)} and len(made) == 5
+    table = pd.DataFrame(
+        [("DivE", 1, 72), ("DivE, 144 epochs", 1, 144), ("DivE, 8 epochs", 1, 8), ("DivE, tuning 1", 0, 24),
+         ("PVSE", 2, 72)],
+        columns=["variant", "world", "epochs"],
+    ).assign(dataset="scenes").reindex(columns=list(results.COLUMNS))  # fmt: skip
+    decided = decision_rows.deciding(table)
+    assert set(decided.loc[decided["variant"] == "DivE", "epochs"]) == {144}
+    assert {"α=16", "K=4", "PVSE", "DivE"} <= set(decided["variant"]) and not (decided["epochs"] < 72).any()
 
 
 @pytest.fixture
 def two_jobs(tmp_path, monkeypatch):
     configs = {"VSE++": tiny_config("vse++", epochs=1), "VSE++, longer": tiny_config("vse++")}
-    jobs = [Job("comparison", "VSE++", label, config) for label, config in configs.items()]
+    wanted = [Job("comparison", "VSE++", label, config) for label, config in configs.items()]
 
-    def missing(rows):
-        return [job for job in jobs if job.label not in set(rows["variant"])]
+    def missing(rows, curves, photographs, chosen=None):
+        return [job for job in wanted if job.label not in set(rows["variant"])]
 
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(run_protocol, "FOLDER", tmp_path / "protocol")
-    monkeypatch.setattr(run_protocol, "jobs", lambda rows: jobs)
-    monkeypatch.setattr(run_protocol, "missing", missing)
-    monkeypatch.setattr(run_protocol, "earlier_rows", lambda: NONE)
-    return jobs
+    monkeypatch.setattr(run_study, "FOLDER", tmp_path / "protocol")
+    monkeypatch.setattr(progress, "jobs", lambda rows, curves, photographs, chosen: wanted)
+    monkeypatch.setattr(progress, "missing", missing)
+    monkeypatch.setattr(run_study, "missing", missing)
+    monkeypatch.setattr(run_study, "earlier_rows", lambda: NONE)
+    return wanted
 
 
 def ask(monkeypatch, *words: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["run_protocol.py", *words])
-    assert run_protocol.main() == 0
+    monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
+    assert run_study.main() == 0
 
 
 @pytest.mark.slow
@@ -121,35 +198,36 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     ask(monkeypatch, "--status")
     assert "comparison: 0 of 2 runs done, 1.0 hours of a core left" in capsys.readouterr().out
     ask(monkeypatch, "--hours", "0.1")
-    assert not run_protocol.FOLDER.exists(), "a run that would end too late was begun"
-    run_protocol.train(two_jobs[:1], 1)
+    assert not run_study.FOLDER.exists(), "a run that would end too late was begun"
+    run_study.train(two_jobs[:1], 1)
     ask(monkeypatch, "--workers", "2")
     assert "comparison: 2 of 2 runs done, 0.0 hours of a core left" in capsys.readouterr().out
-    first = (run_protocol.FOLDER / "results.csv").read_bytes()
-    assert set(run_protocol.rows()["variant"]) == {"VSE++", "VSE++, longer"}
-    assert len(pd.read_csv(run_protocol.FOLDER / "curves.csv")) == 3
-    rows = run_protocol.rows()
+    first = (run_study.FOLDER / "results.csv").read_bytes()
+    assert set(run_study.rows()["variant"]) == {"VSE++", "VSE++, longer"}
+    assert len(pd.read_csv(run_study.FOLDER / "curves.csv")) == 3
+    assert len(pd.read_csv(run_study.FOLDER / "rules.csv")) >= len(CLAIMS), "rules are registered before rows"
+    rows = run_study.rows()
     rsum = rows[(rows["relevance"] == "annotated") & (rows["variant"] == "VSE++")].set_index("metric")["value"]
     interval = float(rsum["rsum_high"]) - float(rsum["rsum_low"])
     assert float(rsum["rsum_error"]) == pytest.approx(interval / 3.92, rel=0.25), "32 images: the bootstrap is coarse"
-    run_protocol.train(two_jobs, 1)
-    assert (run_protocol.FOLDER / "results.csv").read_bytes() == first
+    run_study.train(two_jobs, 1)
+    assert (run_study.FOLDER / "results.csv").read_bytes() == first
 
 
 @pytest.mark.slow
 def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch):
-    seen, write = [], run_protocol.write
+    seen, write = [], run_study.write
 
     def watched(run, labels):
         write(run, labels)
-        seen.append(set(run_protocol.rows()["variant"]))
+        seen.append(set(run_study.rows()["variant"]))
         if len(seen) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_protocol, "write", watched)
+    monkeypatch.setattr(run_study, "write", watched)
     with pytest.raises(KeyboardInterrupt):
-        run_protocol.train(two_jobs, 1)
+        run_study.train(two_jobs, 1)
     assert len(seen[0]) == 1
-    monkeypatch.setattr(run_protocol, "write", write)
-    run_protocol.train(two_jobs, 1)
-    assert set(run_protocol.rows()["variant"]) == {"VSE++", "VSE++, longer"}
+    monkeypatch.setattr(run_study, "write", write)
+    run_study.train(two_jobs, 1)
+    assert set(run_study.rows()["variant"]) == {"VSE++", "VSE++, longer"}

@@ -94,6 +94,18 @@ def test_every_stage_has_a_catalogue_whose_names_resolve(package):
     )
 
 
+def test_no_module_hides_a_public_name():
+    """`from package import name` gives the module once it was imported, so a module may not be called like a name that
+    another module defines."""
+    hidden = []
+    for init in Path(xmr_core.__file__).parent.rglob("__init__.py"):
+        package = ".".join(init.relative_to(Path(xmr_core.__file__).parents[1]).parent.parts)
+        for name, module in getattr(importlib.import_module(package), "_catalogue", {}).items():
+            if module not in ("", name) and init.with_name(f"{name}.py").exists():
+                hidden.append(f"{package}.{name}")
+    assert not hidden
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_function_is_documented_and_has_an_example_that_runs(name):
     text = inspect.getdoc(PUBLIC[name]) or ""

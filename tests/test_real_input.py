@@ -198,7 +198,7 @@ def test_word_vectors(tmp_path):
     ).all()
     for text, message in (
         ("dog 1 2\ncat 3\n", "line 2 has 1 numbers"),
-        ("dog 1 x\n", "line 1 holds something that is no number"),
+        ("dog 1 x\n", "line 1 holds something that is no finite number"),
         ("bird 1 2\n", "knows none"),
     ):
         file.write_text(text)

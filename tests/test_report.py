@@ -27,7 +27,7 @@ def sources(tmp_path_factory) -> Path:
 
 
 def test_every_notebook_and_document_is_a_page_in_one_place(sources):
-    names = [n for group in build_site.GROUPS.values() for n in group]
+    names = [n for group in build_site.groups().values() for n in group]
     assert (
         sorted(names)
         == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb"))
@@ -75,6 +75,65 @@ def test_links_out_of_the_site_lead_to_the_repository():
     text = "[a](../README.md) [b](data.md#x) [c](https://x.org) `code`\n```\n[d](../README.md)\n```\n![p](p.png)"
     out = build_site.with_outside_links(text, "guide/a/page.md", {"guide/a/data.md"})
     assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
+
+
+def test_the_answer_of_the_readme_and_the_first_page_are_those_of_the_rows():
+    import build_protocol
+
+    readme = (ROOT / "README.md").read_text()
+    assert build_protocol.with_answer(readme) == readme, "run make reports"
+    said = build_protocol.findings.findings()
+    assert said and all(f"- {text} " in " ".join(readme.split()) for text in said)
+    page = (ROOT / "reports" / "README.md").read_text()
+    assert page.startswith("# What the study found\n\n- ") and all(
+        f"- {text} " in " ".join(page.split()) for text in said
+    )
+    assert page.index("![") < page.index("## All methods at convergence"), "one figure before the results"
+
+
+def test_paper_holds_each_thing_once_and_neither_code_nor_bars(tmp_path):
+    build_site.write_sources(tmp_path / "paper", paper=True)
+    names = {p.relative_to(tmp_path / "paper").as_posix() for p in (tmp_path / "paper").rglob("*") if p.is_file()}
+    assert {"reports/README.md", "reports/claims.md", "docs/methods/dive.md", "notebooks/train.ipynb"} <= names
+    assert not {"notebooks/report.ipynb", "reports/before_protocol.md", "docs/architecture.md"} & names
+    order = (tmp_path / "paper" / "index.md").read_text()
+    pages = ("reports/README", "reports/claims", "docs/methods/index", "notebooks/scenes")
+    assert [order.index(page) for page in pages] == sorted(order.index(page) for page in pages)
+    for path in (tmp_path / "paper").rglob("*.ipynb"):
+        text = path.read_text()
+        assert "finished; made:" not in text and "[00:00<?" not in text and "hide-input" not in text, path.name
+
+
+def test_an_image_on_paper_takes_the_fewest_bytes():
+    import base64
+    import io
+
+    import numpy as np
+    import render_site
+    from PIL import Image
+
+    def size(pixels: np.ndarray) -> dict[str, int]:
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        made = render_site.smaller(base64.b64encode(buffer.getvalue()).decode())
+        return {kind: len(base64.b64decode(data)) for kind, data in made.items()}
+
+    flat = np.full((300, 400, 3), 255, np.uint8)
+    flat[100:200, 100:200] = (0, 90, 180)
+    noise = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
+    assert set(size(flat)) == {"image/png"} and set(size(noise)) == {"image/jpeg"}
+
+
+def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
+    import render_site
+
+    def table(columns: int) -> str:
+        return "<table>" + "<tr>" + "<td>a dozen words</td>" * columns + "</tr></table>"
+
+    page = tmp_path / "index.html"
+    page.write_text(f"<div class='table-wrapper'>{table(3)}</div><div class='cell_output'>{table(12)}</div>")
+    render_site.fitted(page)
+    assert page.read_text().count("wide") == 1 and 'class="cell_output wide"' in page.read_text()
 
 
 def test_formulas_become_mathml():

@@ -37,6 +37,29 @@ def test_rows_are_tidy_fractions_with_their_origin(runs):
     assert len(recall) == 6 and np.isclose(recall["value"].sum(), rsum)
 
 
+def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
+    for number, commit in enumerate(("000123456789", "12e456789012")):
+        table = results.rows(runs).assign(git_commit=commit, numerics=commit)
+        results.append(table, tmp_path / str(number) / "results.csv")
+        back = results.read(tmp_path / str(number) / "results.csv")
+        assert set(back["git_commit"]) == set(back["numerics"]) == {commit}
+
+
+def test_a_file_from_before_worlds_were_told_apart_takes_rows_of_other_worlds(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "results.csv"
+    results.append(table, path)
+    file = tmp_path / "runs.csv"
+    old = pd.read_csv(file, dtype=str, keep_default_na=False).drop(columns="world")
+    file.write_text(old.to_csv(index=False))
+    assert set(results.read(path)["world"]) == {0}
+    results.append(table.assign(run_id=table["run_id"] + "x", world=2), path)
+    back = results.read(path)
+    assert back.groupby("run_id")["world"].first().to_dict() == {
+        name: 2 if name.endswith("x") else 0 for name in set(back["run_id"])
+    }
+    assert len(results.latest(back)) == len(back), "another world is no repetition"
+
+
 def test_rows_are_appended_once_and_read_back(runs, tmp_path):
     table, path = results.rows(runs), tmp_path / "rows.csv"
     assert results.append(table.iloc[:5], path) == 5

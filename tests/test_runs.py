@@ -470,7 +470,7 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
         ({"method": "scna"}, "unknown method 'scna'. Did you mean 'scan'"),
         ({"method": "scan"}, "unknown option of scan 'iterations'"),
         ({"alpha": -1.0}, "alpha must be"),
-        ({"lr": 3.0}, "lr = 3.0 is out of range"),
+        ({"lr": 3.0}, "lr must be at most 0.999999, got 3.0"),
     ],
 )
 def test_replace_checks_names_and_values_at_once(changes, message):

@@ -186,5 +186,5 @@ def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
     "name, value", [("epochs", 0), ("lr", 0.0), ("clip", -1.0), ("seed", -1), ("precision", "half"), ("threads", 0)]
 )
 def test_settings_out_of_range_are_refused(name, value):
-    with pytest.raises(BadInput, match=f"{name} = "):
+    with pytest.raises(BadInput, match=rf"^(unknown )?{name} "):
         TrainConfig(**{name: value})

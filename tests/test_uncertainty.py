@@ -14,6 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.distances import numbers_stored, with_samples
+from xmr_core.evaluation.analysis.frequent_words import frequent_words, word_uncertainty
 from xmr_core.evaluation.analysis.uncertainty import in_bins, query_uncertainty, rank_correlation, uncertainty
 
 
@@ -123,3 +124,22 @@ def test_what_a_distance_needs_on_disk():
 def test_a_table_of_bins_is_what_plots_expect():
     assert list(in_bins([1, 2, 3], [0, 1, 1], [0, 1, 2], 3)) == ["bin", "n", "by", "value", "low", "high"]
     assert isinstance(in_bins([1.0], [1.0], [0], 1), pd.DataFrame)
+
+
+def test_words_of_a_bin_are_ordered_by_their_score():
+    texts = ["a red cat", "a red dog", "a blue dog", "a bird", "two birds sat", "two birds flew"]
+    table = frequent_words(texts, [0, 1, 2, 3, 4, 5], bins=2, top=3)
+    score = lambda n, total: (1 + math.log(n)) * math.log(total / n)  # noqa: E731
+    scores = {"a": score(3, 3), "red": score(2, 3), "dog": score(2, 3), "cat": score(1, 3), "blue": score(1, 3)}
+    wanted = sorted(scores, key=lambda w: (-scores[w], w))[:3]
+    assert table[1].tolist() == wanted and scores["a"] == 0 and table[2].tolist() == ["a", "bird", "flew"]
+    with pytest.raises(BadInput, match="3 bins need as many texts"):
+        frequent_words(["a"], [0.0], bins=3)
+
+
+def test_uncertainty_of_a_word_is_the_mean_of_its_captions():
+    table = word_uncertainty(["red red cat", "cat", "dog cat"], [3.0, 1.0, -1.0], least=1).set_index("word")
+    assert table["value"].to_dict() == {"red": 3.0, "cat": 1.0, "dog": -1.0} and table["captions"]["red"] == 1
+    assert word_uncertainty(["a b", "a"], [1.0, 2.0], least=2)["word"].tolist() == ["a"]
+    with pytest.raises(BadInput, match="every text needs a value"):
+        word_uncertainty(["a"], [])

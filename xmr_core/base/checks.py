@@ -1,16 +1,21 @@
 """Checks of option values, with one wording for all of them."""
 
 import math
-from collections.abc import Iterable
-from numbers import Real
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from numbers import Integral, Real
+from typing import get_args
 
 from xmr_core.base.errors import BadInput, unknown
+
+LARGEST = 1e12  # of any number that is given: larger ones only overflow
+LARGEST_SEED = 2**63 - 1  # that torch and numpy both take
 
 
 def require_number(name: str, value: object, low: float = -math.inf, above: float = -math.inf, hint: str = "") -> None:
     """Raise BadInput unless value is a finite real number, at least `low` and more than `above`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < low or value <= above:
+    if not number or not -LARGEST <= value <= LARGEST or value < low or value <= above:
         kind = "a positive, finite number" if above == 0 else "a finite number"
         bound = (
             f" of at least {low:g}" if low > -math.inf else f" above {above:g}" if above not in (0, -math.inf) else ""
@@ -28,3 +33,55 @@ def require_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise BadInput, with the nearest known word, unless value is one of the known ones."""
     if value not in (choices := tuple(choices)):
         raise unknown(name, value, choices)
+
+
+def require_fields(
+    values: object, limits: Mapping[str, tuple[float, float]], choices: Mapping[str, Iterable[str]]
+) -> None:
+    """Check every field of a dataclass of plain values: its declared type, its limits (both included) and its choices.
+
+    A list stands for a field of several types. Raises: BadInput with all faults in one line.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Mine:
+    ...     epochs: int = 0
+    ...     unit: str = "imges"
+    >>> require_fields(Mine(), {"epochs": (1, 1000)}, {"unit": ("images", "captions")})
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: epochs must be at least 1, got 0. unknown unit 'imges'. Did you mean 'images'? ...
+    """
+    faults = []
+    for f in fields(values):
+        value, kinds = getattr(values, f.name), get_args(f.type) or (f.type,)
+        if not set(kinds) <= {int, float, str, bool, type(None)}:
+            continue
+        try:
+            _require_field(f.name, value, kinds, limits.get(f.name, _NO_LIMITS))
+            if f.name in choices:
+                require_choice(f.name, value, choices[f.name])
+        except BadInput as e:
+            faults.append(str(e))
+    if faults:
+        raise BadInput(" ".join(faults))
+
+
+_NO_LIMITS = (-math.inf, math.inf)
+_ACCEPTED = {int: Integral, float: Real}  # numbers of numpy count, too
+
+
+def _require_field(name: str, value: object, kinds: tuple, limits: tuple[float, float]) -> None:
+    accepted = tuple(_ACCEPTED.get(kind, kind) for kind in kinds)
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise BadInput(f"{name} must be of type {wanted}, got {_shown(value)}.")
+    if isinstance(value, Real) and not isinstance(value, bool):
+        low, high = limits
+        if not math.isfinite(value) or not low <= value <= high:
+            bounds = [f"at least {low:g}"] * (low > -math.inf and not value > high)
+            bounds += [f"at most {high:g}"] * (value > high)
+            raise BadInput(f"{name} must be {' and '.join(bounds) or 'a finite number'}, got {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    return text if len(text := repr(value)) < 60 else f"{text[:57]}…"

@@ -15,6 +15,7 @@ from typing import Any
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
+from xmr_core.base.regular import read_regular
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
@@ -31,7 +32,9 @@ _REMEDIES = {
 
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
-    """The error for a refused write, with its cause and what to do about it, in one line."""
+    """The error for a refused write, with its cause and what to do about it; one that says so already stays."""
+    if isinstance(error, CannotWrite):
+        return error
     return CannotWrite(
         f"cannot write {path} ({error.strerror or error}). {_REMEDIES.get(error.errno, 'Choose another folder.')}"
     )
@@ -49,9 +52,23 @@ def make_folder(path: Path | str) -> Path:
 
 def existing(path: Path | str, what: str) -> Path:
     """`path` if it exists. Raises: BadInput that names what was expected there."""
-    path = Path(path).expanduser()
-    if not path.exists():
+    try:
+        path = Path(path).expanduser()
+        present = path.exists()
+    except (OSError, RuntimeError, ValueError) as e:  # an unknown ~user, a zero byte, a name that is too long
+        reason = getattr(e, "strerror", None) or e
+        raise BadInput(f"{what} not found: {str(path)[:200]!r} is no usable path ({reason}).") from None
+    if not present:
         raise BadInput(f"{what} not found: {path} does not exist. Give the right path.")
+    return path
+
+
+def existing_file(path: Path | str, what: str) -> Path:
+    """`path` if it is a regular file or a link to one. Raises: BadInput for anything else."""
+    path = existing(path, what)
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise BadInput(f"{what} must be a file, but {path} is {kind}. Give the right path.")
     return path
 
 
@@ -111,7 +128,7 @@ def write_json(path: Path | str, value: object) -> Path:
 def read_json(path: Path | str) -> Any:
     """The value in a JSON file. Raises: DamagedFile when the file is missing or is not JSON."""
     try:
-        return json.loads(Path(path).read_text())
+        return json.loads(read_regular(path).decode())
     except (OSError, ValueError, RecursionError) as e:
         raise DamagedFile(f"{path} cannot be read as JSON ({e}). Delete it and ask again.") from None
 
@@ -154,7 +171,7 @@ def write_sealed(path: Path | str, payload: bytes) -> Path:
 def read_sealed(path: Path | str) -> bytes:
     """The bytes in a file of write_sealed. Raises: DamagedFile when it was cut, altered, or never was such a file."""
     try:
-        raw = Path(path).read_bytes()
+        raw = read_regular(path)
     except OSError as e:
         raise DamagedFile(f"{path} cannot be read ({e.strerror}).") from None
     if not raw.startswith(_MAGIC) or hashlib.sha256(raw[_HEAD:]).digest() != raw[len(_MAGIC) : _HEAD]:

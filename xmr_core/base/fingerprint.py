@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from xmr_core.base.errors import DamagedFile
+from xmr_core.base.regular import open_regular
 
 LARGE = 1 << 30  # bytes; a larger file is named by samples of it
 _SAMPLES, _PIECE = 4096, 1 << 14
@@ -31,7 +32,7 @@ def bytes_hash(content: bytes) -> str:
 def file_hash(path: Path | str) -> str:
     """16 hex digits that name all bytes of a file (BLAKE2b)."""
     digest = hashlib.blake2b(digest_size=8)
-    with open(path, "rb") as f:
+    with open_regular(path) as f:
         while piece := f.read(1 << 22):
             digest.update(piece)
     return digest.hexdigest()
@@ -48,7 +49,7 @@ def file_content(path: Path | str) -> str:
     if size <= LARGE:
         return file_hash(path)
     digest = hashlib.blake2b(str(size).encode(), digest_size=8)
-    with open(path, "rb") as f:
+    with open_regular(path) as f:
         for n in range(_SAMPLES):
             f.seek((size - _PIECE) * n // (_SAMPLES - 1))
             digest.update(f.read(_PIECE))
@@ -66,15 +67,15 @@ def files_content(files: Sequence[Path | str]) -> str:
 
     try:
         stamp = content_hash([(str(f), (s := os.stat(f)).st_size, s.st_mtime_ns) for f in files])
-        note = paths.folder("cache") / f"content-{stamp}.json"
+        note = paths.folder("cache") / f"content-{stamp}.sealed.json"
         if note.exists():
             try:
-                return storage.read_json(note)["content"]
+                return storage.read_record(note)["content"]
             except (DamagedFile, KeyError, TypeError):
                 pass  # the note is damaged and is made again below
         with ThreadPoolExecutor(8) as pool:
             content = content_hash(list(pool.map(file_content, files)))
     except OSError as e:
         raise DamagedFile(f"{e.filename} cannot be read ({e.strerror}). Replace the file or take it out.") from None
-    storage.write_json(note, {"content": content, "files": len(files)})
+    storage.write_record(note, {"content": content, "files": len(files)})
     return content

@@ -153,7 +153,10 @@ def _as_features(inputs, mask, global_feat) -> Features:
 def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
     if mask is None:
         return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-    mask = torch.as_tensor(mask, device=x.device)
+    try:
+        mask = torch.as_tensor(mask, device=x.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise BadInput(f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask!r:.60}.") from None
     if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
         raise BadInput(
             f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}."

@@ -1,5 +1,6 @@
 """Arrays of rows in .npy files that are larger than memory."""
 
+import math
 import os
 import weakref
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ import numpy as np
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing
+from xmr_core.base.regular import open_regular
 
 DTYPES = (np.float32, np.float16, np.float64)
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -53,9 +55,9 @@ class RowFile(_Shaped):
     def __init__(self, path: Path | str, rows: slice | np.ndarray = slice(None)):
         self.path = existing(path, "array file")
         try:
-            self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            weakref.finalize(self, os.close, self._file)
-            with open(self.path, "rb") as f:
+            with open_regular(self.path) as f:
+                self._file = os.dup(f.fileno())
+                weakref.finalize(self, os.close, self._file)
                 shape, fortran, self.dtype = _header(f, self.path)
                 self._start = f.tell()
             size = self.path.stat().st_size
@@ -70,7 +72,9 @@ class RowFile(_Shaped):
                 "Save it again with numpy.save(file, numpy.ascontiguousarray(array, 'float32'))."
             )
         self.file_shape = shape  # of all rows of the file
-        self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        if not all(isinstance(n, int) and n > 0 for n in shape[1:]) or not isinstance(shape[0], int) or shape[0] < 0:
+            raise DamagedFile(f"{self.path} has a header that no array has: shape {str(shape)[:100]}. Get it again.")
+        self._row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
         if size < (needed := self._start + shape[0] * self._row_bytes):
             raise DamagedFile(
                 f"{self.path} is cut short: {size:,} bytes, but its header says {shape} of {self.dtype}, {needed:,}. "
@@ -149,7 +153,7 @@ def _header(f, path: Path) -> tuple[tuple[int, ...], bool, np.dtype]:
     f.seek(0)
     try:
         return _HEADERS[np.lib.format.read_magic(f)](f)
-    except (ValueError, KeyError, TypeError, SyntaxError):
+    except Exception:  # of numpy and of Python's parser, of many kinds
         raise DamagedFile(
             f"{path} is not an .npy file (it begins with {begin!r}). Save the array with numpy.save."
         ) from None

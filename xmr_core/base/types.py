@@ -152,10 +152,12 @@ class Corpus:
     captions: index caption_id; columns image_id, text, split. A caption belongs to the split of its image.
     fingerprint: 16 hex digits that change when any image, caption or split changes. They name content, never a place.
     image_fingerprint: the same for the images alone, which is what frozen image features depend on.
-    read_pixels: (image row numbers, pixels of the result's side, one Crop per row) → uint8 "n h w 3" (RGB); the last
-        two have
-        defaults. None for a corpus of features. It is never called for features that are already cached.
+    read_pixels: (image row numbers, pixels of the result's side, one Crop per row, base.fit.Fit) → uint8 "n h w 3"
+        (RGB); all but the first have defaults, and a reader may do without the last one. None for a corpus of features.
+        It is never called for features that are already cached.
     features: "images l e", an array or JoinedRows, of a corpus that has region features and no images.
+    boxes: "images l 4", x1 y1 x2 y2 of each region where the corpus brings them (unit: about['boxes']). They are drawn
+        and never read by a method, so they are no part of a fingerprint.
     relevance_sets: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with
         captions as queries and images as gallery. 'annotated' comes first.
     grades: name of a kind of human judgment → rows image_id, caption_id, grade (its unit is in the reader's docstring).
@@ -171,6 +173,7 @@ class Corpus:
     relevance_sets: Mapping[str, Callable]
     image_fingerprint: str = ""
     features: object = None
+    boxes: object = None
     grades: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)

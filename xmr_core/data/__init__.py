@@ -19,5 +19,6 @@ __getattr__, __dir__, __all__ = catalogue(
     | {"Batches": "batches", "Split": "batches", "CaptionStates": "inputs", "Extractor": "features.feature_cache"}
     | {"load_scenes": "scenes", "Vocabulary": "text.vocabulary", "read_vocabulary": "text.official_vocabulary"}
     | {f"load_{name}": f"readers.{name}" for name in ("coco", "cub", "flickr30k", "flickr8k", "folder", "precomputed")}
+    | {"from_frame": "readers.folder"}
     | dict.fromkeys(("features", "images", "readers", "scenes", "text"), ""),
 )

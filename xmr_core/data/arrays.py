@@ -34,7 +34,7 @@ def from_arrays(
     Train on it with `train_or_load(RunConfig(data=config_for(corpus), method="dive"))`. Its only kind of relevance is
     'annotated': the pairs of image_of.
     Raises: BadInput for other shapes, features that are not finite, image rows that do not exist, an image without a
-        caption, unknown or empty splits.
+        caption, unknown or empty splits, captions that are no strings.
 
     >>> corpus = from_arrays(np.eye(10), [f"number {n // 2}" for n in range(20)], image_of=np.arange(20) // 2)
     >>> {split: len(corpus.rows(split)[1]) for split in SPLITS}
@@ -44,6 +44,10 @@ def from_arrays(
         raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
     array = _checked(features)
     n = len(array)
+    if isinstance(captions, str):
+        raise BadInput(f"captions must be a list of sentences, got one string: {captions[:40]!r}.")
+    if wrong := [row for row, text in enumerate(captions) if not isinstance(text, str)]:
+        raise BadInput(f"caption {wrong[0]} is no string: {captions[wrong[0]]!r}.")
     owners = np.arange(len(captions)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(captions),) or owners.dtype.kind not in "iu":
         raise BadInput(

@@ -1,7 +1,8 @@
 """What a method is given of captions: word numbers, word pieces, or frozen states of a text model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_states import PretrainedStates, describe_text
 from xmr_core.data.features.word_pieces import WordPieces, word_pieces
 from xmr_core.data.inputs import CaptionStates
+from xmr_core.data.text.nearest import NearestWords
 from xmr_core.data.text.official_vocabulary import read_vocabulary
 from xmr_core.data.text.vocabulary import Vocabulary
 
@@ -32,7 +34,8 @@ class CaptionInputs:
     of_rows: caption row numbers → Tokens or CaptionStates. read: the same for any texts. identity: names the words and
     networks by content. vocabulary: None with a text model, which has word pieces. vectors: "v d", word vectors from a
     file. coverage: share of the words of the training captions that have such a vector, None without a file. width: of
-    frozen states, 0 for tokens. network: description (JSON) of a text model that learns, or ''.
+    frozen states, 0 for tokens. network: description (JSON) of a text model that learns, or ''. nearest: words without
+    a training caption → the word that new sentences with them are read with.
     """
 
     of_rows: Callable[[np.ndarray], Tokens | CaptionStates]
@@ -44,6 +47,7 @@ class CaptionInputs:
     width: int = 0
     network: str = ""
     pieces: WordPieces | None = None
+    nearest: Mapping[str, str] | None = None
 
 
 def caption_inputs(
@@ -68,7 +72,9 @@ def caption_inputs(
         words = ids[ids > 3]
         vectors, coverage = torch.from_numpy(array), float(in_file[words].mean()) if len(words) else 0.0
     identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
-    return CaptionInputs(tokens.__getitem__, vocabulary.encode, identity, vocabulary, vectors, coverage)
+    nearest = NearestWords(file, vocabulary) if file is not None else None
+    read = partial(vocabulary.encode, nearest=nearest)
+    return CaptionInputs(tokens.__getitem__, read, identity, vocabulary, vectors, coverage, nearest=nearest)
 
 
 def _of_text_model(
@@ -95,13 +101,19 @@ def _of_text_model(
     array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
     states = CaptionStates(array, indptr, np.arange(len(texts)))
 
+    identity = {"text_model": model.identity}
+    return CaptionInputs(states.__getitem__, frozen_reader(model), identity, width=model.width, pieces=model.pieces)
+
+
+def frozen_reader(model: PretrainedStates) -> Callable[[Sequence[str]], Features]:
+    """Sentences → the states of a frozen text model, as the captions of a corpus are given to a method."""
+
     def read(texts: Sequence[str]) -> Features:
         own = model(texts, progress=iter)
         rows = np.arange(len(own))
         return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).read(rows)
 
-    identity = {"text_model": model.identity}
-    return CaptionInputs(states.__getitem__, read, identity, width=model.width, pieces=model.pieces)
+    return read
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:

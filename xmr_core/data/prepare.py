@@ -1,25 +1,21 @@
 """From a data set's name to everything a method needs: corpus, cached features, words, splits and input sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 
-import numpy as np
 import torch
-from jaxtyping import UInt8
 from torch import nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.base.types import Corpus
 from xmr_core.data.arrays import SPLITS
 from xmr_core.data.batches import Split
 from xmr_core.data.caption_inputs import caption_inputs
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, corpus_of
-from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.image_inputs import image_inputs
-from xmr_core.data.inputs import ImageReader
-from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.methods.common import Inputs
 
 __all__ = ["DATASETS", "READERS", "SPLITS", "DataConfig", "Prepared", "prepare", "prepare_corpus"]
@@ -29,65 +25,18 @@ _recent: "dict[DataConfig, Prepared]" = {}
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A corpus ready for training.
+class Prepared(RawInputs):
+    """A corpus ready for training, which also reads images and sentences from outside.
 
-    splits: 'train', 'val', 'test' → Split. inputs: sizes, for building a method. identity: names corpus, features,
-    words and sizes by content. vocabulary: None where a text model brings its own words; pieces is then its tokenizer.
+    splits: 'train', 'val', 'test' → Split. identity: names corpus, features, words and sizes by content.
     coverage: share of the words of the training captions that have a word vector from a file, None without a file.
-    describe, read, of_corpus: functions behind new_images, new_captions and images_of.
     """
 
     corpus: Corpus
     splits: dict[str, Split]
-    inputs: Inputs
     identity: dict[str, str | int]
     config: DataConfig
-    vocabulary: Vocabulary | None
-    pieces: WordPieces | None
     coverage: float | None
-    describe: Callable[[np.ndarray], Features | Pixels] | None
-    read: Callable[[Sequence[str]], Tokens | Features]
-    of_corpus: Callable[..., ImageReader] | None
-
-    def new_images(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
-        """Images from outside the corpus (or changed ones), as the corpus's own are given to a method.
-
-        Height and width are inputs.resolution.
-        Raises: BadInput for a corpus of region features, images of another resolution, or none.
-        """
-        resolution = self.inputs.resolution
-        self._needs_images(self.describe)
-        if not len(images) or images.shape[1:] != (resolution, resolution, 3) or images.dtype != np.uint8:
-            raise BadInput(
-                f"images must be uint8 of n×{resolution}×{resolution}×3, "
-                f"got {images.dtype} of {'×'.join(map(str, images.shape))}."
-            )
-        return self.describe(images)
-
-    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
-        """Reader of all images of another corpus, as this one's are given to a method: image rows → Features or Pixels.
-
-        Frozen features are extracted once and cached on disk, under the content of the images. progress: wraps the
-        list of batches (tqdm).
-        Raises: BadInput where this corpus, or the other, brings region features instead of images.
-        """
-        self._needs_images(self.of_corpus)
-        if corpus.read_pixels is None:
-            raise BadInput(f"{corpus.name} brings features and no images to be read.")
-        return self.of_corpus(corpus, progress)
-
-    def _needs_images(self, reader: Callable | None) -> None:
-        if reader is None:
-            raise BadInput(
-                f"{self.config.dataset} brings features of regions; your own images need the detector that made them."
-            )
-
-    def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
-        """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
-        if not len(texts):
-            raise BadInput("no sentence given; give at least one.")
-        return self.read(texts)
 
     def load_pretrained(self, method: nn.Module) -> None:
         """Load the weights of the pretrained models that a new method fine-tunes; it is built with random ones."""
@@ -106,6 +55,7 @@ def prepare(
     differ in their last bits, and share the cache.
     Raises: BadInput for an unknown dataset or features, missing files, an empty split, or an empty caption.
 
+    >>> import numpy as np
     >>> from xmr_core import data
     >>> prepared = data.prepare(data.from_arrays(np.eye(10), ["a dog", "two cats"] * 5))
     >>> prepared.splits["train"].images_at(np.array([0, 1])).local_feats.shape
@@ -169,15 +119,6 @@ def prepare_corpus(
     if images.network or captions.network:  # another version may build another network from the same description
         identity["transformers"] = version("transformers")
     return Prepared(
-        corpus,
-        splits,
-        inputs,
-        identity,
-        config,
-        captions.vocabulary,
-        captions.pieces,
-        captions.coverage,
-        images.describe,
-        captions.read,
-        images.of_corpus,
-    )
+        inputs, captions.vocabulary, captions.pieces, images.describer, captions.read, corpus, splits, identity, config,
+        captions.coverage, nearest=captions.nearest,
+    )  # fmt: skip

@@ -14,6 +14,7 @@ from xmr_core.base.types import RelevantRanks, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import MatrixScores, Question, Scores, Scoring, ranks
 from xmr_core.evaluation.protocols import FULL, Protocol
+from xmr_core.evaluation.results import METRIC_COLUMNS
 
 KS = (1, 5, 10)
 
@@ -49,7 +50,7 @@ class Evaluation:
             per_fold["mean_rank", 0] = np.mean([f["first_rank"].mean() for f in folds])
             per_fold["median_rank", 0] = np.mean([np.floor(np.median(f["first_rank"] - 1)) + 1 for f in folds])
             rows += [(relevance, direction, m, k, float(v), len(table)) for (m, k), v in per_fold.items()]
-        out = pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+        out = pd.DataFrame(rows, columns=METRIC_COLUMNS)
         recalls = out[out["metric"] == "recall"].groupby("relevance", sort=False)
         sums = recalls.agg(value=("value", "sum"), n_queries=("n_queries", "sum")).reset_index()
         return pd.concat([out, sums.assign(direction="both", metric="rsum", k=0)], ignore_index=True)[list(out)]

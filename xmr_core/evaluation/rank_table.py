@@ -21,6 +21,7 @@ RelevantItems = (
     | sparse.spmatrix
     | Sequence[Sequence[int]]
     | Mapping[int, Sequence[int]]
+    | Mapping[str, Mapping[str, int]]
 )
 
 
@@ -28,6 +29,8 @@ def rank_metrics(
     scores: Float[np.ndarray, "query gallery"] | Float[Tensor, "query gallery"],
     relevance: RelevantItems,
     ks: Sequence[int] = (1, 5, 10),
+    query_ids: Sequence | None = None,
+    gallery_ids: Sequence | None = None,
 ) -> dict[str, float | int]:
     """Metrics of one direction: every row of `scores` is a query, every column a gallery item, larger is more alike.
 
@@ -42,8 +45,10 @@ def rank_metrics(
             a Relevance, with as many queries and gallery items as the scores;
             a matrix "query gallery" of Booleans or of 0 and 1, numpy, torch or scipy.sparse (CSR);
             a list with the gallery positions of each query (a list, a set, or one position), which may be empty;
-            a dictionary from query position to gallery positions; queries that are not in it have no relevant item.
-        ks: the K of R@K.
+            a dictionary from query position to gallery positions; queries that are not in it have no relevant item;
+            qrels: a dictionary from query to a dictionary from gallery item to its grade, relevant above 0.
+        ks: the K of R@K. query_ids, gallery_ids: names of the rows and of the columns, for a dictionary that names
+            queries and items by them and not by position; it may name others too, which are left out.
     Returns: 'R@K' for each K, 'R-Precision' and 'mAP@R' as fractions in [0, 1]; 'median rank' and 'mean rank' of the
         best relevant item, counted from 1; 'queries', how many were averaged; 'dropped', how many have no relevant
         item.
@@ -56,6 +61,8 @@ def rank_metrics(
     (1.0, 1.0, 2)
     """
     matrix = _matrix(scores)
+    if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
+        relevance = _by_position(relevance, matrix.shape, query_ids, gallery_ids)
     relevant = _relevance(relevance, matrix.shape)
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
@@ -106,6 +113,37 @@ def _relevance(relevance: RelevantItems, shape: tuple[int, int]) -> Relevance:
     else:
         query, item = _pairs(relevance, shape)
     return Relevance.from_positions(query, item, np.arange(shape[0]), np.arange(shape[1]))
+
+
+def _is_qrels(relevance: object) -> bool:
+    return isinstance(relevance, Mapping) and any(isinstance(items, Mapping) for items in relevance.values())
+
+
+def _by_position(relevance: object, shape: tuple[int, int], *ids: Sequence | None) -> dict:
+    """A dictionary of names, or of grades, as one of positions."""
+    if not isinstance(relevance, Mapping):
+        raise BadInput("query_ids and gallery_ids name the items of a dictionary; this relevance is given by position.")
+    places = []
+    for names, n, what in zip(ids, shape, ("query_ids", "gallery_ids"), strict=True):
+        names = range(n) if names is None else list(names)
+        if len(names) != n or len(set(names)) != n:
+            raise BadInput(
+                f"{what} must name each of {n:,} once, got {len(names):,} names, {len(set(names)):,} different."
+            )
+        places.append({name: position for position, name in enumerate(names)})
+    of_query, of_item = places
+    if not relevance.keys() & of_query.keys():
+        example = next(iter(relevance), None)
+        raise BadInput(f"no query of the relevance is a row of the scores (for example {example!r}). Give query_ids.")
+    graded = {
+        query: [item for item, grade in items.items() if grade > 0] if isinstance(items, Mapping) else list(items)
+        for query, items in relevance.items()
+    }
+    return {
+        of_query[query]: [of_item[item] for item in items if item in of_item]
+        for query, items in graded.items()
+        if query in of_query
+    }
 
 
 def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[int]]:

@@ -8,12 +8,16 @@ from typing import Self
 import pandas as pd
 
 from xmr_core.base.provenance import Environment
+from xmr_core.evaluation.stats import bootstrap_interval
+
+# columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries
+METRIC_COLUMNS = ["relevance", "direction", "metric", "k", "value", "n_queries"]
 
 
 @dataclass(frozen=True)
 class Setting:
     """What stands in a table beside a number. size: of the scenes ('quick'), '' for other corpora. epochs: 0 if
-    untrained.
+    untrained. world: seed of the scenes' world; 0 for other corpora.
     """
 
     method: str
@@ -22,6 +26,7 @@ class Setting:
     size: str = ""
     seed: int = 0
     epochs: int = 0
+    world: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Evaluated:
 
     >>> from xmr_core.base.provenance import environment
     >>> provenance = Provenance("2026-11-22T09:00:00+00:00", 0.0, 10, environment("cpu"))
-    >>> empty = pd.DataFrame(columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+    >>> empty = pd.DataFrame(columns=METRIC_COLUMNS)
     >>> setting = Setting("zero-shot", "as it is", "coco")
     >>> Evaluated("zero-shot-coco-s0-1", setting, empty, pd.DataFrame(), provenance).setting.method
     'zero-shot'
@@ -83,3 +88,14 @@ class Evaluated:
     def with_metrics(self, rows: pd.DataFrame) -> Self:
         """The same with more rows of metrics, for tables; nothing on the disk changes."""
         return replace(self, metrics=pd.concat([self.metrics, rows[list(self.metrics)]], ignore_index=True))
+
+
+def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
+    """(RSUM, low, high) in percent of one run, by resampling images."""
+    own = per_query[per_query["relevance"] == relevance]
+    parts = [
+        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
+        for _, table in own.groupby("direction")
+        for k in (1, 5, 10)
+    ]
+    return bootstrap_interval(parts, level)

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
+from xmr_core.base.fit import read_squares
 from xmr_core.base.masked import require_finite
 from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens
 from xmr_core.data.features.model_folder import read_settings
 from xmr_core.data.features.pretrained import load_pretrained
-from xmr_core.data.features.scaling import read_scaling
+from xmr_core.data.features.scaling import read_fit, read_scaling
 from xmr_core.data.features.word_pieces import word_pieces
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.evaluation.evaluate import Evaluation, evaluate_scores
@@ -36,12 +37,14 @@ class ZeroShot(nn.Module):
 
     Scale and bias of the model's logits are left out, because they change no rank. Captions of SigLIP are lower-cased,
     stripped of punctuation where the tokenizer of its first version is used, and padded to the model's length without a
-    mask, as it was trained. Images are resized without cutting, where the models' own preprocessing cuts out the
-    middle.
+    mask, as it was trained. Images become squares as the model's own preprocessor makes them: CLIP's are resized by
+    their shorter edge and their centre is cut out, SigLIP's are squashed.
 
     Args: source: folder or hub name. device: where it computes, None for the CPU.
-    Attributes: identity: names weights, tokenizer and scaling by content. resolution: of the images in pixels.
-    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and read_scaling do.
+    Attributes: identity: names weights, tokenizer and preprocessing by content. resolution: of the images in pixels.
+        fit: how images become squares, None for squashing.
+    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces, read_scaling and read_fit
+        do.
 
     >>> ZeroShot("no/such/folder")
     Traceback (most recent call last):
@@ -55,13 +58,15 @@ class ZeroShot(nn.Module):
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
         self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
+        self.fit = read_fit(loaded.folder, self.scaling.resolution)
         self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
         first = _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
         self.first_siglip = self.model_type in _READ_PADDING and first
-        self.identity = f"{loaded.folder.identity}-{content_hash([self.pieces.identity, asdict(self.scaling)])}"
+        recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
+        self.identity = f"{loaded.folder.identity}-{content_hash(recipe)}"
         self.to(device).eval()
 
     @property
@@ -146,9 +151,7 @@ def zero_shot_scores(
         raise BadInput(f"{corpus.name} has no images or no captions in its split {split!r}.")
     progress = progress or iter
     image_batches = [image_rows[n : n + _IMAGES] for n in range(0, len(image_rows), _IMAGES)]
-    images = [
-        model.encode_images(_pixels(corpus, rows, model.resolution)).to("cpu") for rows in progress(image_batches)
-    ]
+    images = [model.encode_images(_pixels(corpus, rows, model)).to("cpu") for rows in progress(image_batches)]
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
     caption_batches = progress(order.split(_CAPTIONS))
@@ -157,8 +160,8 @@ def zero_shot_scores(
     return score_matrix(model.similarity, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
 
 
-def _pixels(corpus: Corpus, rows: np.ndarray, resolution: int) -> Pixels:
-    pixels = torch.from_numpy(np.ascontiguousarray(corpus.read_pixels(rows, resolution)))
+def _pixels(corpus: Corpus, rows: np.ndarray, model: ZeroShot) -> Pixels:
+    pixels = torch.from_numpy(np.ascontiguousarray(read_squares(corpus, rows, model.resolution, fit=model.fit)))
     return Pixels(pixels.permute(0, 3, 1, 2).float() / 255)
 
 

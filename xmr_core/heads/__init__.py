@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = catalogue(
         "GlobalHead": "pooling", "MeanPool": "pooling", "MaxPool": "pooling", "GPOHead": "gpo",
         "AdaptivePoolHead": "adpool", "aggregator": "aggregators", "AGGREGATORS": "aggregators",
         "PIENet": "pie_net", "SlotHead": "slots", "GaussianHead": "gaussian",
-        "GaussianGPOHead": "gaussian_gpo", "total_variance": "gaussian",
+        "GaussianGPOHead": "gaussian_gpo", "total_variance": "gaussian", "LinearGaussianHead": "gaussian_linear",
         "TokenHead": "tokens", "GlobalTokenHead": "tokens",
     },
 )  # fmt: skip

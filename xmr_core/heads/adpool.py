@@ -26,8 +26,8 @@ class AdaptivePoolHead(nn.Module):
     Args: d_local, d: widths; a linear layer joins them first where they differ. padding: 'masked', or 'official', where
         padded rows keep the logit ReLU(b) and so thin out the others (docs/differences.md#x-30). token_weights:
         'matrix' W "d d" with ReLU (the authors' code) or 'scalar' W "d 1" without (the paper,
-        docs/differences.md#x-31). levels: 'both', or one of them alone (Table 3). balance: ω_tok fixed in [0, 1] (Fig.
-        C-2), or None to learn it.
+        docs/differences.md#x-31). levels: 'both', or one of them alone (Table 3). balance: None to learn ω_tok; or, as
+        in Table C-2, a fixed ω_tok in [0, 1], or 'random' for one drawn in [0, 1) when the head is made, and stored.
     Shapes: local_feats "n l d_local" → Embedding "n d".
     Raises: BadInput for an unknown choice, a balance outside [0, 1] or an item without a token.
     Source: Zhang, Shu et al., EACL 2023 (VSE+2AD), adaptive pooling; docs/methods/vse_2ad.md.
@@ -44,7 +44,7 @@ class AdaptivePoolHead(nn.Module):
         padding: str = "masked",
         token_weights: str = "matrix",
         levels: str = "both",
-        balance: float | None = None,
+        balance: float | str | None = None,
         normalise: bool = True,
     ):
         super().__init__()
@@ -52,7 +52,9 @@ class AdaptivePoolHead(nn.Module):
         require_choice("token_weights", token_weights, TOKEN_WEIGHTS)
         require_choice("levels", levels, LEVELS)
         require_flag("normalise", normalise)
-        if balance is not None and not 0 <= balance <= 1:
+        if isinstance(balance, str):
+            require_choice("balance", balance, ("random",))
+        elif balance is not None and not 0 <= balance <= 1:
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local = d_local
@@ -66,6 +68,8 @@ class AdaptivePoolHead(nn.Module):
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
+        if balance == "random":  # a buffer: it is stored with the weights and never trained
+            self.register_buffer("share", torch.rand(()))
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
         token, embedding, _, balance = self.parts(features, mask)
@@ -86,6 +90,8 @@ class AdaptivePoolHead(nn.Module):
         return token, embedding, weights.expand_as(u), self._balance(token, embedding)
 
     def _balance(self, token: Tensor, embedding: Tensor) -> Float[Tensor, "n 2"]:
+        if self.levels == "both" and self.fixed == "random":
+            return torch.stack([self.share, 1 - self.share]).to(token.dtype).expand(len(token), 2)
         if self.levels != "both" or self.fixed is not None:
             share = {"both": self.fixed, "token": 1.0, "embedding": 0.0}[self.levels]
             return token.new_tensor([share, 1 - share]).expand(len(token), 2)

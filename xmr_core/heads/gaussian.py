@@ -1,6 +1,7 @@
 """PCME's head: where an item lies, and how sure of it one can be."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -8,8 +9,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from xmr_core.base.checks import require_choice, require_flag
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
-from xmr_core.base.plain_tensors import as_features
-from xmr_core.base.types import Features, GaussianEmbedding
+from xmr_core.base.plain_tensors import as_features, global_of
+from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.pie_net import PIENet
 
 SECOND = ("pooled", "gru", "global")
@@ -24,10 +25,11 @@ class GaussianHead(nn.Module):
     Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or
         'global' W₂ global + b₂ (the matched form, the same for both modalities). spread: 'per dimension'; 'isotropic',
         the mean of log σ in all dimensions; 'none', μ only: one sample, μ itself. squash: sigmoid and LayerNorm on log
-        σ as on μ (an ablation of the paper). samples: J, while training and in eval mode alike. seed: of ε in eval
-        mode, where all items of a modality share one draw "j d": results then depend neither on the order nor on the
-        grouping of items. log_std_start: a constant added to log σ; at the authors' 0 the samples start √d times as far
-        from μ as μ from 0.
+        σ as on μ (an ablation of the paper). mean_attention, spread_attention: False leaves the local branch out, so
+        that μ = l2(LN(global)) or log σ = second (Table D.3). samples: J, while training and in eval mode alike. seed:
+        of ε in eval mode, where all items of a modality share one draw "j d": results then depend neither on the order
+        nor on the grouping of items. log_std_start: a constant added to log σ; at the authors' 0 the samples start √d
+        times as far from μ as μ from 0.
     Shapes: local_feats "n l d_local", global_feat "n d" → GaussianEmbedding.
     Raises: BadInput for J < 1, an unknown second or spread, an odd d with 'gru', or features without a global vector.
     Source: Chun et al., CVPR 2021 (PCME), §3.2–3.3; docs/methods/pcme.md.
@@ -48,31 +50,38 @@ class GaussianHead(nn.Module):
         seed: int = 0,
         d_hidden: int | None = None,
         log_std_start: float = 0.0,
+        mean_attention: bool = True,
+        spread_attention: bool = True,
     ):
         super().__init__()
         if samples < 1:
             raise BadInput(f"samples must be at least 1, got {samples}. PCME uses 7.")
         require_choice("second", second, SECOND)
         require_choice("spread", spread, SPREADS)
-        require_flag("squash", squash)
+        flags = {"squash": squash, "mean_attention": mean_attention, "spread_attention": spread_attention}
+        for name, flag in flags.items():
+            require_flag(name, flag)
         if second == "gru" and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
         if not -20 <= log_std_start <= 5:
             raise BadInput(
                 f"log_std_start, the natural logarithm of σ at the start, must lie in [−20, 5]; got {log_std_start}."
             )
-        self.mean, self.log_std_start = PIENet(d_local, d, 1, d_hidden), log_std_start
+        self.mean = PIENet(d_local, d, 1, d_hidden) if mean_attention else NormedGlobal(d)
+        self.log_std_start = log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
+        self.mean_attention, self.spread_attention = mean_attention, spread_attention
         if spread != "none":
-            hidden = d_hidden or d_local // 2
-            self.w_1, self.w_2, self.fc = (
-                nn.Linear(d_local, hidden, bias=False),
-                nn.Linear(hidden, 1, bias=False),
-                nn.Linear(d_local, d),
-            )
-            for layer in (self.w_1, self.w_2, self.fc):
-                nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(self.fc.bias)
+            if spread_attention:
+                hidden = d_hidden or d_local // 2
+                self.w_1, self.w_2, self.fc = (
+                    nn.Linear(d_local, hidden, bias=False),
+                    nn.Linear(hidden, 1, bias=False),
+                    nn.Linear(d_local, d),
+                )
+                for layer in (self.w_1, self.w_2, self.fc):
+                    nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(self.fc.bias)
             if second == "gru":
                 self.rnn = nn.GRU(d_local, d // 2, batch_first=True, bidirectional=True)
             else:
@@ -91,18 +100,22 @@ class GaussianHead(nn.Module):
 
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
-        x, attention = self._attention(features)
-        local = self.fc((attention * x).sum(1))
-        out = (local.sigmoid() if self.squash else local) + self._second(features)
+        out = self._second(features)
+        if self.spread_attention:
+            x, attention = self._attention(features)
+            local = self.fc((attention * x).sum(1))
+            out = (local.sigmoid() if self.squash else local) + out
         out = self.norm(out) if self.squash else out
         out = out + self.log_std_start
         return out.mean(-1, keepdim=True).expand_as(out) if self.spread == "isotropic" else out
 
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n l"], Float[Tensor, "n l"]]:
         """(what μ, what log σ attended to), each summing to 1 over an item's real elements, for visualisation. Raises
-        BadInput without σ."""
+        BadInput without σ, or where one of the two attentions was left out."""
         if self.spread == "none":
             raise BadInput("a head with spread='none' has no σ, and so no attention for it.")
+        if not (self.mean_attention and self.spread_attention):
+            raise BadInput("this head leaves an attention out, and there is none to show.")
         return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)
 
     def _attention(self, features: Features) -> tuple[Float[Tensor, "n l e"], Float[Tensor, "n l 1"]]:
@@ -120,11 +133,40 @@ class GaussianHead(nn.Module):
         return self.fc2(masked_mean(x, mask[..., None], dim=1) if self.second == "pooled" else features.global_feat)
 
     def _noise(self, mean: Float[Tensor, "n d"]) -> Tensor:
-        shape = (self.samples, mean.shape[1])
-        if self.training:
-            return torch.randn(len(mean), *shape, device=mean.device, dtype=mean.dtype)
-        generator = torch.Generator().manual_seed(self.seed)  # on the CPU: every device draws the same
-        return torch.randn(shape, generator=generator, dtype=torch.float32).to(mean)
+        return noise_for(mean, self.samples, None if self.training else self.seed)
+
+
+class NormedGlobal(nn.Module):
+    """LN(global) as a set of one element of unit length: the mean of a head whose local branch is left out.
+
+    >>> import torch
+    >>> g = torch.tensor([[1.0, 3.0]])
+    >>> NormedGlobal(2)(Features(g[:, None], torch.ones(1, 1, dtype=torch.bool), g)).x.detach()
+    tensor([[[-0.7071,  0.7071]]])
+    """
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(d)
+
+    def forward(self, features: Features) -> EmbeddingSet:
+        x = self.layer_norm(global_of(features, "a mean without attention reads the global feature"))
+        x = F.normalize(x, dim=-1).unsqueeze(1)
+        return EmbeddingSet(x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))
+
+
+def noise_for(mean: Float[Tensor, "n d"], samples: int, seed: int | None) -> Tensor:
+    """ε for J samples: "n j d" of its own for every item where seed is None (training), else one draw "j d" for all.
+
+    >>> import torch
+    >>> noise_for(torch.zeros(3, 2), 7, seed=0).shape
+    torch.Size([7, 2])
+    """
+    shape = (samples, mean.shape[1])
+    if seed is None:
+        return torch.randn(len(mean), *shape, device=mean.device, dtype=mean.dtype)
+    generator = torch.Generator().manual_seed(seed)  # on the CPU: every device draws the same
+    return torch.randn(shape, generator=generator, dtype=torch.float32).to(mean)
 
 
 def uncertainty(items: GaussianEmbedding) -> Float[Tensor, " n"]:

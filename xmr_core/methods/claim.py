@@ -3,6 +3,7 @@ them.
 """
 
 from dataclasses import dataclass
+from math import isfinite
 
 from xmr_core.base.errors import BadInput, unknown
 
@@ -37,11 +38,13 @@ class Claim:
     rule 'each': every one of `above` against every one of `below`; held if every comparison is, contradicted if one is.
     rule 'means': the mean over `above` minus the mean over `below`, as one comparison.
     `below` empty: the measure of `above` itself is compared with 0. smaller: the claim says that `above` is smaller.
+    bound: what every effect must exceed, in units of the measure: "clearly better" is more than a sign, and a negative
+    bound says "not worse by more than".
 
-    A comparison pairs seeds and is held when the 95 % Student interval of the difference lies on the claimed side of 0,
-    contradicted when it lies on the other, else undecided; fewer than 3 common seeds decide nothing.
-    family: claims that are corrected together for being many. '' is the family of the package's own papers.
-    Raises: BadInput for another rule or no variant.
+    A comparison pairs seeds and is held when its interval lies on the claimed side of the bound, contradicted when it
+    lies on the other; study.claims.ledger says how it is made, and when it is equivalent or undecided.
+    family: claims that are corrected together for being many. '' is the family of the paper that the source names.
+    Raises: BadInput for another rule, no variant, or a bound that is no finite number.
 
     >>> Claim("sets", "ours", "Sets beat one vector.", ("DivE",), ("VSE++",)).rule_text()
     'RSUM annotated: DivE above VSE++'
@@ -56,17 +59,28 @@ class Claim:
     rule: str = "each"
     smaller: bool = False
     family: str = ""
+    bound: float = 0.0
 
     def __post_init__(self):
         if self.rule not in RULES:
             raise unknown("rule of a claim", self.rule, RULES)
         if not self.above:
             raise BadInput(f"claim {self.id} is about no variant.")
+        if not isfinite(self.bound):
+            raise BadInput(f"the bound of claim {self.id} must be a finite number, got {self.bound}.")
 
     def rule_text(self) -> str:
         """The rule in words."""
-        join = (lambda names: names[0]) if self.rule == "each" else (lambda names: f"the mean of {names[0]}")
-        above = " and ".join(self.above) if self.rule == "each" else join([", ".join(self.above)])
-        below = join([", ".join(self.below)]) if self.below else "0"
-        each = "each of " * (len(self.below) > 1 and self.rule == "each")
-        return f"{self.measure.name}: {above} {'below' if self.smaller else 'above'} {each}{below}"
+        names, order = " and ".join(self.above), "below" if self.smaller else "above"
+        if self.rule == "means":
+            names = f"the mean of {', '.join(self.above)}"
+        if not self.below:
+            return f"{self.measure.name}: {names} {order} {(-self.bound if self.smaller else self.bound) + 0.0:g}"
+        others = ", ".join(self.below)
+        if self.rule == "means":
+            others = f"the mean of {others}"
+        elif len(self.below) > 1:
+            others = f"each of {others}"
+        margin = f" by more than {self.bound:g}" if self.bound > 0 else ""
+        margin = f", or short of it by less than {-self.bound:g}" if self.bound < 0 else margin
+        return f"{self.measure.name}: {names} {order} {others}{margin}"

@@ -8,7 +8,7 @@ from xmr_core.losses.diversity import pairwise_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import VARIANCE, Claim
+from xmr_core.methods._claims.dive import ABLATIONS, CLAIMS, SWEEPS
 from xmr_core.methods.common import (
     SET_HEADS,
     SET_SIMILARITIES,
@@ -22,7 +22,6 @@ from xmr_core.methods.common import (
     set_similarity,
 )
 from xmr_core.methods.method import Method
-from xmr_core.methods.nested import nested_ablation, nested_claims
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.base import Similarity
@@ -95,91 +94,6 @@ _SETTINGS = {
     "captions_per_image": 5, "unit": "images", "positives": "annotated", "cell_drop": 0.2, "word_drop": 0.2,
     "word_rule": "vse",
 }  # fmt: skip
-_SIMILARITY = {  # Table 3, with the single vector below it
-    "single vector": ("vse++", {}),
-    "MIL, slots": ("dive", {"similarity": "mil"}),
-    "MP, slots": ("dive", {"similarity": "mp"}),
-    "Chamfer, slots": ("dive", {"similarity": "chamfer"}),
-    "smooth-Chamfer, PIE-Net": ("dive", {"head": "pie-net"}),
-    "smooth-Chamfer, transformer": ("dive", {"head": "transformer"}),
-    "smooth-Chamfer, slots": ("dive", {}),
-}
-_SLOT_ATTENTION = {  # App. B.3: what DivE changed in slot attention, taken back one by one
-    "slots as in the paper": ("dive", {}),
-    "sampled slots": ("dive", {"query": "sampled"}),
-    "GRU update": ("dive", {"update": "gru"}),
-    "without global feature": ("dive", {"use_global": False}),
-}
-_NESTED = nested_ablation("dive", "DivE")
-_ALPHAS = (1, 2, 4, 8, 16, 32, 64)
-
-
-def _claims() -> tuple[Claim, ...]:
-    table3, table4, appendix = "DivE, Table 3", "DivE, Table 4", "DivE, App. B.3"
-    sets, paper = ("smooth-Chamfer, slots",), ("slots as in the paper",)
-    similarities, pie_net = ("MIL, slots", "MP, slots", "Chamfer, slots"), ("smooth-Chamfer, PIE-Net",)
-    alphas = tuple(f"α={a}" for a in _ALPHAS)
-    many, few = ("K=4", "K=5", "K=6"), ("K=1", "K=2", "K=3")
-    ones = ("single vector",)
-
-    def collapse(name: str, sentence: str, below: tuple[str, ...]) -> list[Claim]:
-        source = f"{table3}, right"
-        return [Claim(f"{name}-{m}", source, f"{sentence} ({m}).", sets, below, v) for m, v in VARIANCE.items()]
-
-    return (
-        Claim(
-            "dive-sets",
-            f"{table3} and B.1",
-            "A set of embeddings beats a single vector under the same encoders.",
-            sets,
-            ones,
-        ),
-        Claim(
-            "dive-similarity",
-            table3,
-            "Smooth-Chamfer beats MIL, MP and Chamfer under the same encoders.",
-            sets,
-            similarities,
-        ),
-        Claim("dive-smooth-mp", table3, "Smooth-Chamfer beats match probability.", sets, ("MP, slots",)),
-        Claim("dive-smooth-mil", table3, "Smooth-Chamfer beats MIL.", sets, ("MIL, slots",)),
-        Claim(
-            "dive-slots",
-            table3,
-            "Slots beat PIE-Net and a transformer as makers of sets.",
-            sets,
-            (*pie_net, "smooth-Chamfer, transformer"),
-        ),
-        *collapse("dive-collapse-mp", "Match probability collapses the sets", ("MP, slots",)),
-        *collapse("dive-collapse-pie-net", "PIE-Net's sets collapse", pie_net),
-        Claim("dive-alpha-16", table4, "α = 16 is the best scale.", ("α=16",), tuple(a for a in alphas if a != "α=16")),
-        Claim(
-            "dive-alpha-large",
-            table4,
-            "Scales above 4 are all good: better than 1 to 4 on average.",
-            alphas[3:],
-            alphas[:3],
-            rule="means",
-        ),
-        Claim("dive-k-4", table4, "Four elements are the best number.", ("K=4",), (*few, *many[1:])),
-        Claim(
-            "dive-k-large", table4, "More than three elements are better than one to three.", many, few, rule="means"
-        ),
-        Claim(
-            "dive-t-large",
-            table4,
-            "More than two rounds are better than one or two.",
-            ("T=3", "T=4", "T=5"),
-            ("T=1", "T=2"),
-            rule="means",
-        ),
-        Claim("dive-slots-learned", appendix, "Learned slots beat sampled ones.", paper, ("sampled slots",)),
-        Claim("dive-slots-residual", appendix, "The residual update beats a GRU.", paper, ("GRU update",)),
-        Claim("dive-slots-global", appendix, "Adding the global feature helps.", paper, ("without global feature",)),
-        Claim("dive-vse-infty", "DivE, Table 1", "DivE beats VSE∞.", ("DivE",), ("VSE∞",)),
-        Claim("dive-pvse", "DivE, Table 1", "DivE beats PVSE and PCME.", ("DivE",), ("PVSE", "PCME")),
-    )
-
 
 SPEC = MethodSpec(
     id="dive",
@@ -192,8 +106,8 @@ SPEC = MethodSpec(
     published_options={"d": 1024},
     settings={corpus: {**_SETTINGS, "slot_lr": slot_lr} for corpus, slot_lr in (("f30k", 0.05), ("coco", 0.1))},
     variants={"DivE": {}, "DivE on GRU states": {"text_local": "states"}},
-    ablations={"similarity": _SIMILARITY, "slot attention": _SLOT_ATTENTION, "nested": _NESTED},
-    sweeps={"alpha": ("α", _ALPHAS), "slots": ("K", tuple(range(1, 7))), "iterations": ("T", tuple(range(1, 6)))},
-    claims=(*_claims(), *nested_claims("dive", "DivE")),
+    ablations=ABLATIONS,
+    sweeps=SWEEPS,
+    claims=CLAIMS,
     tiny={"iterations": 1},
 )

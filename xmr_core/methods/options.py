@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import get_args, get_type_hints
 
+from xmr_core.base.checks import LARGEST
 from xmr_core.base.errors import BadInput, unknown
 
 FORMS = ("matched", "published")
+LARGEST_COUNT = 1_000_000  # of a width or a count: more of anything is a slip of the keyboard, and fills the memory
 
 
 def option(
@@ -96,10 +98,10 @@ def _checked(f: Field, type_: type, value: object) -> object:
         raise unknown(f.name, value, choices)
     if kind in (int, float):
         least, above, most = (f.metadata[k] for k in ("least", "above", "most"))
-        if not (math.isfinite(value) and least <= value <= most and value > above):
-            raise BadInput(
-                f"{f.name} must be {_range(least, above, most)}, got {value!r}. {f.metadata['help'].capitalize()}."
-            )
+        largest = LARGEST_COUNT if kind is int else LARGEST
+        if not (-largest <= value <= largest and least <= value <= most and value > above):
+            limits = _range(least, above, min(most, largest) if value > largest else most)
+            raise BadInput(f"{f.name} must be {limits}, got {value!r:.60}. {f.metadata['help'].capitalize()}.")
     return value
 
 

@@ -1,13 +1,16 @@
 """PCME: every item a normal distribution. Mathematics: docs/methods/pcme.md."""
 
 from dataclasses import dataclass
+from functools import partial
 
+from xmr_core.base.errors import BadInput
 from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.gaussian import GaussianHead
-from xmr_core.losses.gaussian import kl_to_normal, uniformity
+from xmr_core.heads.gaussian_linear import LinearGaussianHead
+from xmr_core.losses.gaussian import FORMS, kl_to_normal, uniformity
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.soft_contrastive import soft_contrastive
-from xmr_core.methods.claim import Claim, Measure, correlation
+from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import Options, option
@@ -27,7 +30,12 @@ class PCMEOptions(Options):
     d: int = option(128, "width of the joint space", least=1)
     samples: int = option(7, "samples of an item's distribution, J", least=1)
     spread: str = option("per dimension", "how many numbers σ has; 'none' keeps the mean only", choices=SPREADS)
-    squash: bool = option(False, "squash the mean's residual by a sigmoid")
+    squash: bool = option(False, "sigmoid and LayerNorm on log σ, as on the mean")
+    mean_attention: bool = option(True, "let the mean attend to local features", added=True)
+    spread_attention: bool = option(True, "let σ attend to local features", added=True)
+    plane: int = option(
+        0, "width of linear heads on the global feature; 0 for the paper's heads", least=0, form="matched", added=True
+    )
     scale: float = option(5.0, "a of the match probability at the start", above=0)
     shift: float = option(5.0, "b of the match probability at the start")
     log_std_start: float = option(-3.0, "log σ at the start")
@@ -40,20 +48,36 @@ class PCMEOptions(Options):
     )
     kl: float = option(1e-5, "weight of the divergence from the standard normal", least=0)
     uniform: float = option(0.0, "weight of the uniformity loss", least=0)
+    uniform_form: str = option(
+        "exact", "the paper's sum over pairs, or the authors' log-mean", choices=FORMS, form="matched", added=True
+    )
     dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
 
 
 def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
-    """A single mean (spread 'none') has no σ to keep from collapsing, and so no regulariser."""
-    shape = {"samples": o.samples, "spread": o.spread, "squash": o.squash, "log_std_start": o.log_std_start}
+    """A single mean (spread 'none') has no σ to keep from collapsing, and so no regulariser.
+
+    Raises: BadInput for heads in few dimensions together with an option that only the paper's heads read.
+    """
+    if o.plane and (o.spread != "per dimension" or o.squash or not (o.mean_attention and o.spread_attention)):
+        raise BadInput(
+            f"plane={o.plane} takes linear heads with one σ per dimension; leave out spread, squash and the attentions."
+        )
+    common = {"samples": o.samples, "log_std_start": o.log_std_start}
+    attention = {"mean_attention": o.mean_attention, "spread_attention": o.spread_attention}
+    shape = {**common, **attention, "spread": o.spread, "squash": o.squash}
     similarity = MatchLogit(o.scale, o.shift)
     if form == "matched":
         image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
-        heads = (
-            GaussianHead(o.d, o.d, "global", seed=1, **shape),
-            GaussianHead(text.local_width, o.d, "global", seed=2, **shape),
-        )
-        regularisers = {"kl": (o.kl, _exactly(kl_to_normal)), "uniformity": (o.uniform, _exactly(uniformity))}
+        if o.plane:
+            heads = tuple(LinearGaussianHead(o.d, o.plane, seed=seed, **common) for seed in (1, 2))
+        else:
+            heads = (
+                GaussianHead(o.d, o.d, "global", seed=1, **shape),
+                GaussianHead(text.local_width, o.d, "global", seed=2, **shape),
+            )
+        spread_out = partial(uniformity, form=o.uniform_form)
+        regularisers = {"kl": (o.kl, partial(kl_to_normal, form="exact")), "uniformity": (o.uniform, spread_out)}
     else:
         image = PooledEncoder(inputs.image_width, o.d)
         text = gru(inputs, o.d, summary="concatenate-last-token", dropout=0.0)
@@ -80,47 +104,8 @@ def published(inputs: Inputs, o: PCMEOptions) -> Method:
     return _method(inputs, o, "published")
 
 
-def _exactly(regulariser):
-    return lambda images, captions: regulariser(images, captions, "exact")
-
-
 _CUB_OPTIONS = {"d": 512, "scale": 5.0, "shift": 5.0, "kl": 1e-3, "uniform": 10.0}
 _SETTINGS = {"schedule": "cosine", "word_drop": 0.1, "word_rule": "pcme"}
-
-
-def _claims() -> tuple[Claim, ...]:
-    mean, directions = ("PCME",), ("i2t", "t2i")
-    corrupted = {"images": "pixels are erased", "captions": "words are blanked"}
-
-    def uncertainty(d: str) -> Claim:
-        measure = correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1")
-        sentence = f"The more uncertain a query, the lower its R@1 ({d})."
-        return Claim(f"pcme-uncertainty-{d}", "PCME, Figure 6", sentence, mean, (), measure, smaller=True)
-
-    def ambiguity(d: str) -> Claim:
-        measure = correlation("uncertainty and true answers", "exhaustive", d, "spearman_uncertainty_answers")
-        sentence = f"Uncertainty rises with the true number of answers ({d})."
-        return Claim(f"pcme-ambiguity-{d}", "PCME, §1 and §4.4", sentence, mean, (), measure)
-
-    def corruption(m: str) -> Claim:
-        measure = Measure(f"mean log σ, all of it corrupted minus none, {m}", "", m, "uncertainty_rise")
-        sentence = f"Uncertainty grows as {corrupted[m]}."
-        return Claim(f"pcme-corruption-{m}", "PCME, Figure 7", sentence, ("PCME with word drop",), (), measure)
-
-    def sampling(d: str) -> Claim:
-        name = f"R-Precision annotated, match probability minus mean only, {d}"
-        measure = Measure(name, "annotated", d, "r_precision_gain_of_sampling", factor=100)
-        sentence = f"At test time match probability beats comparing means ({d})."
-        return Claim(f"pcme-match-probability-{d}", "PCME, Table 1", sentence, mean, (), measure)
-
-    sentence = "A distribution beats its mean alone, trained so."
-    return (
-        *map(uncertainty, directions),
-        *map(ambiguity, directions),
-        *map(corruption, corrupted),
-        Claim("pcme-distribution", "PCME, Table 1", sentence, mean, ("PCME, μ only",)),
-        *map(sampling, directions),
-    )
 
 
 SPEC = MethodSpec(
@@ -136,15 +121,8 @@ SPEC = MethodSpec(
         "coco": {"lr": 2e-4, "epochs": 30, **_SETTINGS},
         "cub": {"lr": 1e-4, "epochs": 10, **_SETTINGS, "batch_images": 150, "unit": "classes", **_CUB_OPTIONS},
     },
-    ablations={
-        "spread": {
-            "PCME": ("pcme", {}),
-            "PCME, one σ": ("pcme", {"spread": "isotropic"}),
-            "PCME, μ only": ("pcme", {"spread": "none"}),
-        },
-        "word drop": {"PCME with word drop": ("pcme", {})},  # trained with <unk>, so that a blanked word is no stranger
-    },
+    ablations=ABLATIONS,
     trials={4: {"kl": 1e-4}, 6: {"kl": 1e-6}, 7: {"objective": "infonce"}},
-    claims=_claims(),
+    claims=CLAIMS,
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse", "caption_head.rnn.weight_hh_l0_reverse"),
 )

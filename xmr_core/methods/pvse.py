@@ -8,7 +8,7 @@ from xmr_core.heads.pie_net import PIENet
 from xmr_core.losses.diversity import gram_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.triplet import MINING, hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
 from xmr_core.methods.nested import nested_ablation, nested_claims
@@ -27,6 +27,7 @@ class PVSEOptions(MatchedOptions):
     slots: int = option(4, "embeddings per item, K", least=1)
     diversity: float = option(0.1, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
+    mining: str = option("hardest", "negatives of the hinge", choices=MINING, added=True)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
     text_local: str = option(
         "words", "what the head of captions reads", choices=("words", "states"), form="matched", added=True
@@ -43,11 +44,19 @@ def _similarity(o: PVSEOptions) -> Similarity:
     return Nested.doubling(MaxPairwise(), o.slots) if o.nested else MaxPairwise()
 
 
+def _objective(o: PVSEOptions) -> Objective:
+    """The common objective; a hinge with other negatives than the hardest needs no warm-up with all of them."""
+    if o.objective != "triplet" or o.mining == "hardest":
+        return matched_objective(o, _regularisers(o))
+    hinge = partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction="mean")
+    return Objective(hinge, _regularisers(o))
+
+
 def matched(inputs: Inputs, o: PVSEOptions) -> Method:
     """PIE-Net on the common encoders, under the common objective and the paper's two regularisers."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local=o.text_local)
     heads = (PIENet(o.d, o.d, o.slots, dropout=o.dropout), PIENet(text.local_width, o.d, o.slots, dropout=o.dropout))
-    return Method("pvse", image, text, *heads, _similarity(o), matched_objective(o, _regularisers(o)))
+    return Method("pvse", image, text, *heads, _similarity(o), _objective(o))
 
 
 def published(inputs: Inputs, o: PVSEOptions) -> Method:
@@ -55,8 +64,9 @@ def published(inputs: Inputs, o: PVSEOptions) -> Method:
     image = PooledEncoder(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="concatenate-last-token" if o.legacy_text else "concatenate", dropout=0.0)
     heads = (PIENet(inputs.image_width, o.d, o.slots), PIENet(inputs.word_dim, o.d, o.slots))
-    loss = Objective(partial(hinge_triplet, margin=o.margin, reduction="batch_mean"), _regularisers(o))
-    return Method("pvse", image, text, *heads, _similarity(o), loss)
+    reduction = "mean" if o.mining == "semi-hard" else "batch_mean"  # the authors' mean has no semi-hard form
+    hinge = partial(hinge_triplet, margin=o.margin, mining=o.mining, reduction=reduction)
+    return Method("pvse", image, text, *heads, _similarity(o), Objective(hinge, _regularisers(o)))
 
 
 SPEC = MethodSpec(

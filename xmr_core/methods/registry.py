@@ -49,8 +49,12 @@ def method_spec(name: str) -> MethodSpec:
     >>> method_spec("pcme").citation
     'Chun et al., CVPR 2021'
     """
+    if not isinstance(name, str):
+        raise BadInput(f"a method is named by a word such as 'dive', got {name!r}.")
     if ":" in name:
         return _from_address(name)
+    if (spec := _own(name)) is not None:
+        return spec
     specs = methods()
     if name not in specs:
         raise unknown("method", name, specs)
@@ -102,6 +106,14 @@ def build(method: str, inputs: Inputs, form: str = "matched", **options) -> Meth
 def full_options(method: str, form: str, options: dict) -> dict[str, object]:
     """The options that a form of a method reads, with every default filled in. Raises BadInput as `build` does."""
     return method_spec(method).full_options(form, options)
+
+
+def _own(name: str) -> MethodSpec | None:
+    """The package's own method whose module is named after its id ('vse++' in vsepp.py), without importing the
+    others."""
+    module = name.replace("++", "pp").replace("+", "_").replace("-", "_")
+    spec = import_module(f"xmr_core.methods.{module}").SPEC if module in MODULES else None
+    return spec if spec is not None and spec.id == name else None
 
 
 def _from_address(address: str) -> MethodSpec:

@@ -7,7 +7,7 @@ from xmr_core.encoders.regions import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import Claim
+from xmr_core.methods._claims.sgraf import ABLATIONS, claims
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -76,16 +76,7 @@ SPEC = MethodSpec(
     },
     adjust=adjust,
     variants={"SAF": {"reasoner": "saf"}, "SGR": {"reasoner": "sgr"}, "SGRAF, joint": {"reasoner": "joint"}},
-    claims=(
-        Claim("sgraf-ensemble", "SGRAF, Table 1", "SGR and SAF averaged beat either.", ("SAF + SGR",), ("SAF", "SGR")),
-        Claim(
-            "sgraf-split",
-            "SGRAF, Table 5",
-            "Trained apart and averaged, SGR and SAF beat joint training.",
-            ("SAF + SGR",),
-            ("SGRAF, joint",),
-        ),
-        Claim("sgraf-scan", "SGRAF, Table 1", "SGRAF beats SCAN's ensemble.", ("SAF + SGR",), ("SCAN t-i + SCAN i-t",)),
-    ),
+    ablations=ABLATIONS,
+    claims=claims(),
     tiny={"m": 8},
 )

@@ -3,24 +3,30 @@
 from dataclasses import dataclass
 from functools import partial
 
+from torch import nn
+
 from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import Claim
+from xmr_core.methods._claims.vse_2ad import ABLATIONS, CLAIMS
 from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.cosine import Cosine
 
+BALANCES = ("learned", "fixed", "random")
+
 
 @dataclass(frozen=True)
 class VSE2ADOptions(MatchedOptions):
     """Options of VSE+2AD. levels: Table 3. objective: the others are the paper's "−AdOpt". adopt: 'paper' takes the
-    paper's equations where its code differs (docs/differences.md#x-33 to #x-36)."""
+    paper's equations where its code differs (docs/differences.md#x-33 to #x-36). pooling: Table 4, where 'manual' is
+    the 5 largest values of each channel for images and the mean for captions. balance: Table C-2."""
 
     levels: str = option("both", "where pooling weights are adapted", choices=LEVELS)
     token_weights: str = option(
@@ -31,6 +37,13 @@ class VSE2ADOptions(MatchedOptions):
     mode: str = option("adaptive", "number of negatives", choices=MODES)
     adopt: str = option("official", "AdOpt as in the authors' code, or as in their paper", choices=ADOPT_FORMS)
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
+    pooling: str = option(
+        "adpool", "the operator that pools local features", choices=("adpool", "manual", *AGGREGATORS), added=True
+    )
+    balance: str = option(
+        "learned", "weight of AdPool's token level: learned, fixed, or drawn once", choices=BALANCES, added=True
+    )
+    token_share: float = option(0.5, "that weight where it is fixed", least=0, most=1, added=True)
 
 
 def matched(inputs: Inputs, o: VSE2ADOptions) -> Method:
@@ -58,9 +71,16 @@ def _adopt(o: VSE2ADOptions, own_negatives: bool) -> Objective:
 
 
 def _method(o: VSE2ADOptions, image, text, loss: Objective, padding: str) -> Method:
-    shape = {"levels": o.levels, "token_weights": o.token_weights, "padding": padding}
-    heads = (AdaptivePoolHead(o.d, o.d, **shape), AdaptivePoolHead(text.local_width, o.d, **shape))
+    heads = _head(o, o.d, padding, "k-max"), _head(o, text.local_width, padding, "mean")
     return Method("vse+2ad", image, text, *heads, Cosine(), loss)
+
+
+def _head(o: VSE2ADOptions, d_local: int, padding: str, manual: str) -> nn.Module:
+    if o.pooling != "adpool":
+        return aggregator(manual if o.pooling == "manual" else o.pooling, d_local, o.d)
+    balance = {"learned": None, "fixed": o.token_share, "random": "random"}[o.balance]
+    shape = {"levels": o.levels, "token_weights": o.token_weights, "padding": padding}
+    return AdaptivePoolHead(d_local, o.d, balance=balance, **shape)
 
 
 _SETTINGS = {
@@ -83,8 +103,6 @@ SPEC = MethodSpec(
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
     trials={6: {"objective": "infonce"}},
-    claims=(
-        Claim("vse2ad-gpo", "VSE+2AD, Table 1", "AdPool and AdOpt beat GPO.", ("VSE+2AD",), ("VSE∞",)),
-        Claim("vse2ad-scan", "VSE+2AD, Table 1", "VSE+2AD beats SCAN.", ("VSE+2AD",), ("SCAN t-i", "SCAN i-t")),
-    ),
+    ablations=ABLATIONS,
+    claims=CLAIMS,
 )

@@ -21,13 +21,18 @@ class VSEInftyOptions(MatchedOptions):
 
     warmup_epochs: int = option(1, "epochs of all negatives before the hardest, for the hinge", least=0)
     pooling: str = option("gpo", "the operator that pools local features", choices=AGGREGATORS)
+    widen: int = option(
+        1, "how many times wider than d the pooled vector is, by a linear layer before the pooling", least=1,
+        form="matched", added=True,
+    )  # fmt: skip
 
 
 def matched(inputs: Inputs, o: VSEInftyOptions) -> Method:
     """The pooling operator on the common encoders, under the common objective."""
     image, text = matched_encoders(inputs, o.d, o.dropout, local="states")
     loss = matched_objective(o)
-    heads = (aggregator(o.pooling, o.d, o.d), aggregator(o.pooling, text.local_width, o.d))
+    width = o.d * o.widen
+    heads = (aggregator(o.pooling, o.d, width), aggregator(o.pooling, text.local_width, width))
     return Method("vse-infty", image, text, *heads, Cosine(), loss)
 
 

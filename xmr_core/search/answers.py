@@ -13,8 +13,8 @@ from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.evaluation.engine import top_k
 from xmr_core.search.library import Library
 from xmr_core.search.proposals import Proposer
-from xmr_core.search.query import Query, encode, words_of
-from xmr_core.search.ranking import Settings, check_settings, rank
+from xmr_core.search.query import Query, encode, nearest_of, words_of
+from xmr_core.search.ranking import Settings, check_settings, rank, require_finite_scores
 from xmr_core.search.two_stage import two_stage
 
 
@@ -39,9 +39,10 @@ def search(
             one.
         most: as of two_stage: ask for this many proposals for each element where the answer is not certified at once.
     Returns: columns rank (from 1), item, text (of captions) and score. Equal scores are in file order.
-        table.attrs['unknown_words'] holds the words of the sentence that the method does not know. With elements, also
-        'certified' (whether the answer is provably that of exact search), 'bound' (no image that was not proposed has a
-        higher score) and 'reason' (why there is no bound, or '').
+        table.attrs['unknown_words'] holds the words of the sentence that the method does not know, and
+        table.attrs['nearest'] words that no training caption has, with the word that each is read as. With elements,
+        also 'certified' (whether the answer is provably that of exact search), 'bound' (no image that was not proposed
+        has a higher score) and 'reason' (why there is no bound, or '').
         With explain: columns rank, item, score, element (of the query, from 0), best (the answer's element nearest to
         it), cosine (of the two) and adds (what the query's element adds to the score; the answer's elements add the
         rest; NaN for a similarity that is no sum over elements).
@@ -66,11 +67,11 @@ def search(
         target, (table, positions) = "images", _best_images(library, query, k, elements, most)
     elif query.kind == "text" and elements is not None:
         target, (table, positions) = "images", _best_images(library, query, k, elements, most)
-        table.attrs["unknown_words"] = tuple(words_of(library, text)[1])
+        table.attrs |= {"unknown_words": tuple(words_of(library, text)[1]), "nearest": nearest_of(library, text)}
     else:
         ranking = rank(library, query, Settings(k=k))
         target, table, positions = ranking.target, ranking.table, ranking.order
-        table.attrs["unknown_words"] = ranking.unknown_words
+        table.attrs |= {"unknown_words": ranking.unknown_words, "nearest": dict(ranking.nearest)}
     return _explained(library, query, target, table, positions) if explain else table
 
 
@@ -86,6 +87,7 @@ def _best_images(
         answers = two_stage(elements, encoded, similarity, k, most=most)
         scores, positions = answers
     scores, positions = scores[positions >= 0], positions[positions >= 0]
+    require_finite_scores(scores, library.label)
     ranks = np.arange(1, len(positions) + 1)
     table = pd.DataFrame({"rank": ranks, "item": library.image_ids[positions], "score": scores})
     if elements is not None:

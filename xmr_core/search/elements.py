@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import filelock
 import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -15,7 +14,15 @@ from xmr_core.base.errors import BadInput, CannotWrite, unknown
 from xmr_core.base.files import atomic
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.search.files import check_files, described, read_manifest, start_anew, write_manifest
+from xmr_core.search.files import (
+    building,
+    check_files,
+    described,
+    read_by_size,
+    read_manifest,
+    start_anew,
+    write_manifest,
+)
 from xmr_core.search.list_caps import ListCaps
 from xmr_core.search.proposals import Extent, Proposals, nearest_left_out, rounding
 
@@ -86,7 +93,7 @@ def build_elements(
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
     folder, n = Path(folder), len(gallery)
-    with filelock.FileLock(files.make_folder(folder) / "lock"):  # two builds at once would mix their files
+    with building(folder):
         start_anew(folder / MANIFEST, (LISTS, CAPS))
         k, d = most_elements(gallery), unit_elements(gallery[:1])[0].shape[1]
         total = int(gallery.mask.sum()) if isinstance(gallery, EmbeddingSet) else n
@@ -117,17 +124,18 @@ def build_elements(
     return folder
 
 
-def open_elements(folder: Path | str, gallery: Representation, digest: str, verify: bool = False) -> Elements:
+def open_elements(folder: Path | str, gallery: Representation, digest: str, verify: bool | None = None) -> Elements:
     """The index of a gallery's elements, memory-mapped: a list is read when a query needs it.
 
-    digest: of the gallery's file. verify: also read the lists and compare their digest, not only their size.
+    digest: of the gallery's file. verify: as of open_index. faiss itself reads the file of lists, so open only indexes
+    that you, or people you trust, have built.
     Raises: BadInput without faiss, for a folder without a finished index, or for elements of another gallery;
         DamagedFile for a file that is missing, cut or altered.
     """
     faiss = faiss_library()
     folder = Path(folder)
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-    check_files(folder, about["files"], () if verify else (LISTS,), _AGAIN)
+    check_files(folder, about["files"], read_by_size(about["files"], (LISTS,), verify), _AGAIN)
     if about["gallery"] != digest or about["items"] != len(gallery):
         raise BadInput(
             f"the elements in {folder} are those of another gallery ({about['items']:,} items). "
@@ -175,5 +183,5 @@ def faiss_library():
     try:
         import faiss
     except ImportError:
-        raise BadInput("an index over set elements needs faiss: pip install 'xmr-study[ann]'.") from None
+        raise BadInput("an index over set elements needs faiss: pip install 'xmr-study[search]'.") from None
     return faiss

@@ -1,12 +1,29 @@
-"""A small library in memory, on which every function of this folder can be tried."""
+"""A small library and a small model in memory, on which every function of this folder can be tried."""
 
 import numpy as np
 import torch
 
 from xmr_core.data import from_arrays, prepare
+from xmr_core.data.config import DataConfig
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.methods.registry import build
 from xmr_core.search.library import Library
+from xmr_core.search.model import Model
+
+
+def example_model(method: str = "dive") -> Model:
+    """An untrained method of width 8 that reads images of 64 pixels by cell descriptors, and a few words.
+
+    Raises: BadInput for an unknown method.
+
+    >>> len(example_model().encode_texts(["a red circle", "a blue square"]))
+    2
+    """
+    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        trained = build(method, prepared.inputs, d=8).eval()
+    return Model(method, trained, prepared, {"options": {"d": 8}, "form": "matched"})
 
 
 def example_library(method: str = "dive") -> Library:

@@ -1,7 +1,10 @@
 """Files that are written completely or not at all, and a manifest of them that is written last."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+import filelock
 
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint
@@ -39,6 +42,8 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     """
     if not path.exists():
         reason = f"has no {path.name}, so nothing was finished there" if path.parent.is_dir() else "is no folder"
+        if path.parent.is_dir() and is_being_built(path.parent):
+            raise BadInput(f"{path.parent} is being built by another process. Wait until it has finished.")
         raise BadInput(f"{path.parent} {reason}. Build it: {again}.")
     value = storage.read_json(path)
     if not isinstance(value, dict) or "format" not in value:
@@ -51,6 +56,35 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     if seal != fingerprint.content_hash(value):
         raise DamagedFile(f"{path} was altered: its contents do not match its seal. Build it again: {again}.")
     return value
+
+
+def read_by_size(files: Mapping[str, Mapping], large: tuple[str, ...], verify: bool | None) -> tuple[str, ...]:
+    """The names of those files, among the large ones, that are checked by their size only: none with verify=True, all
+    with False, and those of more than 1 GiB with None."""
+    if verify is not None:
+        return () if verify else large
+    return tuple(name for name in large if name in files and files[name]["bytes"] > fingerprint.LARGE)
+
+
+@contextmanager
+def building(folder: Path | str) -> Iterator[None]:
+    """Hold the lock of a folder of an index, because two builds at once would mix their files. A block inside, of this
+    thread, may hold it again."""
+    with filelock.FileLock(storage.make_folder(Path(folder).expanduser()) / "lock", is_singleton=True):
+        yield
+
+
+def is_being_built(folder: Path) -> bool:
+    """Whether another process, or another thread, holds the lock of a folder of an index."""
+    if not (folder / "lock").exists():
+        return False
+    try:
+        with filelock.FileLock(folder / "lock", timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
+    except OSError:  # a folder that only others may write
+        return False
 
 
 def check_files(folder: Path, files: Mapping[str, Mapping], by_size: tuple[str, ...], again: str) -> None:

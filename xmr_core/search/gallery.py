@@ -11,6 +11,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.files import atomic
+from xmr_core.base.regular import open_regular
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
 from xmr_core.evaluation.analysis.representations import widened
 
@@ -110,7 +111,7 @@ def read_header(path: Path) -> tuple[type, int, dict[str, tuple[list[int], str, 
     """
     try:
         size = path.stat().st_size
-        with open(path, "rb") as f:
+        with open_regular(path) as f:
             length = int.from_bytes(f.read(8), "little")
             header = json.loads(f.read(length)) if 0 < length <= _LONGEST_HEADER else {}
         kind = _KIND[header.pop("__metadata__")["kind"]]
@@ -119,12 +120,15 @@ def read_header(path: Path) -> tuple[type, int, dict[str, tuple[list[int], str, 
             name: math.prod(shape) * np.dtype(_READ[code]).itemsize for name, (shape, code, _) in places.items()
         }
         ends = {name: v["data_offsets"][1] for name, v in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as e:
         reason = getattr(e, "strerror", None) or "its header is not one that write_gallery wrote"
         raise DamagedFile(
             f"{path} cannot be opened as a gallery ({reason}). Copy it again, or build it again."
         ) from None
     start = 8 + length
+    sizes = [n for shape, _, offset in places.values() for n in (*shape, offset)]
+    if not all(type(n) is int and n >= 0 for n in sizes) or not _fit_together(kind, places):
+        raise DamagedFile(f"{path} has a header that no gallery has. Do not use it, or build it again.")
     named = set(_FIELDS[kind]) - _OPTIONAL <= set(places) <= set(_FIELDS[kind])
     fits = named and all(places[name][2] + bytes_of[name] == ends[name] for name in places)
     if not fits or size != start + sum(bytes_of.values()) or max(ends.values()) != sum(bytes_of.values()):
@@ -133,6 +137,17 @@ def read_header(path: Path) -> tuple[type, int, dict[str, tuple[list[int], str, 
             "Copy it again, or build it again."
         )
     return kind, start, places
+
+
+def _fit_together(kind: type, places: dict[str, tuple[list[int], str, int]]) -> bool:
+    """Whether all tensors have the types and shapes of one gallery: as many items, and a mask as wide as the sets."""
+    shapes = {name: shape for name, (shape, _, _) in places.items()}
+    axes = {"mask": 2, "samples": 3, "x": 3 if kind is EmbeddingSet else 2}
+    if any(len(shape) != axes.get(name, 2) for name, shape in shapes.items()):
+        return False
+    if any((code == "BOOL") != (name == "mask") for name, (_, code, _) in places.items()):
+        return False
+    return len({s[0] for s in shapes.values()}) <= 1 and ("mask" not in shapes or shapes["mask"] == shapes["x"][:2])
 
 
 def _kind_of(chunk: Representation) -> type:

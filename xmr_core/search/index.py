@@ -1,29 +1,32 @@
-"""Making an index: a folder with encoded images and captions, and with the method that encodes queries."""
+"""Making an index: a folder with encoded images and captions, and with the model that encodes queries."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import filelock
 import numpy as np
 import torch
 from safetensors.numpy import save as save_arrays
+from safetensors.torch import save as save_tensors
 
 from xmr_core import __version__
-from xmr_core.base import files
+from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import described, start_anew, write_manifest
+from xmr_core.search.files import building, described, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
 from xmr_core.search.library import Library, open_folder, open_library
+from xmr_core.search.load import as_model
+from xmr_core.search.model import Model
+from xmr_core.search.model_folder import write_model, written_files
 from xmr_core.training.runs import TrainedRun
 
-FORMAT = 2
-MANIFEST, ITEMS = "index.json", "items.json"
-IMAGES, CAPTIONS, RELEVANCE, METHOD = (f"{name}.safetensors" for name in ("images", "captions", "relevance", "method"))
+FORMAT = 4
+MANIFEST, ITEMS, MODEL = "index.json", "items.json", "model"  # the last is a folder
+IMAGES, CAPTIONS, RELEVANCE = (f"{name}.safetensors" for name in ("images", "captions", "relevance"))
 GALLERIES = (IMAGES, CAPTIONS)
 _CHUNK = 256  # items encoded at a time, as in encode_split, so that the numbers are equal
 _WRITTEN = 4096  # items written at a time
@@ -31,7 +34,7 @@ _WRITTEN = 4096  # items written at a time
 
 @dataclass(frozen=True)
 class Source:
-    """What was indexed. kind: 'split' of the run's own corpus, or 'folder'. name: of the split, or the folder's path.
+    """What was indexed. kind: 'split' of a run's own corpus, or 'folder'. name: of the split, or the folder's path.
     fingerprint: of the corpus."""
 
     kind: str
@@ -46,20 +49,24 @@ def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype:
 
 
 def index_folder(
-    run: TrainedRun, images: Path | str, folder: Path | str, dtype: str = "float32", progress: Callable | None = None
+    trained: TrainedRun | Model,
+    images: Path | str,
+    folder: Path | str,
+    dtype: str = "float32",
+    progress: Callable | None = None,
 ) -> Path:
     """Encode all images of a folder and its sub-folders into an index.
 
-    Images alone are encoded and written in chunks, so they need not fit into memory; images with captions
-    (docs/data.md) are encoded in one piece. progress: as of open_folder. Returns and raises as save_index; raises as
-    open_folder.
+    trained: a run, or a model of xmr.load, which needs no run here. Images alone are encoded and written in chunks, so
+    they need not fit into memory; images with captions (docs/data.md) are encoded in one piece. progress: as of
+    open_folder. Returns and raises as save_index; raises as open_folder.
     """
     corpus = load_folder(images)
     source = Source("folder", str(Path(images).expanduser().resolve()), corpus.fingerprint)
     if len(corpus.captions):
-        return save_index(open_folder(run, images, progress=progress), run, folder, source, dtype)
-    method, n = run.method(), len(corpus.images)
-    inputs = run.prepared().images_of(corpus, progress)
+        return save_index(open_folder(trained, images, progress=progress), trained, folder, source, dtype)
+    model, n = as_model(trained), len(corpus.images)
+    method, inputs = model.method, model.raw.images_of(corpus, progress)
 
     def encoded():
         for start in range(0, n, _CHUNK):
@@ -67,27 +74,32 @@ def index_folder(
                 chunk = inputs(np.arange(start, min(start + _CHUNK, n)))
                 yield method.encode_images(chunk.to(method.device)).to("cpu")
 
-    items = {"label": run.config.method, "pixels": True, "image_ids": corpus.images.index.tolist()}
+    items = {"label": method.name, "pixels": True, "image_ids": corpus.images.index.tolist()}
     items |= {"caption_ids": [], "texts": []}
-    return _write(folder, run, source, dtype, {IMAGES: (encoded(), n)}, items, {})
+    return _write(folder, model, source, dtype, {IMAGES: (encoded(), n)}, items, {})
 
 
-def save_index(library: Library, run: TrainedRun, folder: Path | str, source: Source, dtype: str = "float32") -> Path:
+def save_index(
+    library: Library, trained: TrainedRun | Model, folder: Path | str, source: Source, dtype: str = "float32"
+) -> Path:
     """Write a library as an index. Returns the folder, which is an index once it holds index.json, written last.
 
-    An older index in the folder is replaced. run: whose method encoded the library. dtype: 'float32', or 'float16' for
+    An older index in the folder is replaced. trained: the run or model whose method encoded the library; the model goes
+    into the index, so that it opens anywhere. dtype: 'float32', or 'float16' for
     half the disk space.
     Raises: BadInput for a library of another method than the run's; CannotWrite where the folder refuses.
     """
-    weights = run.weights()
-    ours = library.method.state_dict()
-    if weights.keys() != ours.keys() or not all(torch.equal(weights[name], ours[name].cpu()) for name in weights):
-        raise BadInput(f"the library was not encoded by the method of run {run.id}; open it from that run.")
+    model = as_model(trained)
+    weights, ours = model.method.state_dict(), library.method.state_dict()
+    if weights.keys() != ours.keys() or not all(torch.equal(weights[n].cpu(), ours[n].cpu()) for n in weights):
+        name = model.about.get("run", model.label)
+        raise BadInput(f"the library was not encoded by the method of {name}; open it from that run or model.")
     galleries = {IMAGES: library.images} | ({} if library.captions is None else {CAPTIONS: library.captions})
     items = {"label": library.label, "pixels": library.pixels is not None}
     items |= {name: getattr(library, name).tolist() for name in ("image_ids", "caption_ids", "texts")}
+    items["splits"] = None if library.splits is None else library.splits.tolist()
     chunks = {name: (_chunks(r), len(r)) for name, r in galleries.items()}
-    return _write(folder, run, source, dtype, chunks, items, library.relevance_sets)
+    return _write(folder, model, source, dtype, chunks, items, library.relevance_sets)
 
 
 def _chunks(items: Representation) -> Iterable[Representation]:
@@ -96,7 +108,7 @@ def _chunks(items: Representation) -> Iterable[Representation]:
 
 def _write(
     folder: Path | str,
-    run: TrainedRun,
+    model: Model,
     source: Source,
     dtype: str,
     galleries: Mapping[str, tuple[Iterable[Representation], int]],
@@ -104,8 +116,8 @@ def _write(
     relevances: Mapping[str, Relevance],
 ) -> Path:
     folder = files.make_folder(Path(folder).expanduser())
-    with filelock.FileLock(folder / "lock"):  # two builds at once would mix their files
-        start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE, METHOD))
+    with building(folder):
+        start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE))
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
         files.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
@@ -115,14 +127,14 @@ def _write(
             for name in ("indptr", "indices")
         }
         files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
-        run.export(folder / METHOD)
-        names = [*galleries, ITEMS, RELEVANCE, METHOD]
+        write_model(model, folder / MODEL)
+        names = [*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in written_files(folder / MODEL))]
         write_manifest(
             folder / MANIFEST,
             {
                 "format": FORMAT,
                 "code": {"xmr_core": __version__, "git_commit": commit()[0]},
-                "run": run_identity(run),
+                "model": identity_of_model(model),
                 "source": asdict(source),
                 "items": {"images": len(items["image_ids"]), "captions": len(items["caption_ids"])},
                 "dtype": dtype,
@@ -138,11 +150,10 @@ def tensors_of(path: Path) -> dict[str, list]:
     return {name: [code, *shape] for name, (shape, code, _) in read_header(path)[2].items()}
 
 
-def run_identity(run: TrainedRun) -> dict:
-    """What connects an index with one trained method. Another training, even with the same id, has other weights."""
-    config = run.config
-    return {
-        "id": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
-        "dataset": config.data.dataset,
-        "weights": run.provenance.files["model.safetensors"],
-    }  # fmt: skip
+def identity_of_model(model: Model) -> dict:
+    """What connects indexes that one trained method encoded. Another training, even with the same id, has other
+    weights."""
+    names = ("run", "method", "form", "options", "dataset")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.method.state_dict().items()}
+    about = {name: model.about[name] for name in names if name in model.about}
+    return {"label": model.label, **about, "weights": fingerprint.bytes_hash(save_tensors(tensors))}

@@ -1,24 +1,28 @@
 """A library: the encoded items that a query is ranked against, and the method that encoded them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import torch
 from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Representation, Tokens
-from xmr_core.data.inputs import CaptionStates, ImageReader
-from xmr_core.data.prepare import Prepared
+from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.data.inputs import ImageReader
+from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.analysis.representations import encode_split, joined
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
+from xmr_core.search.load import as_model
+from xmr_core.search.model import Model
 from xmr_core.training.runs import TrainedRun
 
 _LARGEST_SET = 16  # elements of a set whose size was chosen; larger sets are those of cells or words
+_ENCODED = 256  # images encoded at a time, as in encode_split, so that the numbers are equal
 _CHUNK = 1024  # items whose uncertainty is computed at a time, which copies them
 
 
@@ -29,13 +33,14 @@ class Library:
     label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for
     images without captions. relevance_sets: name → relevance set, captions × images by position; empty where nothing is
     annotated.
-    inputs: positions of images → the method's input for them. pixels: position → image, None for a corpus of features.
-    last: the last query from outside the corpus, encoded.
+    inputs: positions of images → the method's input for them. pixels: position → image as a square, None for a corpus
+    of features. paths: position → image file, None where images are no files. splits: of each image by position, ''
+    for none; None where they are not known. last: the last query from outside the corpus, encoded.
     """
 
     label: str
     method: Method
-    prepared: Prepared
+    prepared: RawInputs
     images: Representation
     captions: Representation | None
     image_ids: np.ndarray
@@ -44,6 +49,8 @@ class Library:
     relevance_sets: Mapping[str, Relevance]
     inputs: ImageReader
     pixels: Callable[[int], UInt8[np.ndarray, "h w 3"]] | None = None
+    paths: Callable[[int], str] | None = None
+    splits: np.ndarray | None = None
     last: dict = field(default_factory=dict, repr=False, init=False)
     _cache: dict = field(default_factory=dict, repr=False, init=False)
 
@@ -105,6 +112,17 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if chosen else 1
 
 
+def paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
+    """The image file at each position of some rows of a corpus; None for a corpus whose images are no files."""
+    files = corpus.images.get("path")
+    return None if files is None else lambda position: str(files.iloc[rows[position]])
+
+
+def splits_of(corpus: Corpus, rows: np.ndarray) -> np.ndarray | None:
+    """The split of some rows of a corpus; None for one without captions, whose splits say nothing."""
+    return corpus.images["split"].to_numpy(object)[rows] if len(corpus.captions) else None
+
+
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
     """Encode a split of a run's corpus with its method.
 
@@ -127,38 +145,36 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
         label or run.config.method, method, prepared, images, captions,
         corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
         part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
+        paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
     )  # fmt: skip
 
 
-def open_folder(run: TrainedRun, folder: Path | str, label: str = "", progress: Callable | None = None) -> Library:
-    """Encode all images of a folder and its sub-folders with the method of a run, which was trained on another corpus.
+def open_folder(
+    trained: TrainedRun | Model, folder: Path | str, label: str = "", progress: Callable | None = None
+) -> Library:
+    """Encode all images of a folder and its sub-folders with a run, which was trained on another corpus, or a model.
 
     Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
-    splits are ignored. Frozen features of the images are cached on disk. progress: as of Prepared.images_of.
-    Raises: BadInput for a folder without images, or a run on region features, which only a detector could make.
+    all splits are searched, and `splits` says which image is in which. Frozen features of the images are cached on
+    disk. progress: as of RawInputs.images_of.
+    Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
     """
-    prepared, method = run.prepared(), run.method()
+    model = as_model(trained)
     corpus = load_folder(folder)
-    inputs = prepared.images_of(corpus, progress)
+    inputs = model.raw.images_of(corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
-    texts, relevances = corpus.captions["text"].to_numpy(), {}
-    part = replace(prepared.splits["test"].first(1), image_rows=np.arange(len(ids)), read_images=inputs)
+    texts, relevances, captions = corpus.captions["text"].to_numpy(), {}, None
     if len(texts):
-        stored = _stored(prepared.new_captions(texts.tolist()))
-        part = replace(part, caption_rows=np.arange(len(texts)), captions=stored)
         pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
         relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
-    images, captions = encode_split(method, part)
+        captions = model.encode_texts(texts.tolist())
+    parts = []
+    for start in range(0, len(ids), _ENCODED):
+        with torch.inference_mode():
+            chunk = inputs(np.arange(start, min(start + _ENCODED, len(ids)))).to(model.method.device)
+            parts.append(model.method.encode_images(chunk).to("cpu"))
     return Library(
-        label or run.config.method, method, prepared, images, captions if len(texts) else None, ids, caption_ids, texts,
+        label or model.method.name, model.method, model.raw, joined(parts), captions, ids, caption_ids, texts,
         relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
+        paths_of(corpus, np.arange(len(ids))), splits_of(corpus, np.arange(len(ids))),
     )  # fmt: skip
-
-
-def _stored(captions: Tokens | Features) -> Tokens | CaptionStates:
-    """Captions in the form in which a split holds them."""
-    if isinstance(captions, Tokens):
-        return captions
-    lengths = captions.mask.sum(1).numpy()
-    states = captions.local_feats[captions.mask].numpy()
-    return CaptionStates(states, np.concatenate([[0], np.cumsum(lengths)]), np.arange(len(lengths)))

@@ -6,19 +6,15 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
 from xmr_core.base import files, paths
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus, Features, Pixels, Tokens
-from xmr_core.data.features.word_pieces import WordPieces
-from xmr_core.data.prepare import Prepared
+from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.methods.checkpoints import load_method
-from xmr_core.methods.common import Inputs
-from xmr_core.search.files import check_files, read_manifest
+from xmr_core.search.files import check_files, read_by_size, read_manifest
 from xmr_core.search.gallery import open_gallery
 from xmr_core.search.index import (
     CAPTIONS,
@@ -27,16 +23,18 @@ from xmr_core.search.index import (
     IMAGES,
     ITEMS,
     MANIFEST,
-    METHOD,
+    MODEL,
     RELEVANCE,
     Source,
-    run_identity,
     tensors_of,
 )
 from xmr_core.search.library import Library
+from xmr_core.search.model import Model
+from xmr_core.search.model_folder import read_model
 from xmr_core.training.runs import TrainedRun, load
 
-_AGAIN = "python -m xmr_core index RUN_ID OUT, with --folder for images of your own"
+_AGAIN = "python -m xmr_core index RUN OUT, with --folder for images of your own"
+_ATTEMPTS = 5  # to open a folder that is built anew again and again
 
 
 @dataclass(frozen=True)
@@ -51,21 +49,52 @@ class Index(Library):
         return self.about["files"][IMAGES if modality == "images" else CAPTIONS]["digest"]
 
 
-def open_index(folder: Path | str, verify: bool = False) -> Index:
+def open_index(folder: Path | str, verify: bool | None = None, images: Path | str = "") -> Index:
     """An index as a library, for rank and search. Items are memory-mapped, so a million images open in about a second,
     most of which is spent on their names.
 
-    A sentence as a query needs only the files of the index. An image as a query, and showing indexed images, prepare
-    the run's corpus at first use: its lists are read and its features opened, or extracted again without their cache.
-    verify: also read the galleries and compare their digests; without it only their size and header are checked.
+    Sentences and images as queries need only the files of the index, which hold the model. Showing indexed images, and
+    explaining by their cells, reads the images themselves at first use: those of a folder from where they were, or from
+    `images` if they were moved; those of a run's own split from that run.
+    verify: True compares the digests of all files; None those of files up to 1 GiB, and of larger galleries the size
+    and the header; False leaves out the galleries. A folder that another process builds anew meanwhile is opened as one
+    of the two builds, never as a mixture.
 
-    Raises: BadInput for a folder without a finished index, one of another format, or one whose run is gone or was
-        trained again; DamagedFile for a file that is missing, cut or altered. Every message says what to do.
+    Raises: BadInput for a folder without a finished index, or one of another format; DamagedFile for a file that is
+        missing, cut or altered. Every message says what to do.
     """
-    folder = Path(folder).expanduser()
+    try:
+        folder = files.existing(folder, "index")
+    except BadInput as e:
+        raise BadInput(f"{str(e).removesuffix('.')}, or build it: {_AGAIN}.") from None
+    for attempt in range(_ATTEMPTS):
+        before = _stamp(folder / MANIFEST)
+        try:
+            return _open(folder, verify, images)
+        except DamagedFile:  # perhaps because the files were replaced between two of them
+            if _stamp(folder / MANIFEST) == before or attempt + 1 == _ATTEMPTS:
+                raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError) as e:
+            if isinstance(e, XmrError):
+                raise
+            reason = f"{type(e).__name__}: {str(e)[:100]}"
+            raise DamagedFile(f"{folder} is no index of this package ({reason}). Build it: {_AGAIN}.") from None
+    raise AssertionError
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file is replaced; zeros while there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_mtime_ns
+
+
+def _open(folder: Path, verify: bool | None, images: Path | str) -> Index:
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-    check_files(folder, about["files"], () if verify else GALLERIES, _AGAIN)
-    run = _same_run(about, folder)
+    check_files(folder, about["files"], read_by_size(about["files"], GALLERIES, verify), _AGAIN)
+    model = read_model(folder / MODEL, verify=False)  # its files were checked with the others
     galleries = {}
     for name, tensors in about["tensors"].items():
         if tensors_of(folder / name) != tensors:
@@ -73,7 +102,6 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
                 f"{folder / name} holds other tensors than index.json says. Copy it again, or build it again: {_AGAIN}."
             )
         galleries[name] = open_gallery(folder / name)
-    method, words, _ = load_method(folder / METHOD)
     items = files.read_json(folder / ITEMS)
     ids, caption_ids, texts = (_objects(items[name]) for name in ("image_ids", "caption_ids", "texts"))
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
@@ -81,50 +109,47 @@ def open_index(folder: Path | str, verify: bool = False) -> Index:
         kind: Relevance(arrays[f"{kind}/indptr"], arrays[f"{kind}/indices"], caption_ids, ids)
         for kind in items["relevance_sets"]
     }
-    images = _Images(run, Source(**about["source"]))
+    n = {IMAGES: len(ids), CAPTIONS: len(caption_ids)}
+    if not galleries.keys() <= n.keys() or len(texts) != len(caption_ids) or any(
+        len(gallery) != n[name] for name, gallery in galleries.items()
+    ):
+        raise DamagedFile(f"{folder / ITEMS} does not fit the galleries beside it. Build it again: {_AGAIN}.")
+    source = _Images(model, Source(**about["source"]), images)
     return Index(
-        items["label"], method, StoredInputs(run, words), galleries[IMAGES], galleries.get(CAPTIONS), ids, caption_ids,
-        texts, relevances, images.inputs, images.pixels if items["pixels"] else None, folder, about,
+        items["label"], model.method, model.raw, galleries[IMAGES], galleries.get(CAPTIONS), ids, caption_ids,
+        texts, relevances, source.inputs, *((source.pixels, source.path) if items["pixels"] else (None, None)),
+        None if items.get("splits") is None else _objects(items["splits"]), folder, about,
     )  # fmt: skip
-
-
-class StoredInputs:
-    """The part of Prepared that a Library uses. The words in the index are enough for sentences; all else prepares the
-    run's corpus."""
-
-    def __init__(self, run: TrainedRun, words: Vocabulary | WordPieces):
-        self._run = run
-        self.vocabulary = words if isinstance(words, Vocabulary) else None
-
-    @cached_property
-    def prepared(self) -> Prepared:
-        return self._run.prepared()
-
-    @property
-    def inputs(self) -> Inputs:
-        return self.prepared.inputs
-
-    def new_captions(self, texts: list[str]) -> Tokens | Features:
-        """As Prepared.new_captions."""
-        if self.vocabulary is None or not len(texts):
-            return self.prepared.new_captions(texts)
-        return self.vocabulary.encode(texts)
-
-    def new_images(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
-        """As Prepared.new_images."""
-        return self.prepared.new_images(images)
 
 
 class _Images:
     """The indexed images themselves, opened at first use."""
 
-    def __init__(self, run: TrainedRun, source: Source):
-        self._run, self._source = run, source
+    def __init__(self, model: Model, source: Source, moved: Path | str = ""):
+        self._model, self._source, self._moved = model, source, moved
+
+    @cached_property
+    def _run(self) -> TrainedRun:
+        """The run whose split was indexed."""
+        name = str(self._model.about.get("run", ""))
+        try:
+            return load(name)
+        except BadInput:
+            raise BadInput(
+                f"the images of this index are those of the {self._source.name} split of run {name}, which is not in "
+                f"{paths.root() / 'runs'}. Set XMR_HOME to its folder; searching needs it no more."
+            ) from None
 
     @cached_property
     def _corpus(self) -> Corpus:
         source = self._source
-        corpus = load_folder(source.name) if source.kind == "folder" else self._run.prepared().corpus
+        if source.kind == "folder":
+            place = self._moved or source.name
+            if not Path(place).expanduser().is_dir():
+                raise BadInput(f"the indexed images are not in {place} any more. Give their place: images=FOLDER.")
+            corpus = load_folder(place)
+        else:
+            corpus = self._run.prepared().corpus
         if corpus.fingerprint != source.fingerprint:
             raise BadInput(f"{source.name} has changed since it was indexed. Build the index again: {_AGAIN}.")
         return corpus
@@ -137,7 +162,7 @@ class _Images:
     @cached_property
     def _read(self):
         if self._source.kind == "folder":
-            return self._run.prepared().images_of(self._corpus)
+            return self._model.raw.images_of(self._corpus)
         return self._run.prepared().splits[self._source.name].images_at
 
     def inputs(self, positions: np.ndarray) -> Features | Pixels:
@@ -149,21 +174,10 @@ class _Images:
         """The image at a position."""
         return self._corpus.read_pixels(self._rows[[position]])[0]
 
-
-def _same_run(about: dict, folder: Path) -> TrainedRun:
-    identity = about["run"]
-    try:
-        run = load(identity["id"])
-    except BadInput:
-        raise BadInput(
-            f"the index {folder} was made with run {identity['id']}, which is not in {paths.root() / 'runs'}. "
-            f"Set XMR_HOME to its folder, or index again with another run: {_AGAIN}."
-        ) from None
-    if run_identity(run) != identity:
-        raise BadInput(
-            f"run {identity['id']} was trained anew since {folder} was made. Build the index again: {_AGAIN}."
-        )
-    return run
+    def path(self, position: int) -> str:
+        """The file of the image at a position, '' for images that are no files."""
+        files = self._corpus.images.get("path")
+        return "" if files is None else str(files.iloc[self._rows[position]])
 
 
 def _objects(values: list) -> np.ndarray:

@@ -32,7 +32,7 @@ class Query:
 
     kind: str
     text: str = ""
-    item: str = ""
+    item: str | int = ""
     pixels: np.ndarray | None = field(default=None, compare=False)
 
     def __post_init__(self):
@@ -40,7 +40,7 @@ class Query:
             raise unknown("kind of query", self.kind, KINDS)
         if self.kind == "text" and not self.text.strip():
             raise BadInput("the sentence is empty; type what the image should show.")
-        if self.kind in ("caption", "image") and not self.item:
+        if self.kind in ("caption", "image") and self.item == "":  # 0 is an id
             raise BadInput(f"a query by {self.kind} needs the id of one.")
         x = self.pixels
         if self.kind == "upload" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8):
@@ -72,8 +72,9 @@ def _encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "upload":
-            images = array_reader(query.pixels[None])(np.array([0]), library.prepared.inputs.resolution)
-            return library.method.encode_images(library.prepared.new_images(images).to(device)).to("cpu")
+            raw = library.prepared
+            images = array_reader(query.pixels[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)
+            return library.method.encode_images(raw.new_images(images).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:
             known_words(library, query.text)  # refuses a sentence without any known word
         return library.method.encode_captions(library.prepared.new_captions([query.text]).to(device)).to("cpu")
@@ -94,9 +95,20 @@ def known_words(library: Library, text: str) -> list[str]:
 
 
 def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
-    """(words that the method knows, words that it does not know). A text model knows all word pieces."""
+    """(words that the method knows or reads as others, words that it does not know). A text model knows all word
+    pieces."""
     vocabulary = library.prepared.vocabulary
     if vocabulary is None:
         return text.split(), []
+    words, nearest = rule(vocabulary.tokeniser)(text), library.prepared.nearest or {}
+    unknown_words = [w for w in words if w not in vocabulary.numbers and w not in nearest]
+    return [w for w in words if w not in unknown_words], unknown_words
+
+
+def nearest_of(library: Library, text: str) -> dict[str, str]:
+    """Words of a sentence that no training caption has → the training word that each is read as."""
+    vocabulary, nearest = library.prepared.vocabulary, library.prepared.nearest
+    if vocabulary is None or nearest is None:
+        return {}
     words = rule(vocabulary.tokeniser)(text)
-    return [w for w in words if w in vocabulary.numbers], [w for w in words if w not in vocabulary.numbers]
+    return {w: nearest[w] for w in words if w not in vocabulary.numbers and w in nearest}

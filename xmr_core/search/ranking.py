@@ -1,17 +1,19 @@
 """The answer to a query: items in order, which of them are right, and the rank of every right one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Int
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.evaluation.analysis.element_subsets import keep_elements
 from xmr_core.evaluation.engine import relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
-from xmr_core.search.query import Query, encode, words_of
+from xmr_core.search.query import Query, encode, nearest_of, words_of
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.distances import GaussianDistance
 
@@ -37,7 +39,9 @@ class Ranking:
     """target: modality of the answers, 'images' or 'captions'. scores: of every item, by position. order: positions of
     the k best, best first. table: one row per answer with columns rank (from 1), item, text (of captions) and score,
     and one Boolean column per relevance set where the query is an item of the corpus. relevant: columns kind, item and
-    rank of every right answer, best first. unknown_words: words of the sentence that the method does not know."""
+    rank of every right answer, best first. unknown_words: words of the sentence that the method does not know.
+    nearest: words of it that no training caption has → the training word that each is read as. n: items that were
+    ranked, fewer than all where the ranking was restricted."""
 
     target: str
     scores: np.ndarray
@@ -45,11 +49,16 @@ class Ranking:
     table: pd.DataFrame
     relevant: pd.DataFrame
     unknown_words: tuple[str, ...] = ()
+    nearest: Mapping[str, str] = field(default_factory=dict)
+    n: int = 0
 
 
-def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ranking:
+def rank(
+    library: Library, query: Query, settings: Settings = Settings(), among: Int[np.ndarray, " n"] | None = None
+) -> Ranking:
     """Rank all images, or all captions, of a library for a query.
 
+    among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
     Equal scores are in file order. The ranks of right answers never profit from ties.
     Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
 
@@ -67,7 +76,9 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
         scores = score_matrix(similarity, gallery, encoded)[:, 0]
     else:
         scores = score_matrix(similarity, encoded, gallery)[0]
-    order = np.argsort(-scores, kind="stable")[: settings.k]
+    require_finite_scores(scores, library.label)
+    among = np.arange(len(scores)) if among is None else among
+    order = among[np.argsort(-scores[among], kind="stable")[: settings.k]]
     ids = library.ids(query.target)
     table = pd.DataFrame({"rank": np.arange(1, len(order) + 1), "item": ids[order], "score": scores[order]})
     if query.target == "captions":
@@ -75,16 +86,31 @@ def rank(library: Library, query: Query, settings: Settings = Settings()) -> Ran
     rows = []
     for kind, right in _right(library, query).items():
         table[kind] = np.isin(order, right)
+        right = right[np.isin(right, among)]
         if len(right):
-            relevance = Relevance.from_positions(np.zeros(len(right)), right, [query.item], ids)
+            own = np.searchsorted(among, right)
+            relevance = Relevance.from_positions(np.zeros(len(right)), own, [query.item], ids[among])
             best_first = ids[right[np.argsort(-scores[right], kind="stable")]]
             rows += [
                 (kind, *row)
-                for row in zip(best_first, relevant_ranks(scores[None], relevance).ranks.tolist(), strict=True)
+                for row in zip(best_first, relevant_ranks(scores[None, among], relevance).ranks.tolist(), strict=True)
             ]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
-    unknown_words = words_of(library, query.text)[1] if query.kind == "text" else []
-    return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words))
+    if query.kind != "text":
+        return Ranking(query.target, scores, order, table, relevant, n=len(among))
+    unknown_words, nearest = words_of(library, query.text)[1], nearest_of(library, query.text)
+    return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words), nearest, len(among))
+
+
+def require_finite_scores(scores: np.ndarray, label: str) -> None:
+    """Raise DamagedFile for a score that is NaN or +∞, which no undamaged gallery and model give.
+
+    >>> require_finite_scores(np.array([0.5, -np.inf]), "dive")
+    """
+    if np.isnan(scores).any() or np.isposinf(scores).any():
+        raise DamagedFile(
+            f"{label} gives scores that are not finite: its gallery or its weights are damaged. Build the index again."
+        )
 
 
 def check_settings(library: Library, settings: Settings) -> None:

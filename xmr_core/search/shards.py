@@ -15,7 +15,8 @@ from xmr_core.search.answers import pixels_of
 from xmr_core.search.elements import Elements, open_elements
 from xmr_core.search.exact import best_of
 from xmr_core.search.opened import Index, open_index
-from xmr_core.search.query import Query, encode, words_of
+from xmr_core.search.query import Query, encode, nearest_of, words_of
+from xmr_core.search.ranking import require_finite_scores
 from xmr_core.search.shard_workers import Workers, best_of_one
 from xmr_core.search.two_stage import Answers
 
@@ -42,7 +43,7 @@ class Shards:
 
 
 def open_shards(
-    folders: Sequence[Path | str], elements: bool = False, processes: bool = False, verify: bool = False
+    folders: Sequence[Path | str], elements: bool = False, processes: bool = False, verify: bool | None = None
 ) -> Shards:
     """Open several index folders to be searched as one.
 
@@ -56,13 +57,13 @@ def open_shards(
         raise BadInput(f"give one or more folders, each once, got {', '.join(map(str, paths)) or 'none'}.")
     indexes = [open_index(path, verify) for path in paths]
     for index in indexes[1:]:
-        if index.about["run"] != indexes[0].about["run"]:
-            ours, other = indexes[0].about["run"]["id"], index.about["run"]["id"]
+        if index.about["model"] != indexes[0].about["model"]:
+            ours, other = (i.about["model"].get("run") or i.about["model"]["label"] for i in (indexes[0], index))
             raise BadInput(
-                f"{index.folder} was encoded by run {other} and {indexes[0].folder} by {ours}, so their scores cannot "
-                f"be compared. Index {index.folder} again with {ours}."
+                f"{index.folder} was encoded by {other} and {indexes[0].folder} by {ours}, so their scores cannot be "
+                f"compared. Index {index.folder} again with the model of {indexes[0].folder}."
             )
-    opened = [open_elements(i.folder, i.images, i.digest("images")) for i in indexes] if elements else None
+    opened = [open_elements(i.folder, i.images, i.digest("images"), verify) for i in indexes] if elements else None
     return Shards(indexes, opened, Workers(indexes, elements) if processes else None)
 
 
@@ -89,6 +90,7 @@ def search_shards(
         raise BadInput(f"{first.label} compares images with captions only; type a sentence.")
     encoded, modality = encode(first, query), "images" if captions else "captions"
     answers, folders, positions = best_of_shards(shards, encoded, target, k, modality, most)
+    require_finite_scores(answers.scores[0][: len(positions)], first.label)
     table = pd.DataFrame({
         "rank": np.arange(1, len(positions) + 1),
         "folder": [str(shards.indexes[f].folder) for f in folders],
@@ -98,6 +100,7 @@ def search_shards(
     if captions:
         table.insert(3, "text", [shards.indexes[f].texts[p] for f, p in zip(folders, positions, strict=True)])
     table.attrs["unknown_words"] = tuple(words_of(first, text)[1]) if image is None else ()
+    table.attrs["nearest"] = nearest_of(first, text) if image is None else {}
     if shards.elements is not None and target == "images":
         bound, certified = float(answers.bounds[0]), bool(answers.certified[0])
         table.attrs |= {"certified": certified, "bound": bound, "reason": answers.reason}

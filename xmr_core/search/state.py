@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xmr_core.base.errors import BadInput
+from xmr_core.evaluation.judgments import Judgments
+from xmr_core.search.filters import Filter, changed_ranks, passing
 from xmr_core.search.library import Library
 from xmr_core.search.query import Query
 from xmr_core.search.ranking import Ranking, Settings, rank
@@ -18,12 +20,14 @@ MOST_STEPS = 50  # states in a history
 class State:
     """One state. methods: one label, or two to compare; the same label twice compares two settings of one method.
     query: None before the first. settings: those that were changed, by (place, label), so that they still hold when a
-    method is shown again. usual: settings of all others. past: earlier states, the latest last."""
+    method is shown again. usual: settings of all others. filter: what answers must be. past: earlier states, the latest
+    last."""
 
     methods: tuple[str, ...]
     query: Query | None = None
     settings: tuple[tuple[tuple[int, str], Settings], ...] = ()
     usual: Settings = Settings()
+    filter: Filter = Filter()
     past: tuple["State", ...] = field(default=(), repr=False)
 
     def settings_of(self, place: int) -> Settings:
@@ -42,7 +46,7 @@ class State:
         """The query and methods before, with the present settings, which sliders show. Without a past: this state."""
         if not self.past:
             return self
-        return replace(self.past[-1], past=self.past[:-1], settings=self.settings, usual=self.usual)
+        return replace(self.past[-1], past=self.past[:-1], settings=self.settings, usual=self.usual, filter=self.filter)
 
     def set(self, place: int, **changes) -> "State":
         """Other settings of the first (0) or second (1) method. Sliders move often, so this does not enter the history.
@@ -59,6 +63,10 @@ class State:
         """Another number of answers."""
         return replace(self, usual=replace(self.usual, k=k))
 
+    def restrict(self, **changes) -> "State":
+        """Other conditions on answers; like settings, they are no step in the history."""
+        return replace(self, filter=replace(self.filter, **changes))
+
     def compare(self, *labels: str) -> "State":
         """Other methods, one or two; the same methods change nothing. Raises: BadInput for none, or more."""
         if not 1 <= len(labels) <= 2:
@@ -69,14 +77,23 @@ class State:
         return (*self.past, replace(self, past=()))[-MOST_STEPS:] if self.query or self.past else ()
 
 
-def answers(state: State, libraries: dict[str, Library]) -> list[Ranking]:
-    """The ranking of the state's query by each of its methods. Raises: BadInput as rank does, or for a method without a
-    library."""
+def answers(state: State, libraries: dict[str, Library], judgments: Judgments | None = None) -> list[Ranking]:
+    """The ranking of the state's query by each of its methods, among the items that pass its filter. Raises: BadInput
+    as rank and passing do, or for a method without a library."""
     if state.query is None:
         return []
     if missing := [label for label in state.methods if label not in libraries]:
         raise BadInput(f"{missing[0]} has no library. Train it and open its library first.")
-    return [rank(libraries[label], state.query, state.settings_of(place)) for place, label in enumerate(state.methods)]
+    among = passing(libraries[state.methods[0]], state.query, state.filter, judgments)
+
+    def ranked(among: np.ndarray | None) -> list[Ranking]:
+        numbered = enumerate(state.methods)
+        return [rank(libraries[label], state.query, state.settings_of(place), among) for place, label in numbered]
+
+    rankings = ranked(among)
+    if state.filter.moved and len(rankings) > 1:
+        rankings = ranked(changed_ranks(*rankings, state.filter.moved, among))
+    return rankings
 
 
 def moved(first: Ranking, second: Ranking) -> list[tuple[int, int]]:

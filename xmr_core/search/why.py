@@ -5,13 +5,14 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
-from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Features, Representation
+from xmr_core.base.types import Features, Pixels, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.search.library import Library
 from xmr_core.search.query import known_words
 from xmr_core.search.ranking import Settings, similarity_of
+
+PATCHES = 5  # of an image of pixels, in a row and in a column
 
 
 def without_each_word(library: Library, text: str, position: int, settings: Settings = Settings()) -> pd.DataFrame:
@@ -19,13 +20,14 @@ def without_each_word(library: Library, text: str, position: int, settings: Sett
     score of the sentence without the word. This works for every method, whatever it attends to.
 
     Returns: columns word and worth, positive where the word raises the score. No rows for a sentence of one word.
-    Raises: BadInput for a method that reads word pieces, or a sentence of which it knows no word.
+    A method that reads word pieces is given the words between blanks.
+    Raises: BadInput for a sentence of which the method knows no word.
 
     >>> from xmr_core.search import example_library
     >>> without_each_word(example_library(), "a red zebra", 0)["word"].tolist()
     ['a', 'red']
     """
-    words = known_words(library, text)
+    words = text.split() if library.prepared.vocabulary is None else known_words(library, text)
     shorter = [" ".join(words[:n] + words[n + 1 :]) for n in range(len(words))] if len(words) > 1 else []
     tokens = library.prepared.new_captions([" ".join(words), *shorter])
     with torch.inference_mode():
@@ -38,9 +40,8 @@ def without_each_cell(
     library: Library, position: int, caption: Representation, settings: Settings = Settings()
 ) -> Float[np.ndarray, " l"]:
     """What each of the l cells of the image at a position is worth for its score with one caption: the score, minus the
-    score without the cell.
-
-    Raises: BadInput for a method that reads pixels, because its images have no features of cells.
+    score without the cell. A method that reads pixels has no cells; its image is cut into PATCHES × PATCHES, and the
+    pixels of one after the other take their mean colour over the image.
 
     >>> from xmr_core.search import example_library
     >>> library = example_library()
@@ -48,18 +49,31 @@ def without_each_cell(
     (4,)
     """
     features = library.inputs(np.array([position]))
-    if not isinstance(features, Features):
-        raise BadInput("cells can be left out only of frozen features; this method reads pixels.")
+    inputs = _without_patches(features) if isinstance(features, Pixels) else _without_cells(features)
+    with torch.inference_mode():
+        images = library.method.encode_images(inputs.to(library.method.device)).to("cpu")
+    scores = score_matrix(similarity_of(library, settings), images, caption)[:, 0]
+    return scores[0] - scores[1:]
+
+
+def _without_cells(features: Features) -> Features:
+    """The features of one image, first as they are, then without each cell."""
     cells = features.mask.shape[1]
     local, vector = (
         None if x is None else x.expand(cells + 1, *x.shape[1:]) for x in (features.local_feats, features.global_feat)
     )
     mask = torch.cat([features.mask, features.mask & ~torch.eye(cells, dtype=torch.bool)])
-    inputs = Features(local, mask, vector)
-    with torch.inference_mode():
-        images = library.method.encode_images(inputs.to(library.method.device)).to("cpu")
-    scores = score_matrix(similarity_of(library, settings), images, caption)[:, 0]
-    return scores[0] - scores[1:]
+    return Features(local, mask, vector)
+
+
+def _without_patches(image: Pixels) -> Pixels:
+    """One image, first as it is, then with each patch in the mean colour of the image."""
+    height, width = image.x.shape[2:]
+    rows, columns = (torch.arange(n) * PATCHES // n for n in (height, width))
+    patch = rows[:, None] * PATCHES + columns  # h w
+    covered = patch == torch.arange(PATCHES**2)[:, None, None]
+    changed = torch.where(covered[:, None], image.x.mean((2, 3), keepdim=True), image.x)
+    return Pixels(torch.cat([image.x, changed]))
 
 
 def relative_uncertainty(

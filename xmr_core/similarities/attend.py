@@ -42,6 +42,7 @@ def attend(
     Source: Lee et al., ECCV 2018 (SCAN), §3.1; Diao et al., AAAI 2021 (SGRAF), §3.1.
     """
     check_attention(sharpness, normalise)
+    require_number("leak", leak)
     products = element_products(real_rows(contexts), real_rows(queries))  # b c a q, 0 where either is padding
     u = F.leaky_relu(products, leak) if normalise.startswith("clipped") else products
     if normalise.endswith("l2norm"):

@@ -15,11 +15,13 @@ _TOGETHER = 32  # captions of similar length that are compared at a time
 
 
 def same_width(x: Tensor, y: Tensor) -> None:
-    """Raise BadInput unless both modalities have one width (last axis)."""
+    """Raise BadInput unless both modalities have one width (last axis), and both or none of them double precision."""
     if x.shape[-1] != y.shape[-1]:
         raise BadInput(
             f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; take one method."
         )
+    if (x.dtype == torch.float64) != (y.dtype == torch.float64):
+        raise BadInput(f"images and captions must have one precision, got {x.dtype} and {y.dtype}; convert one.")
 
 
 def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:

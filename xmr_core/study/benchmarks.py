@@ -1,15 +1,18 @@
 """Every benchmark number of a run beside the exhaustive truth, which notebook ambiguity_benchmarks compares."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Corpus
+from xmr_core.data.corpora import corpus_of
 from xmr_core.data.readers.relevance import ZETAS
 from xmr_core.data.scenes import scenes_plausible
 from xmr_core.evaluation.analysis.ambiguity import per_query_values, punished
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.training.runs import TrainedRun
+from xmr_core.training.runs import RunConfig, TrainedRun
 from xmr_core.training.runs.ensemble import scores_of
 
 TRUTH = "R-P exhaustive"
@@ -24,6 +27,27 @@ BENCHMARKS = (
     "PMRP",
 )
 _COLUMNS = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "R-P": "r_precision", "mAP@R": "map_at_r"}
+
+
+def check_benchmarks(config: RunConfig, labels: Sequence[str]) -> None:
+    """Refuse, before anything is trained, what the comparison could not say afterwards.
+
+    Raises: BadInput for fewer than three methods, of which no order can be compared, or a corpus whose truth is not
+    known exhaustively.
+
+    >>> from xmr_core.study.presets import base_config
+    >>> check_benchmarks(base_config("dive", device="cpu", size="tiny"), ["DivE"])
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: an order of methods needs at least 3 of them, got DivE.
+    """
+    if len(labels) < 3:
+        raise BadInput(f"an order of methods needs at least 3 of them, got {', '.join(labels) or 'none'}.")
+    _check_truth(corpus_of(config.data))
+
+
+def _check_truth(corpus: Corpus) -> None:
+    if "exhaustive" not in corpus.relevance_sets:
+        raise BadInput(f"{corpus.name} does not know all right answers; use the corpus scenes.")
 
 
 @dataclass(frozen=True)
@@ -46,8 +70,7 @@ def benchmark_run(run: TrainedRun) -> Benchmarks:
     Raises: BadInput for a corpus whose truth is not known exhaustively.
     """
     corpus = run.prepared().corpus
-    if "exhaustive" not in corpus.relevance_sets:
-        raise BadInput(f"{corpus.name} does not know all right answers; use the corpus scenes.")
+    _check_truth(corpus)
     relevance_sets = {kind: corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive")}
     relevance_sets |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
     scores = scores_of(run)

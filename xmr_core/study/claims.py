@@ -8,26 +8,18 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import unknown
-from xmr_core.evaluation.stats import decided, holm, seed_interval
-from xmr_core.methods.claim import Claim, Measure
+from xmr_core.evaluation.simultaneous import holm_intervals
+from xmr_core.methods.claim import Claim
 from xmr_core.methods.registry import methods, papers
-from xmr_core.study.results import latest
+from xmr_core.study.comparisons import Comparison, comparisons, equivalent, values_of
+from xmr_core.study.rules import fixed, kind
 
 LEAST_SEEDS = 3
+VERDICTS = ("held", "contradicted", "equivalent", "undecided", "not measured")
 COLUMNS = [
-    "claim",
-    "source",
-    "sentence",
-    "measure",
-    "corpus",
-    "seeds",
-    "effect",
-    "low",
-    "high",
-    "verdict",
-    "p",
-    "p Holm",
-]
+    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "effect", "low", "high",
+    "verdict", "p", "p Holm",
+]  # fmt: skip
 
 # The papers' claims. Rules were fixed before the runs that decide them; do not edit one to fit a result.
 CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim in spec.claims)
@@ -44,46 +36,20 @@ def all_claims() -> tuple[Claim, ...]:
     return CLAIMS + tuple(replace(claim, family=claim.family or name) for name, spec in others for claim in spec.claims)
 
 
-def decide(claim: Claim, values: Mapping[str, pd.Series]) -> list[dict]:
-    """The comparisons of a claim on one corpus: effect (in the claimed direction), low, high, p (two-sided, paired
-    Student), seeds.
-
-    values: variant → its measure by seed. Empty when a variant is missing, or no seed is common.
-
-    >>> values = {"DivE": pd.Series([3.0, 3.1]), "VSE++": pd.Series([2.0, 2.2])}
-    >>> round(decide(Claim("c", "ours", "Sets win.", ("DivE",), ("VSE++",)), values)[0]["effect"], 2)
-    0.95
-    """
-    if any(variant not in values for variant in (*claim.above, *claim.below)):
-        return []
-    group = lambda names: pd.concat([values[n] for n in names], axis=1, join="inner").mean(axis=1)  # noqa: E731
-    if claim.rule == "means":
-        pairs = [(group(claim.above), group(claim.below) if claim.below else 0.0)]
-    else:
-        pairs = [(values[a], values[b]) for a in claim.above for b in claim.below] or [
-            (values[a], 0.0) for a in claim.above
-        ]
-    from scipy.stats import ttest_1samp  # takes as long to import as half of torch
-
-    out = []
-    for a, b in pairs:
-        difference = ((a - b) * (-1 if claim.smaller else 1)).dropna()
-        if not len(difference):
-            return []
-        mean, low, high = seed_interval(difference)
-        p = float(ttest_1samp(difference, 0.0).pvalue) if len(difference) > 1 and difference.std() > 0 else np.nan
-        out.append({"effect": mean, "low": low, "high": high, "p": p, "seeds": len(difference)})
-    return out
-
-
 def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ()) -> pd.DataFrame:
     """Verdicts of claims from rows of results (results.read), one line per claim and corpus; COLUMNS.
 
-    effect, low, high: of the weakest comparison, in the claimed direction (negative speaks against the claim). p Holm:
-    the largest of the claim's p, corrected over all comparisons of its family on that corpus; it is shown beside the
-    verdict, which the claim's own rule decides. A claim without rows for any corpus has one line with the verdict 'not
-    measured'.
-    ids: only these claims are returned; the correction still counts all. Raises: BadInput for an id that no claim has.
+    effect: above − below, as the measure counts it (where `claimed` is 'below', a negative one is for the claim), of
+    the comparison that decides the verdict: the one most against the claim. low, high: its interval, whose level is
+    Holm's within the claims of one paper on that corpus; p: against the claim's bound, and p Holm: corrected, of that
+    same comparison. verdict: 'held' where the interval of every comparison lies beyond the bound on the claimed side,
+    'contradicted' where one lies on the other side, 'equivalent' where none is contradicted and all that are not held
+    lie within ±5 points of RSUM or ±1 point of another retrieval metric, else 'undecided'; always undecided with fewer
+    than 3 seeds, and 'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was
+    registered before the rows and these come from worlds that no choice was made on, else 'exploratory'.
+    ids: only these claims are returned; the correction still counts all of their papers. Raises: BadInput for an id
+    that no claim has.
+    Source: docs/protocol.md#protocol-decision.
 
     >>> from xmr_core.study.results import study_rows
     >>> ledger(study_rows().iloc[:0], CLAIMS, ["dive-sets"])["verdict"].tolist()
@@ -93,61 +59,93 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
     for wanted in ids:
         if wanted not in {c.id for c in claims}:
             raise unknown("claim", wanted, [c.id for c in claims])
-    lines, weights, families = [], [], []
-    by_corpus = cache(partial(_by_corpus, rows))  # many claims read the same measure
+    if len(ids):  # other families change no number of these
+        families = {_family(c) for c in claims if c.id in ids}
+        claims = [c for c in claims if _family(c) in families]
+    by_measure = cache(partial(values_of, rows))  # many claims read the same measure
+    lines = []
     for claim in claims:
-        decisions = [(corpus, decide(claim, values)) for corpus, values in by_corpus(claim.measure)]
-        decisions = [(corpus, comparisons) for corpus, comparisons in decisions if comparisons] or [("–", [])]
-        for corpus, comparisons in decisions:
-            line_start = {
-                "claim": claim.id,
-                "source": claim.source,
-                "sentence": claim.sentence,
-                "measure": claim.rule_text(),
-                "corpus": corpus,
-            }
-            lines.append(line_start | _verdict(comparisons))
-            weights.append([c["p"] for c in comparisons if c["seeds"] >= LEAST_SEEDS and not np.isnan(c["p"])])
-            families.append(claim.family)
-    table = pd.DataFrame(lines).reindex(columns=COLUMNS)
-    table["p Holm"] = np.nan
-    for _, group in table.groupby([table["corpus"], pd.Series(families, dtype=object)], sort=False):
-        measured = [n for n in group.index if weights[n]]
-        corrected = iter(holm([p for n in measured for p in weights[n]]))
-        for n in measured:
-            table.loc[n, "p Holm"] = max(next(corrected) for _ in weights[n])
+        by_corpus = {corpus: comparisons(claim, values) for corpus, values in by_measure(claim.measure).items()}
+        for corpus, decided in ({c: d for c, d in by_corpus.items() if d} or {"–": []}).items():
+            lines.append((claim, corpus, decided))
+    corrected, register = _corrected(lines), fixed()
+    table = pd.DataFrame(
+        [
+            {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(),
+             "corpus": corpus, "claimed": "below" if claim.smaller else "above",
+             "kind": kind(claim, *_origin(decided), register) if decided else "",
+             **_verdict(claim, decided, corrected.get(n, []))}
+            for n, (claim, corpus, decided) in enumerate(lines)
+        ]
+    ).reindex(columns=COLUMNS)  # fmt: skip
     return table[table["claim"].isin(ids)].reset_index(drop=True) if len(ids) else table
 
 
-def _verdict(comparisons: list[dict]) -> dict:
-    if not comparisons:
+def _corrected(lines: list[tuple[Claim, str, list[Comparison]]]) -> dict[int, list[tuple[float, ...]]]:
+    """Line → (low, high, p, corrected p) of each of its comparisons; lines of one paper on one corpus are corrected
+    together. Lines with too few seeds take no part."""
+    families: dict[tuple[str, str], list[int]] = {}
+    for n, (claim, corpus, decided) in enumerate(lines):
+        if decided and min(c.seeds for c in decided) >= LEAST_SEEDS:
+            families.setdefault((_family(claim), corpus), []).append(n)
+    out = {}
+    for members in families.values():
+        every = [(n, c) for n in members for c in lines[n][2]]
+        limits = holm_intervals(
+            [c.effect for _, c in every],
+            [c.error for _, c in every],
+            [c.seeds - 1 for _, c in every],
+            [_bound(lines[n][0]) for n, _ in every],
+        )
+        for (n, _), *values in zip(every, *limits, strict=True):
+            out.setdefault(n, []).append(tuple(float(v) for v in values))
+    return out
+
+
+def _origin(decided: list[Comparison]) -> tuple[str, bool]:
+    """When the first run of these rows began, and whether nothing was chosen on where they come from."""
+    return min(c.began for c in decided), all(c.deciding for c in decided)
+
+
+def _family(claim: Claim) -> str:
+    """What the correction counts together: the claims of one paper, unless the claim says otherwise."""
+    return claim.family or claim.source.replace(",", " ").split()[0]
+
+
+def _bound(claim: Claim) -> float:
+    """What the effect is tested against, in the measure's own direction."""
+    return -claim.bound if claim.smaller else claim.bound
+
+
+def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, ...]]) -> dict:
+    if not decided:
         return {"seeds": 0, "verdict": "not measured"}
-    words = [decided(c["low"], c["high"], c["seeds"], LEAST_SEEDS) for c in comparisons]
-    weakest = min(comparisons, key=lambda c: c["effect"])
-    word = "contradicted" if "contradicted" in words else "held" if set(words) == {"held"} else "undecided"
-    return {
-        **weakest,
-        "seeds": min(c["seeds"] for c in comparisons),
-        "p": max(c["p"] for c in comparisons),
+    sign, most = -1 if claim.smaller else 1, equivalent(claim.measure)
+    against = min(range(len(decided)), key=lambda n: sign * decided[n].effect)
+    about = decided[against]
+    line = {"effect": about.effect, "seeds": min(c.seeds for c in decided), "worlds": about.worlds}
+    if not limits:
+        return line | {"verdict": "undecided"}
+    words = []
+    for low, high, _, _ in limits:
+        beyond = (low - claim.bound, high - claim.bound) if sign > 0 else (-high - claim.bound, -low - claim.bound)
+        same = max(abs(low), abs(high)) <= most
+        words.append(
+            "held" if beyond[0] > 0 else "contradicted" if beyond[1] < 0 else "equivalent" * same or "undecided"
+        )
+    order = ("contradicted", "undecided", "equivalent", "held")
+    word = next(w for w in order if w in words)
+    # of several comparisons with the verdict's word, the one most against the claim is shown
+    against = min((n for n, w in enumerate(words) if w == word), key=lambda n: sign * decided[n].effect)
+    low, high, p, corrected = limits[against]
+    return line | {
+        "effect": decided[against].effect,
+        "low": low,
+        "high": high,
+        "p": p,
+        "p Holm": corrected,
         "verdict": word,
     }
-
-
-def _by_corpus(rows: pd.DataFrame, measure: Measure) -> list[tuple[str, dict[str, pd.Series]]]:
-    """(corpus, variant → values by seed), corpora in order of appearance, called 'scenes (study)' and the like."""
-    selected = rows[
-        (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction)
-        & (rows["metric"] == measure.metric) & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
-    ]  # fmt: skip
-    selected = latest(selected)
-    corpus = selected["dataset"] + selected["size"].fillna("").map(lambda size: f" ({size})" if size else "")
-    out = []
-    for name in corpus.unique():
-        part = selected.loc[corpus == name, ["variant", "seed", "value"]]
-        out.append(
-            (name, {v: measure.factor * g.set_index("seed")["value"].astype(float) for v, g in part.groupby("variant")})
-        )
-    return out
 
 
 def in_words(table: pd.DataFrame) -> str:
@@ -171,3 +169,13 @@ def in_words(table: pd.DataFrame) -> str:
                 f"with {line.seeds} seeds."
             )
     return " ".join(out)
+
+
+def counts(table: pd.DataFrame) -> Mapping[str, int]:
+    """How many lines of a ledger have each verdict, in the order of VERDICTS.
+
+    >>> dict(counts(pd.DataFrame({"verdict": ["held", "undecided", "held"]})))
+    {'held': 2, 'undecided': 1}
+    """
+    n = table["verdict"].value_counts()
+    return {word: int(n[word]) for word in VERDICTS if word in n}

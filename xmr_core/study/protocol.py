@@ -1,28 +1,34 @@
-"""The protocol of the study (docs/protocol.md) as lists of runs."""
+"""The protocol of the study (docs/protocol.md): what every method has in common, and what is tried for each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import pandas as pd
 
-from xmr_core.methods.registry import method_spec
+from xmr_core.base.errors import unknown
+from xmr_core.methods.registry import method_spec, methods
+from xmr_core.methods.spec import Variant
 from xmr_core.study.presets import base_config
 from xmr_core.study.variants import comparison
 from xmr_core.training.runs import RunConfig
 
-EPOCHS, SHORTER, TUNING_EPOCHS = 72, (8, 24), 24
+EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
 SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # the second where a run takes less than so many seconds
+COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
 TRIALS: tuple[Mapping[str, object], ...] = (
     {}, {"lr": 1e-3}, {"lr": 4e-3}, {"temperature": 0.1}, {"dropout": 0.1},
     {"objective": "siglip", "temperature": 0.1}, {"objective": "triplet", "margin": 0.2},
 )  # fmt: skip
+FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
+_OF_THE_OBJECTIVE = ("objective", "temperature", "margin")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run of the protocol. part: 'tuning', 'comparison' or 'budget'. variant: of `labels`. label: what its rows are
-    called."""
+    """A run of the protocol. part: of `study.jobs.PARTS`. variant: the label of `labels` whose trial it takes. label:
+    what its rows are called."""
 
     part: str
     variant: str
@@ -30,52 +36,98 @@ class Job:
     config: RunConfig
 
 
+@cache
+def variants() -> dict[str, Variant]:
+    """Every label that a comparison, an ablation or a sweep puts on runs: label → (method, options).
+
+    >>> variants()["α=16"]
+    ('dive', {'alpha': 16})
+    """
+    out = {label: (method, dict(options)) for label, (method, options) in comparison().items()}
+    for name, spec in methods().items():
+        for table in spec.ablations.values():
+            out |= {label: (method, dict(o)) for label, (method, o) in table.items() if label not in out}
+        for option, (symbol, values) in spec.sweeps.items():
+            out |= {f"{symbol}={value}": (name, {option: value}) for value in values if f"{symbol}={value}" not in out}
+    return out
+
+
 def in_common_form(label: str, **changes) -> RunConfig:
-    """The run of a variant as the protocol has it: every method reads the states of the GRU.
+    """The run of a label as the protocol has it: every method reads the states of the GRU, and slots take four rounds.
+    Raises: BadInput for a label that no method has.
 
     >>> in_common_form("DivE").options["text_local"]
     'states'
     """
-    method, options = comparison()[label]
-    reads = {"text_local": "states"} if "text_local" in method_spec(method).options.names("matched") else {}
-    return base_config(method, device="cpu", **{**reads, **options, **changes})
+    if label not in variants():
+        raise unknown("label", label, variants())
+    method, options = variants()[label]
+    names = method_spec(method).options.names("matched")
+    common = {name: value for name, value in COMMON.items() if name in names}
+    return base_config(method, device="cpu", **{**common, **FIELDS.get(label, {}), **options, **changes})
+
+
+@cache
+def canonical() -> dict[str, str]:
+    """Label → the first label of the same run in the common form: one control stands under one label.
+
+    >>> canonical()["α=16"], canonical()["DivE on GRU states"], canonical()["K=2"]
+    ('DivE', 'DivE', 'DivE, K=2')
+    """
+    out: dict[str, str] = {}
+    first: list[tuple[RunConfig, str]] = []
+    for label in variants():
+        config = in_common_form(label)
+        full = method_spec(config.method).full_options("matched", config.options)  # a default said and one unsaid
+        config = replace(config, options=full)
+        out[label] = next((other for held, other in first if held == config), label)
+        if out[label] == label:
+            first.append((config, label))
+    return out
 
 
 def labels() -> list[str]:
-    """The variants that are different runs in the common form, under the first label of each.
+    """The variants that are compared with each other and are different runs in the common form.
 
     >>> "DivE" in labels() and "DivE on GRU states" not in labels()
     True
     """
-    first: dict[str, RunConfig] = {}
-    for label in comparison():
-        if (config := in_common_form(label)) not in first.values():
-            first[label] = config
-    return list(first)
+    return [label for label in comparison() if canonical()[label] == label]
+
+
+def base_of(label: str) -> str:
+    """The compared variant whose chosen trial a label takes: of the same method, with most of its options; for a method
+    that is compared under no label of its own, the label itself.
+
+    >>> base_of("K=2"), base_of("SAF"), base_of("single vector")
+    ('DivE', 'SAF', 'VSE++')
+    """
+    method, options = variants()[label]
+    same = {c: variants()[c][1] for c in labels() if variants()[c][0] == method}
+    inside = [c for c, own in same.items() if own.items() <= options.items()] or list(same) or [label]
+    return max(inside, key=lambda c: len(same.get(c, {})))
 
 
 def trial(label: str, number: int) -> dict[str, object]:
-    """What a tuning trial (from 1) changes for a variant: what its method says, else the common one.
+    """What a tuning trial (from 1) changes for a label: what its method says, else the common one. A label that sets an
+    objective itself takes nothing of the trial's objective.
 
     >>> trial("DivE", 4), trial("PCME", 7)
     ({'temperature': 0.1}, {'objective': 'infonce'})
     """
-    own = method_spec(comparison()[label][0]).trials
-    return dict(own.get(number, TRIALS[number - 1]))
+    method, options = variants()[label]
+    changes = dict(method_spec(method).trials.get(number, TRIALS[number - 1]))
+    own = "objective" in options
+    return {name: v for name, v in changes.items() if name not in options and not (own and name in _OF_THE_OBJECTIVE)}
 
 
-def tuning() -> list[Job]:
-    """Seven trials of every variant on the world of choices.
+def tuned_label(label: str, number: int) -> str:
+    """The label of a tuning run.
 
-    >>> len(tuning()) == 7 * len(labels())
-    True
+    >>> tuned_label("DivE", 2)
+    'DivE, tuning 2'
     """
-    fixed = {"epochs": TUNING_EPOCHS, "seed": 0, "world_seed": WORLD}
-    return [
-        Job("tuning", label, _tuned(label, n), in_common_form(label, **fixed, **trial(label, n)))
-        for label in labels()
-        for n in range(1, len(TRIALS) + 1)
-    ]
+    return f"{label}, tuning {number}"
 
 
 def chosen_trials(rows: pd.DataFrame) -> dict[str, int]:
@@ -90,69 +142,7 @@ def chosen_trials(rows: pd.DataFrame) -> dict[str, int]:
     best = rows[rows["metric"] == "val_rsum"].groupby("variant")["value"].last().astype(float)
     out = {}
     for label in labels():
-        values = [best.get(_tuned(label, n)) for n in range(1, len(TRIALS) + 1)]
+        values = [best.get(tuned_label(label, n)) for n in range(1, len(TRIALS) + 1)]
         if None not in values:
             out[label] = values.index(max(values)) + 1
     return out
-
-
-def comparisons(rows: pd.DataFrame) -> list[Job]:
-    """Every tuned variant at convergence on the worlds that decide, and its budget curve. rows: those there are, which
-    hold the tuning and say how long a run takes.
-
-    >>> comparisons(pd.DataFrame(columns=["variant", "metric", "value", "run_id", "train_seconds"]))
-    []
-    """
-    jobs = []
-    for label, number in chosen_trials(rows).items():
-        own = rows[rows["variant"] == label].drop_duplicates("run_id")["train_seconds"].astype(float)
-        more = len(own) >= SEEDS and own.median() < SHORT
-        for seed in range(MORE_SEEDS if more else SEEDS):
-            config = in_common_form(
-                label, seed=seed, world_seed=DECIDING[seed % 2], epochs=EPOCHS, **trial(label, number)
-            )
-            jobs.append(Job("comparison", label, label, config))
-            if seed < 2:
-                jobs += [
-                    Job("budget", label, f"{label}, {epochs} epochs", config.replace(epochs=epochs))
-                    for epochs in SHORTER
-                ]
-    return jobs
-
-
-def jobs(rows: pd.DataFrame) -> list[Job]:
-    """All runs that can be named with these rows, tuning first.
-
-    >>> {job.part for job in jobs(pd.DataFrame(columns=["variant", "metric", "value"]))}
-    {'tuning'}
-    """
-    return tuning() + comparisons(rows)
-
-
-def missing(rows: pd.DataFrame) -> list[Job]:
-    """Those of `jobs` without rows of their label and seed.
-
-    >>> len(missing(pd.DataFrame(columns=["variant", "metric", "value", "seed"]))) == len(tuning())
-    True
-    """
-    measured = set(zip(rows["variant"], rows["seed"].astype(int), strict=True))
-    return [job for job in jobs(rows) if (job.label, job.config.train.seed) not in measured]
-
-
-def hours(job: Job, rows: pd.DataFrame) -> float | None:
-    """How long a run will take on one core: its epochs times the median seconds of an epoch of its variant in the rows;
-    None where they hold none of it.
-
-    >>> rows = pd.DataFrame({"variant": ["DivE"], "run_id": ["a"], "train_seconds": [36.0], "epochs": [2]})
-    >>> hours(Job("tuning", "DivE", "DivE, tuning 1", in_common_form("DivE", epochs=10)), rows)
-    0.05
-    """
-    same = rows[(rows["variant"] + ",").str.startswith(job.variant + ",")].drop_duplicates("run_id")
-    if not len(same):
-        return None
-    seconds = (same["train_seconds"].astype(float) / same["epochs"].astype(float)).median()
-    return float(seconds) * job.config.train.epochs / 3600
-
-
-def _tuned(label: str, number: int) -> str:
-    return f"{label}, tuning {number}"

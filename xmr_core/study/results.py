@@ -9,28 +9,29 @@ import pandas as pd
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
-from xmr_core.evaluation.results import Evaluated
-from xmr_core.evaluation.stats import bootstrap_interval, image_error
+from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated, rsum_interval
+from xmr_core.evaluation.stats import image_error
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
     "parameters", "git_commit",
-    "git_dirty", "numerics", "torch", "device", "started_utc",
+    "git_dirty", "numerics", "torch", "device", "started_utc", "world",
 )  # fmt: skip
 NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
 COLUMNS = (
     "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value",
     "n_queries", "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
     "git_dirty", "numerics",
-    "torch", "device", "started_utc",
+    "torch", "device", "started_utc", "world",
 )  # fmt: skip
+
+# a hash may consist of digits, or look like a number with an exponent
+_TEXTS = dict.fromkeys(("relevance", "direction", "git_commit", "numerics", "torch"), str)
 
 
 def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in
-    [0, 6];
-    rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the kept epoch on the validation
-    split).
+    [0, 6]; rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the best epoch, validation).
 
     numerics: the hash of the code that was run. A run_id that ends in '-s<seed>-' and 10 hex digits names configuration
     and component versions, an older one the code (training.runs.versions.identity_scheme); both stay valid names.
@@ -71,17 +72,6 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
-    """(RSUM, low, high) in percent of one run, by resampling images."""
-    own = per_query[per_query["relevance"] == relevance]
-    parts = [
-        (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
-        for _, table in own.groupby("direction")
-        for k in (1, 5, 10)
-    ]
-    return bootstrap_interval(parts, level)
-
-
 def image_errors(run: Evaluated) -> pd.DataFrame:
     """Rows for the metrics table: the standard error, for the choice of test images, of every mean over queries and of
     RSUM, as 'recall_error' … 'rsum_error' (fractions, as values are). Source: stats.image_error.
@@ -97,34 +87,27 @@ def image_errors(run: Evaluated) -> pd.DataFrame:
             for (metric, k), values in columns.items():
                 lines.append((kind, direction, f"{metric}_error", k, image_error([(values, images)]), len(own)))
         lines.append((kind, "both", "rsum_error", 0, image_error(recalls), len(table)))
-    return pd.DataFrame(lines, columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+    return pd.DataFrame(lines, columns=METRIC_COLUMNS)
 
 
 def study_rows() -> pd.DataFrame:
-    """The rows of the study itself, reports/results.csv beside the package; no rows where it was installed without
-    them.
-    """
+    """The rows of the study itself, in reports/ beside the package, if it was installed with them: those from before
+    the protocol, and then the protocol's rows that decide claims (decision_rows.deciding)."""
+    from xmr_core.study.decision_rows import deciding, protocol_rows  # it reads rows with this module
+
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
-    return read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+    before = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+    after = deciding(protocol_rows())
+    return pd.concat([before, after], ignore_index=True) if len(after) else before
 
 
 def latest(table: pd.DataFrame) -> pd.DataFrame:
     """The rows without those that a later run of the same variant, corpus and seed has measured again: code that
-    changes its numbers
-    gives a run another id, and the file of results only grows. Later: further down in the file."""
-    same = [
-        "variant",
-        "dataset",
-        "size",
-        "split",
-        "seed",
-        "relevance",
-        "direction",
-        "metric",
-        "k",
-        "protocol",
+    changes its numbers gives a run another id, and the file of results only grows. Later: further down in the file."""
+    same = (
+        "variant", "dataset", "size", "world", "split", "seed", "relevance", "direction", "metric", "k", "protocol",
         "origin",
-    ]
+    )  # fmt: skip
     return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
 
 
@@ -154,9 +137,18 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         runs = fresh[~fresh["run_id"].isin(old["run_id"])].drop_duplicates("run_id")
         for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
             if len(more):
-                before = file.read_text() if file.exists() else ""
+                before = _under(columns, file) if file.exists() else ""
                 storage.write_atomic(file, before + _csv(more[list(columns)], header=not before))
     return len(fresh)
+
+
+def _under(columns: Sequence[str], file: Path) -> str:
+    """The text of a file, under these columns: one that was written before a column existed has it empty."""
+    text = file.read_text()
+    if text.partition("\n")[0] == ",".join(columns):
+        return text
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    return table.reindex(columns=list(columns), fill_value="").to_csv(index=False)
 
 
 def append_curves(curves: pd.DataFrame, path: Path | str) -> None:
@@ -171,9 +163,8 @@ def append_curves(curves: pd.DataFrame, path: Path | str) -> None:
 
 
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
-    return table.to_csv(
-        index=False, header=header, float_format="%.9g"
-    )  # percent to seven digits; a run's own files keep every digit
+    # percent to seven digits; a run's own files keep every digit
+    return table.to_csv(index=False, header=header, float_format="%.9g")
 
 
 def _runs_file(path: Path) -> Path:
@@ -185,12 +176,14 @@ def read(path: Path | str) -> pd.DataFrame:
     missing.
     """
     path = Path(path)
-    table = pd.read_csv(path, dtype={"relevance": str, "direction": str}, keep_default_na=False)
+    table = pd.read_csv(path, dtype=_TEXTS, keep_default_na=False)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():
-        runs = pd.read_csv(_runs_file(path), keep_default_na=False).reindex(columns=list(RUNS))
+        runs = pd.read_csv(_runs_file(path), dtype=_TEXTS, keep_default_na=False).reindex(columns=list(RUNS))
         if not table["run_id"].isin(runs["run_id"]).all():
             raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
         table = table.merge(runs, on="run_id", how="left")
+    table["world"] = pd.to_numeric(table.get("world", pd.Series(dtype=float)), errors="coerce").reindex(table.index)
+    table["world"] = table["world"].fillna(0).astype(int)  # files from before worlds were told apart have world 0
     if missing := [c for c in COLUMNS if c not in table]:
         raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
     return table[list(COLUMNS)]

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.evaluation.results import Evaluated
+from xmr_core.evaluation.results import Evaluated, rsum_interval
 from xmr_core.evaluation.stats import decided, seed_interval
-from xmr_core.study.results import rsum_interval
 from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import ensemble_of
 

@@ -8,8 +8,10 @@ __getattr__, __dir__, __all__ = catalogue(
         "CollapseWatch": "collapse",
         "History": "config",
         "TrainConfig": "config",
+        "TensorBoard": "trackers",
         "lr_factor": "schedule",
         "runs": "",
+        "scalars": "trackers",
         "train": "loop",
     },
 )

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_fields
 from xmr_core.base.errors import BadInput
+from xmr_core.training.schedule import SCHEDULES
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,17 @@ class TrainConfig:
     unfreeze_every: int = 0
 
     def __post_init__(self):
-        checks = {
-            "epochs": self.epochs >= 1,
-            "lr": 0 < self.lr < 1,
-            "weight_decay": self.weight_decay >= 0,
-            "clip": self.clip >= 0,
-            "threads": self.threads >= 1,
-            "seed": self.seed >= 0,
-            "pretrained_lr": 0 <= self.pretrained_lr <= 1,
-            "freeze_epochs": self.freeze_epochs >= 0,
-            "unfreeze_every": self.unfreeze_every >= 0,
-            "precision": self.precision in ("auto", "float32", "bfloat16"),
-        }
-        for name, valid in checks.items():
-            if not valid:
-                raise BadInput(
-                    f"{name} = {getattr(self, name)!r} is out of range. See TrainConfig for what is allowed."
-                )
+        require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
+        if not self.lr > 0:
+            raise BadInput(f"lr must be positive, got {self.lr!r}.")
+
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+_LIMITS = {
+    "epochs": (1, 1_000_000), "lr": (0, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
+    "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
+    "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
+}  # fmt: skip
 
 
 @dataclass

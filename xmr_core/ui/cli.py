@@ -1,15 +1,16 @@
-"""The command line: run a notebook, train, check data, index and search images, and show versions and folders."""
+"""The command line: run and copy notebooks, train, list runs, check data, index and search images, show versions."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
+from xmr_core import __version__
 from xmr_core.base import paths
 from xmr_core.base.errors import XmrError, unknown
-from xmr_core.ui import cli_search, cli_train
-from xmr_core.ui.parameters import declared_parameters
-from xmr_core.ui.running import run_notebook
+from xmr_core.base.regular import printable
+from xmr_core.ui import cli_explore, cli_search, cli_train, shipped
+from xmr_core.ui.parameter_rules import refuse_early
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -18,14 +19,26 @@ def main(argv: list[str] | None = None) -> int:
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why. 130: interrupted.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.command == "train":  # argparse takes name=value only where they stand together
+        arguments.option, rest = arguments.option + [w for w in rest if "=" in w], [w for w in rest if "=" not in w]
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        commands = {"info": _info, "check": _check, "run": _run, "train": cli_train.train, **cli_search.COMMANDS}
-        return commands[arguments.command](arguments)
+        own = {"info": _info, "check": _check, "run": _run, "notebooks": shipped.notebooks}
+        others = cli_train.COMMANDS | cli_search.COMMANDS | cli_explore.COMMANDS
+        return (own | others)[arguments.command](arguments)
     except XmrError as e:
         if os.environ.get("XMR_DEBUG") == "1":
             raise
-        print(f"error: {e}", file=sys.stderr)
+        print(printable(f"error: {e}"), file=sys.stderr)
+        return 2
+    except (MemoryError, OSError, UnicodeError, RecursionError) as e:  # of the system, which no message foresaw
+        if os.environ.get("XMR_DEBUG") == "1":
+            raise
+        reason = (str(e).splitlines() or [""])[0]
+        print(printable(f"error: {type(e).__name__}: {reason}. XMR_DEBUG=1 shows where."), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\ninterrupted; finished training epochs are saved, and the same command goes on there", file=sys.stderr)
@@ -35,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     description = "Image–text retrieval: five papers, matched conditions."
     parser = argparse.ArgumentParser(prog="python -m xmr_core", description=description)
+    parser.add_argument("--version", action="version", version=f"xmr-study {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="check parameters, run a notebook, print where its results are")
     run.add_argument("notebook", type=Path, help="for example notebooks/ablation_alpha.ipynb")
@@ -48,13 +62,18 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    shipped.add_to(commands)
     cli_train.add_to(commands)
     cli_search.add_to(commands)
+    cli_explore.add_to(commands)
     commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from xmr_core.ui.parameters import declared_parameters
+    from xmr_core.ui.running import run_notebook
+
     if arguments.help_notebook:
         for p in declared_parameters(arguments.notebook).values():
             print(f"{p.name}: {p.type} = {p.default!r}  {p.help}")
@@ -65,9 +84,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """0: the data can be used for training; 1: they cannot."""
+    refuse_early(dataset=arguments.dataset)
     from tqdm import tqdm
 
-    from xmr_core.data.prepare import READERS
+    from xmr_core.data.networks import planned_network
+    from xmr_core.data.prepare import READERS, DataConfig
     from xmr_core.data.readers.check import check_corpus
 
     if arguments.dataset not in READERS:
@@ -77,13 +98,15 @@ def _check(arguments: argparse.Namespace) -> int:
         return tqdm(parts, desc="reading images", leave=False, disable=None)
 
     reader, deep = READERS[arguments.dataset], not arguments.shallow
-    report = check_corpus(arguments.dataset, reader, arguments.data_root, deep=deep, progress=progress)
-    print(report.text())
+    config = DataConfig(arguments.dataset, arguments.data_root)
+    report = check_corpus(
+        arguments.dataset, reader, arguments.data_root, deep, progress, lambda corpus: planned_network(config, corpus)
+    )
+    print(printable(report.text()))
     return 0 if report.usable else 1
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from xmr_core import __version__
     from xmr_core.base.devices import resolve_device
     from xmr_core.base.provenance import environment
 

@@ -1,19 +1,23 @@
 """The commands `index` and `search`: encode a folder of images once, then search it."""
 
 import argparse
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def add_to(commands) -> None:
     """Declare both commands. commands: the result of add_subparsers."""
     index = commands.add_parser("index", help="encode images with a trained run, once, into a folder to search")
-    index.add_argument("run", metavar="RUN_ID", help="a finished run: the name of a folder in runs/")
+    a_run = "a finished run (id or short name, as `runs` lists them), or with --folder any model: a folder, a hub name"
+    index.add_argument("run", metavar="RUN", help=a_run)
     index.add_argument("output", metavar="OUT", help="the folder to make; an index that it holds is replaced")
     own = "images of your own, with sub-folders (default: the run's own test images)"
     index.add_argument("--folder", metavar="IMAGES", help=own)
     half = "half precision: half the disk space, cosines differ by less than 0.001"
     index.add_argument("--half", action="store_true", help=half)
-    elements = "also index the elements of the sets, for --fast (needs the extra `ann`)"
+    elements = "also index the elements of the sets, for --fast (needs the extra `search`)"
     index.add_argument("--elements", action="store_true", help=elements)
     search = commands.add_parser("search", help="search an index by a sentence, or by an image")
     search.add_argument("index", metavar="OUT", help="a folder made by `index`")
@@ -29,52 +33,79 @@ def add_to(commands) -> None:
     search.add_argument("--also", action="append", default=[], metavar="OUT", help=also)
     processes = "search each index in a process of its own"
     search.add_argument("--processes", action="store_true", help=processes)
+    verify = "compare the digests of all files first, also of galleries of more than 1 GiB"
+    search.add_argument("--verify", action="store_true", help=verify)
     explain = "show the cosines between elements, and what each element adds to the score"
     search.add_argument("--explain", action="store_true", help=explain)
 
 
 def index(arguments: argparse.Namespace) -> int:
     """Run `index`. Returns 0."""
-    from xmr_core.search import build_elements, faiss_library, index_folder, index_split, open_index
-    from xmr_core.training.runs import load
+    from xmr_core.search import build_elements, faiss_library, index_folder, index_split, load, open_index
+    from xmr_core.search.files import building
+    from xmr_core.training.runs import load as load_run
 
     if arguments.elements:
         faiss_library()  # reports a missing library now, and not after the work
-    run, dtype = load(arguments.run), "float16" if arguments.half else "float32"
-    if arguments.folder is None:
-        out = index_split(run, arguments.output, dtype=dtype)
-    else:
-        out = index_folder(run, arguments.folder, arguments.output, dtype)
-    opened = open_index(out)
-    if arguments.elements:
-        build_elements(opened.images, out, opened.digest("images"))
+    dtype = "float16" if arguments.half else "float32"
+    trained = load_run(arguments.run) if arguments.folder is None else load(arguments.run)
+    with building(arguments.output):  # until it has elements too, which are those of this build alone
+        if arguments.folder is None:
+            out = index_split(trained, arguments.output, dtype=dtype)
+        else:
+            out = index_folder(trained, arguments.folder, arguments.output, dtype)
+        opened = open_index(out)
+        if arguments.elements:
+            build_elements(opened.images, out, opened.digest("images"))
     megabytes = sum(file["bytes"] for file in opened.about["files"].values()) / 1e6
     counts = f"{len(opened.images):,} images, {len(opened.texts):,} captions"
-    print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {run.id}")
+    print(f"{out}: {counts}, {megabytes:,.1f} MB, encoded by {arguments.run}")
     return 0
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the search for cycles among objects, which visits all those of torch again while libraries load."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_uncollected()
 def search(arguments: argparse.Namespace) -> int:
     """Run `search`. Returns 0."""
     from xmr_core.base.errors import BadInput
-    from xmr_core.search import open_elements, open_index, open_shards, search_shards
-    from xmr_core.search import search as search_library
+    from xmr_core.base.regular import printable
 
-    query = arguments.text, arguments.image, arguments.k
+    query, verify = (arguments.text, arguments.image, arguments.k), arguments.verify or None
     if arguments.also or arguments.processes:
         if arguments.explain:
             raise BadInput("--explain shows the answers of one index; leave out --also and --processes.")
-        with open_shards([arguments.index, *arguments.also], arguments.fast, arguments.processes) as shards:
+        from xmr_core.search import open_shards, search_shards
+
+        with open_shards([arguments.index, *arguments.also], arguments.fast, arguments.processes, verify) as shards:
             table = search_shards(shards, *query, arguments.certify)
     else:
-        library, elements = open_index(arguments.index), None
+        from xmr_core.search import open_elements, open_index
+        from xmr_core.search import search as search_library
+
+        library, elements = open_index(arguments.index, verify), None
         if arguments.fast:
-            elements = open_elements(library.folder, library.images, library.digest("images"))
+            elements = open_elements(library.folder, library.images, library.digest("images"), verify)
         table = search_library(library, *query, arguments.explain, elements, arguments.certify)
     if "certified" in table.attrs and arguments.certify:
         print(_certificate(**table.attrs), file=sys.stderr)
     if unknown := table.attrs.get("unknown_words"):
-        print(f"words that the method does not know: {', '.join(unknown)}", file=sys.stderr)
+        print(printable(f"words that the method does not know: {', '.join(unknown)}"), file=sys.stderr)
+    if nearest := table.attrs.get("nearest"):
+        pairs = ", ".join(f"{word} (as {other})" for word, other in nearest.items())
+        print(printable(f"words without a training caption: {pairs}"), file=sys.stderr)
+    for name in {"folder", "item", "text"} & {*table.columns}:  # names and captions of others
+        table[name] = [printable(value).replace("\n", " ") for value in table[name]]
     print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
     return 0
 

@@ -1,4 +1,4 @@
-"""The command `train`: one run, in this process or in those that torchrun started."""
+"""The commands `train`, one run in this process or in those that torchrun started, and `runs`, which lists them."""
 
 import argparse
 import ast
@@ -7,6 +7,7 @@ import signal
 import sys
 
 from xmr_core.base.errors import BadInput, TrainingFailed
+from xmr_core.ui.parameter_rules import refuse_early
 
 HELP = "train or load one run, also with torchrun; for example: train dive alpha=8 epochs=3"
 
@@ -21,25 +22,49 @@ def add_to(commands) -> None:
     train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
     train.add_argument("--data-root", default="", help="the folder of its files")
     train.add_argument("--preset", default="quick", help="quick (default), study or published")
+    commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
 
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
+    options = read_options(arguments.option)
+    refuse_early(method=arguments.method, dataset=arguments.dataset, preset=arguments.preset)
     from xmr_core.study.presets import base_config
     from xmr_core.training.ranks import started_ranks
     from xmr_core.training.runs import train_or_load
+    from xmr_core.training.runs.names import short_names
 
     named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
-    config = base_config(arguments.method, **{**named, **read_options(arguments.option)})
+    config = base_config(arguments.method, **{**named, **options})
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
     run = train_or_load(config, _report)
     if is_first():
         rsum = run.metrics[run.metrics["metric"] == "rsum"].groupby("relevance", sort=False)["value"].first()
-        print(f"{run.id}\n  folder  {run.folder}")
+        short = next(name for name, run_id in short_names().items() if run_id == run.id)
+        print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
         for kind, value in rsum.items():
             print(f"  RSUM    {100 * value:.1f} of 600 ({kind})")
+    return 0
+
+
+def runs(arguments: argparse.Namespace) -> int:
+    """List the runs in the folder `runs`, the oldest first. Returns 0."""
+    from xmr_core.base import paths
+    from xmr_core.training.runs import run_table
+
+    table = run_table()
+    if table.empty:
+        print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
+        return 0
+    shown = (
+        table.astype(object)
+        .where(table.notna(), "")
+        .assign(rsum=[f"{value:.1f}" if value == value else "" for value in table["rsum"].astype(float)])
+    )
+    print(shown.rename(columns={"rsum": "RSUM"}).to_string(index=False))
+    print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
     return 0
 
 
@@ -58,7 +83,7 @@ def read_options(pairs: list[str]) -> dict[str, object]:
             raise BadInput(f"an option is given as name=value, got {pair!r}.")
         try:
             out[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             out[name] = text
     return out
 
@@ -81,3 +106,6 @@ def _end(*_) -> None:
         "another process of this run has ended, so this one ends too. Start the same command again: it continues from "
         "the last saved state."
     )
+
+
+COMMANDS = {"train": train, "runs": runs}

@@ -15,6 +15,7 @@ import xmr_core
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, XmrError, unknown
+from xmr_core.ui.parameter_rules import check_values
 from xmr_core.ui.parameters import Parameter, Parameters, checked_value
 
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: a second place for the completion record
@@ -45,6 +46,7 @@ def check_parameters(namespace: dict) -> Parameters:
     if missing := [name for name in declared if name not in namespace]:
         raise BadInput(f"parameter {missing[0]} has no value. Run the parameters cell first.")
     values = {name: checked_value(parameter, namespace[name]) for name, parameter in declared.items()}
+    check_values(values)
     namespace.update(values)
     return Parameters(values)
 
@@ -53,6 +55,40 @@ def output_folder(name: str, parameters: Mapping[str, object]) -> Path:
     """The folder outputs/NAME-HASH, created; equal parameters have equal hashes and so equal folders. Raises:
     CannotWrite."""
     return storage.make_folder(paths.folder("outputs") / f"{name}-{fingerprint.content_hash(dict(parameters))}")
+
+
+def close(
+    name: str,
+    parameters: Mapping[str, object],
+    figures: Mapping[str, object],
+    tables: Mapping[str, object],
+    summary: Mapping[str, object],
+) -> None:
+    """The last statement of a notebook: save its figures (PNG and PDF) and tables (CSV) in its output folder, and write
+    the completion record (`finish`).
+
+    name: of the notebook, which names the folder. figures: file name without ending → matplotlib figure. tables: the
+    same → frame; 'rows' has the form of study.results.rows and is written as such. summary: a few numbers.
+    Raises: BadInput for no figure; CannotWrite.
+    """
+    from xmr_core.study import results
+
+    if not figures:
+        raise BadInput(f"notebook {name} has no figure to save.")
+    folder, made = output_folder(name, parameters), {}
+    for label, figure in figures.items():
+        for ending in ("png", "pdf"):
+            made[f"{label} ({ending})"] = folder / f"{label}.{ending}"
+            figure.savefig(
+                made[f"{label} ({ending})"], dpi=120, metadata={"CreationDate": None} if ending == "pdf" else {}
+            )
+    for label, table in tables.items():
+        made[label] = folder / f"{label}.csv"
+        if label == "rows":
+            results.write(table, made[label])
+        else:
+            storage.write_atomic(made[label], table.to_csv(index=False))
+    finish(folder, parameters, made, summary)  # a value would be shown below the cell, and it is a path of this machine
 
 
 def answer(*sentences: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, DamagedFile, unknown
 
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
 
@@ -72,7 +72,7 @@ def parse_parameters(source: str) -> dict[str, Parameter]:
     try:
         body = ast.parse(source).body
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (SyntaxError, tokenize.TokenError) as e:
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as e:
         raise BadInput(f"the parameters cell is not Python: {e}.") from None
     comments = {t.start[0]: t.string.lstrip("# ").strip() for t in tokens if t.type == tokenize.COMMENT}
     out = {}
@@ -82,7 +82,7 @@ def parse_parameters(source: str) -> dict[str, Parameter]:
                 raise ValueError
             name, kind = node.target.id, ast.unparse(node.annotation).strip("'\"")
             out[name] = Parameter(name, kind, ast.literal_eval(node.value), comments.get(node.end_lineno, ""))
-        except (ValueError, TypeError, AttributeError):  # no annotation, no value, or a value that is not a literal
+        except (ValueError, TypeError, AttributeError, RecursionError, MemoryError):  # no annotation, value or literal
             raise BadInput(f"line {node.lineno} of the parameters cell is not 'name: type = value  # help'.") from None
     for parameter in out.values():
         _type_of(parameter)
@@ -94,18 +94,19 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
 
     Raises: BadInput for a missing file, a file that is not a notebook, or one without exactly one parameters cell.
     """
-    import nbformat
-
-    path = files.existing(path, "notebook")
+    path = files.existing_file(path, "notebook")
     try:
-        cells = nbformat.read(path, as_version=4).cells
-    except Exception as e:  # nbformat raises many kinds of errors for files that are not notebooks
+        value = files.read_json(path)  # and not by nbformat, which takes seconds to load
+        if value["nbformat"] != 4:
+            raise ValueError
+        code = [c for c in value["cells"] if c["cell_type"] == "code"]
+        tagged = ["".join(c["source"]) for c in code if "parameters" in c["metadata"].get("tags", [])]
+    except (DamagedFile, KeyError, TypeError, ValueError, AttributeError) as e:
         raise BadInput(f"{path} is not a notebook ({type(e).__name__}). Give an .ipynb file.") from None
-    tagged = [c for c in cells if c.cell_type == "code" and "parameters" in c.metadata.get("tags", [])]
     if len(tagged) != 1:
         raise BadInput(f"{path} has {len(tagged)} cells tagged 'parameters'; a notebook of this study has exactly one.")
     try:
-        return parse_parameters(tagged[0].source)
+        return parse_parameters(tagged[0])
     except BadInput as e:
         raise BadInput(f"{path}: {e}") from None
 

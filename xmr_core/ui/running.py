@@ -8,11 +8,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import yaml
-
 from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.extras import require
 from xmr_core.ui.notebook import RECORD_VARIABLE
+from xmr_core.ui.parameter_rules import check_values
 from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters
 
 
@@ -24,9 +24,11 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
         of its parameters. pairs, yamls: as for given_parameters.
     Raises: BadInput and CannotWrite before anything runs.
     """
+    require("running a notebook", "notebooks", "papermill", "ipykernel", "nbformat", "yaml")
     declared = declared_parameters(source)
     overrides = given_parameters(declared, pairs, yamls)
     values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
+    check_values(values, {name: p.default for name, p in declared.items()})
     if output is None:
         output = paths.folder("outputs") / f"{source.stem}-{fingerprint.content_hash(values)}"
         output /= source.name
@@ -50,6 +52,8 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     print(f"done in {time.monotonic() - started:.0f} s\n  notebook  {output}")
     for label, path in [*record["files"].items(), ("record", "record.json")]:
         print(f"  {label:9s} {Path(os.path.normpath(folder / path))}")
+    if says := record["summary"].get("says"):
+        print(says)
     return 0
 
 
@@ -61,11 +65,11 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
     >>> given_parameters({"alpha": Parameter("alpha", "float", 16.0, "")}, [("alpha", "8")], ["alpha: 2"])
     {'alpha': 8.0}
     """
-    out: dict[str, object] = {}
+    yaml, out = _yaml(), {}
     for text in yamls:
         try:
             values = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: of a tag such as !!int before a word
             values = None
         if not isinstance(values, dict):
             raise BadInput(f"-y needs YAML of the form 'name: value', got {text!r}.")
@@ -96,8 +100,16 @@ def kernel_environment(**more: str) -> dict[str, str]:
     return inherited | {"PATH": programs, "PYDEVD_DISABLE_FILE_VALIDATION": "1"} | more
 
 
+def _yaml():
+    require("reading parameters", "notebooks", "yaml")
+    import yaml
+
+    return yaml
+
+
 def _read(parameter: Parameter, text: str) -> object:
     """A -p value by the declared type: text stays text, all else is a Python literal or YAML ('false', '[a, b]')."""
+    yaml = _yaml()
     readers = {"str": (), "float": (float,)}.get(parameter.type, (ast.literal_eval, yaml.safe_load))
     for reader in readers:
         try:

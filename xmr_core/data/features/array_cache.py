@@ -1,5 +1,6 @@
 """Arrays that are computed once and kept as memory-mapped files in `cache/`."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         note.unlink(missing_ok=True)
 
     try:
-        array, start = _continued(temporary, note, shape, dtype)
+        array, start, digest = _continued(temporary, note, shape, dtype)
         unsaved = 0
         for rows, values in work(start):
             finite = np.isfinite(values)
@@ -79,10 +80,11 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
                 name = row if names is None else names[row]
                 raise BadInput(f"features of image {name!r} are not finite; check the image and the weights.")
             array[rows] = values
+            digest.update(np.ascontiguousarray(array[rows]).tobytes())
             unsaved += values.size * array.itemsize
             if unsaved >= _EVERY:
                 array.flush()  # first the bytes, then the note that says they are there
-                files.write_json(note, {"rows": int(rows[-1]) + 1})
+                files.write_json(note, {"rows": int(rows[-1]) + 1, "digest": digest.hexdigest()})
                 unsaved = 0
         array.flush()
         del array
@@ -91,6 +93,8 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         )
         files.publish(temporary, path)
         note.unlink(missing_ok=True)
+        for left_over in path.parent.glob(f".{path.stem}.*.tmp"):  # of a process that was killed while it wrote a note
+            left_over.unlink(missing_ok=True)
     except DamagedFile:  # an image that cannot be read; what was computed before it stays for the next time
         raise
     except OSError as e:
@@ -98,21 +102,32 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         raise files.cannot_write(path, e) from None
 
 
-def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int]:
-    """The unfinished array and its first missing row; a new array and 0 where there is none that fits."""
+def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int, object]:
+    """The unfinished array, its first missing row, and the digest of the rows before it; a new array and 0 where there
+    is none that fits, or its rows are not those that were noted."""
     if temporary.exists() and note.exists():
         try:
-            start = int(files.read_json(note)["rows"])
+            noted = files.read_json(note)
+            start = int(noted["rows"])
             size = temporary.stat().st_size
             array = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
             fits = size == array.offset + array.nbytes and array.shape == shape and array.dtype == dtype
             if fits and 0 <= start <= shape[0]:
-                return array, start
-        except (DamagedFile, KeyError, TypeError, ValueError):
+                digest = _digest_of(array[:start])
+                if digest.hexdigest() == noted["digest"]:
+                    return array, start, digest
+        except Exception:  # a damaged header raises errors of many kinds
             pass  # of no use: begin again
     note.unlink(missing_ok=True)
     array = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):  # a full disk is reported now; a memory map without room would kill the process
         with open(temporary, "r+b") as f:
             os.posix_fallocate(f.fileno(), 0, temporary.stat().st_size)
-    return array, 0
+    return array, 0, _digest_of(array[:0])
+
+
+def _digest_of(rows: np.ndarray):
+    digest = hashlib.blake2b(digest_size=8)
+    for start in range(0, len(rows), 1024):
+        digest.update(np.ascontiguousarray(rows[start : start + 1024]).tobytes())
+    return digest

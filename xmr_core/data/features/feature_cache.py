@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from xmr_core.base.buffers import reused_buffers
 from xmr_core.base.code_version import is_own_code, own_code_version
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fit import read_squares
 from xmr_core.base.types import Corpus
 from xmr_core.data.features.array_cache import cached_array
 
@@ -21,8 +22,9 @@ class Extractor(Protocol):
     """Images → local features, without learning.
 
     identity: names the weights and settings. shape: (l, e) of one image. dtype: of the features. batch: images at a
-    time. resolution: pixels of a side of the images it reads, 0 for the corpus's own. A class may say `version = 1` in
-    its own body, and raise it when its numbers change. Without that, its code counts.
+    time. resolution: pixels of a side of the images it reads, 0 for the corpus's own. It may have a `fit` (base.fit),
+    which says how images become squares; without one they are squashed. A class may say `version = 1` in its own body,
+    and raise it when its numbers change. Without that, its code counts.
 
     >>> class Brightness:
     ...     identity, shape, dtype, batch, resolution = "brightness", (1, 1), np.float32, 64, 0
@@ -78,11 +80,11 @@ def cached_features(
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no images; there is nothing to extract features from.")
     selected = np.arange(len(corpus.images)) if rows is None else rows
-    size = {"resolution": extractor.resolution} if extractor.resolution else {}
+    fit = getattr(extractor, "fit", None)
 
     def pixels_of(batch: np.ndarray) -> np.ndarray:
         images = selected[batch]
-        return corpus.read_pixels(images, **size, **({"crops": crops(images)} if crops else {}))
+        return read_squares(corpus, images, extractor.resolution, crops(images) if crops else None, fit)
 
     def work(start: int) -> Iterable:
         batches = [b for b in _chunks(len(selected), extractor.batch) if b[0] >= start]

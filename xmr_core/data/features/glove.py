@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 
+_LONGEST = 1 << 20  # bytes of a line
+
 
 def load_word_vectors(
     path: Path | str, words: Sequence[str], seed: int = 0, tolerant: bool = True
@@ -26,15 +28,18 @@ def load_word_vectors(
     ...     load_word_vectors(file.name, ["cat", "d-og"])[0].tolist()
     [[3.0, 4.0], [1.0, 2.0]]
     """
-    path = files.existing(path, "word vectors")
+    path = files.existing_file(path, "word vectors")
     targets: dict[str, list[tuple[int, bool]]] = {}  # spelling in the file → (row, is it the word's own spelling?)
     for row, word in enumerate(words):
         targets.setdefault(word, []).append((row, True))
         for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""} if tolerant else ():
             targets.setdefault(plain, []).append((row, False))
     vectors, covered, exact, width = None, np.zeros(len(words), bool), np.zeros(len(words), bool), 0
-    with open(path, encoding="utf-8") as f:
-        for number, line in enumerate(f, 1):
+    with open(path, "rb") as f:
+        for number, raw in enumerate(iter(lambda: f.readline(_LONGEST), b""), 1):
+            line = raw.decode("utf-8", "replace")
+            if len(raw) == _LONGEST:
+                raise BadInput(f"{path} line {number} has more than {_LONGEST:,} bytes. The file is damaged.")
             word, *numbers = line.rstrip("\n").split(" ")
             width = width or len(numbers)
             if len(numbers) != width:
@@ -46,9 +51,11 @@ def load_word_vectors(
                 if own_spelling or not exact[row]:
                     try:
                         vectors[row] = np.array(numbers, np.float32)
+                        if not np.isfinite(vectors[row]).all():
+                            raise ValueError
                     except ValueError:
                         raise BadInput(
-                            f"{path} line {number} holds something that is no number. The file is damaged."
+                            f"{path} line {number} holds something that is no finite number. The file is damaged."
                         ) from None
                     covered[row], exact[row] = True, exact[row] or own_spelling
     if not covered.any():

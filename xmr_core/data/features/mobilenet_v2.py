@@ -1,5 +1,6 @@
 """MobileNetV2 1.0 as a frozen extractor of grid features, from one safetensors file and without torchvision."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.weights import require_plain
 from xmr_core.data.features.inverted_residuals import InvertedResidual, LastMap, activated
 
 # (expansion, channels, repeats, stride) of each group of inverted residuals: Sandler et al., CVPR 2018, Table 2
@@ -47,11 +49,12 @@ def load_mobilenet_v2(path: Path | str) -> MobileNetV2:
     Raises: BadInput for a file that does not exist, or naming a tensor that is missing, unknown or of another shape;
         DamagedFile for a file that is not a whole safetensors file.
     """
-    path = files.existing(path, "MobileNetV2 weights")
+    path = files.existing_file(path, "MobileNetV2 weights")
     try:
         tensors = {name: tensor.float() for name, tensor in load_file(str(path)).items()}
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
+    require_plain(tensors, str(path))
     net = MobileNetV2()
     shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
     for kind, names in (("lacks", shapes.keys() - tensors.keys()), ("has the unknown", tensors.keys() - shapes.keys())):
@@ -77,9 +80,29 @@ class MobileNetV2Grid(LastMap):
     """
 
     version = 1  # raise it when the numbers change
+    kind = "mobilenet_v2"
     shape = (49, 1280)
     scale = 0.007843137718737125
 
     def __init__(self, path: Path | str, device: torch.device | str | None = None):
         super().__init__(load_mobilenet_v2(path), 224, device)
         self.identity = f"mobilenet_v2-grid-1-{fingerprint.file_hash(path)}"
+
+    def weights(self) -> dict[str, Tensor]:
+        """Its tensors by name, from which `from_weights` makes it again."""
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in self.net.state_dict().items()}
+
+    @classmethod
+    def from_weights(
+        cls, name: str, tensors: Mapping[str, Tensor], identity: str, device: torch.device | str | None = None
+    ) -> "MobileNetV2Grid":
+        """The extractor from `weights`, without its file. Raises: BadInput for tensors of another network."""
+        net = MobileNetV2()
+        try:
+            net.load_state_dict(dict(tensors))
+        except RuntimeError as e:
+            raise BadInput(f"these are not the tensors of a {name} ({' '.join(str(e).split())[:120]}).") from None
+        self = cls.__new__(cls)
+        LastMap.__init__(self, net.eval().requires_grad_(False), 224, device)
+        self.identity = identity
+        return self

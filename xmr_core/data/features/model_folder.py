@@ -162,15 +162,16 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
+    patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
     try:
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True, **patterns))
         if (folder / "config.json").exists() and weight_files(folder, name):
             return folder
     except Exception:  # not cached, or not completely
         pass
     try:
         with quiet():
-            folder = Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
+            folder = Path(snapshot_download(name, revision=revision, **patterns))
             if not any(folder.glob("model*.safetensors")):
                 snapshot_download(name, revision=folder.name, allow_patterns=["pytorch_model*.bin"])
         return folder

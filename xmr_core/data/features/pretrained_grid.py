@@ -14,7 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pixels import by_few, channels_first
 from xmr_core.data.features.pretrained import Source, architecture, load_pretrained, tower_config
-from xmr_core.data.features.scaling import read_scaling
+from xmr_core.data.features.scaling import read_fit, read_scaling
 
 OUTPUTS = ("cells", "global", "both")
 
@@ -88,6 +88,7 @@ class PretrainedGrid:
     The global vector is the model's pooler_output: the mean of the cells (ResNet, RegNet, Swin), with LayerNorm
     (ConvNeXt), the class token after LayerNorm (CLIP, DINOv2), attention pooling (SigLIP), a tanh layer on the class
     token (ViT and DeiT, if the file has it). Without a pooler it is the class token, or else the mean of the cells.
+    Attribute fit: how images become squares, as the model's preprocessor does it (scaling.read_fit).
 
     Args: source: folder or hub name. resolution: of the images in pixels, None for that of the model. device: where it
         computes. batch: images at a time.
@@ -96,7 +97,7 @@ class PretrainedGrid:
     Example: `PretrainedGrid("facebook/dinov2-small")(pixels)` of pixels "n 224 224 3" is "n 256 384".
     """
 
-    version = 1  # raise it when the numbers change
+    version = 2  # raise it when the numbers change
     dtype = np.float16
 
     def __init__(
@@ -112,15 +113,15 @@ class PretrainedGrid:
         loaded = load_pretrained(source, "image")
         self.scaling = read_scaling(loaded.folder, loaded.config, resolution)
         self.resolution, self.output, self.batch = self.scaling.resolution, output, batch
+        self.fit = read_fit(loaded.folder, self.resolution)
         self.net = loaded.model.to(device).requires_grad_(False)
         self._mean, self._std = (v.to(device) for v in self.scaling.tensors())
         self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
         self.shape = (self.layout.cells, self.layout.width)
         if output != "cells":
             self.shape = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)).shape[1:]
-        self.identity = (
-            f"pretrained-1-{output}-{fingerprint.content_hash(asdict(self.scaling))}-{loaded.folder.identity}"
-        )
+        recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
+        self.identity = f"pretrained-1-{output}-{recipe}-{loaded.folder.identity}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""

@@ -1,6 +1,6 @@
 """Frozen features made small: principal components for each cell, and one global vector of full width for the image."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -14,7 +14,6 @@ from xmr_core.data.features.array_cache import cached_array
 _AT_ONCE = 250  # images
 
 View = tuple[np.ndarray, np.ndarray]  # local "n l width", global "n e"
-Reduction = Callable[[np.ndarray], View]
 
 
 def check_width(width: int, e: int) -> None:
@@ -110,6 +109,35 @@ class RootMean:
         return ((self._pool(features) - self.mean) / self.scale)[:, None].astype(np.float32)
 
 
+class Reduction:
+    """Features "n l e" → (local "n l width" by PrincipalComponents, global "n e" by RootMean), in half precision.
+
+    components, root_mean: functions that give the two transforms when they are needed first.
+
+    >>> x = np.random.default_rng(0).normal(size=(50, 4, 6))
+    >>> reduction = Reduction(lambda: PrincipalComponents(x, np.arange(50), 2), lambda: RootMean(x, np.arange(50)))
+    >>> [part.shape for part in Reduction.from_numbers(reduction.numbers())(x)]
+    [(50, 4, 2), (50, 6)]
+    """
+
+    def __init__(self, components: Callable[[], PrincipalComponents], root_mean: Callable[[], RootMean]):
+        self.components, self.root_mean = cache(components), cache(root_mean)
+
+    def __call__(self, features: Float[np.ndarray, "n l e"]) -> View:
+        local, vector = self.components()(features), self.root_mean()(features)
+        return local.astype(np.float16), vector.astype(np.float16)[:, 0]
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """What was learned, by name."""
+        return {"components": self.components().numbers(), "root_mean": self.root_mean().numbers()}
+
+    @classmethod
+    def from_numbers(cls, numbers: Mapping[str, np.ndarray]) -> "Reduction":
+        """The same from what `numbers` gave. Raises: KeyError for a name that is missing."""
+        components, root_mean = numbers["components"], numbers["root_mean"]
+        return cls(lambda: PrincipalComponents.from_numbers(components), lambda: RootMean.from_numbers(root_mean))
+
+
 def reduced_features(
     corpus: Corpus, features: np.ndarray, identity: str, width: int, views: Sequence[tuple[np.ndarray, str]] = ()
 ) -> tuple[View, list[View], str, Reduction]:
@@ -150,9 +178,7 @@ def reduced_features(
         local = reduced(array, source, pca, (array.shape[1], width), components)
         return local, reduced(array, source, root, (1, e), root_mean)[:, 0]
 
-    def reduction(array: np.ndarray) -> View:
-        return components()(array).astype(np.float16), root_mean()(array).astype(np.float16)[:, 0]
-
+    reduction = Reduction(components, root_mean)
     return view(features, identity), [view(*v) for v in views], f"{identity}-{pca}-{root}", reduction
 
 

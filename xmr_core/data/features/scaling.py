@@ -7,18 +7,20 @@ from jaxtyping import Float
 from torch import Tensor, tensor
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fit import Fit
 from xmr_core.data.features.model_folder import ModelFolder, read_settings
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, RGB in [0, 1]
 _USUAL = 224  # pixels, where no file names a resolution
+_BICUBIC, _WARPED = 3, 384  # the filter where none is named; pixels from which on ConvNeXt squashes
 
 
 @dataclass(frozen=True)
 class Scaling:
     """y = (factor · x − mean) / std per channel, x RGB in [0, 1] (turned to BGR if the model was trained on it).
 
-    resolution: of the square images in pixels. The corpus reader resizes the whole image to it and does not keep the
-    aspect ratio, where most preprocessors cut out the middle.
+    resolution: of the square images in pixels. How an image of another shape becomes a square is the matter of
+    `read_fit`.
 
     >>> import torch
     >>> scaling = Scaling(32, mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -74,6 +76,34 @@ def read_scaling(folder: ModelFolder, config, resolution: int | None = None) -> 
     except (TypeError, ValueError, KeyError) as e:
         fault = f"preprocessor_config.json asks for what is not supported here ({e}). Correct the file."
         raise BadInput(f"{folder.name}: {fault}") from None
+
+
+def read_fit(folder: ModelFolder, resolution: int) -> Fit | None:
+    """How the model's own preprocessor makes an image a square, from the same file; None for plain squashing.
+
+    {'shortest_edge': e} with a centre crop keeps the ratio (CLIP); {'height': h, 'width': h} does not (SigLIP, ViT).
+    ConvNeXt and ResNet have no crop size: below 384 pixels they resize to e / crop_pct and cut out e. Where no filter
+    is named, it is bicubic. Without a crop, a preprocessor that keeps the ratio would give images that are no squares;
+    they are squashed here.
+    resolution: of the square; where it is not the model's own, the size before the crop changes with it.
+    Raises: BadInput for sizes that are not numbers, or an unknown filter.
+    """
+    settings = _preprocessor(folder) or {}
+    kind = str(settings.get("image_processor_type") or settings.get("feature_extractor_type") or "")
+    size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
+    if not isinstance(resample, int) or not 0 <= resample <= 5:
+        raise BadInput(
+            f"{folder.name}: preprocessor_config.json names the filter {resample!r}, not 0 to 5. Correct it."
+        )
+    edge, cropped = _edge(size, folder.name), settings.get("do_center_crop", "crop_size" in settings)
+    own, keeps_ratio = edge, False
+    if cropped:
+        own = _edge(settings.get("crop_size") or size, folder.name)
+        keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
+    elif edge < _WARPED and (kind.startswith("ConvNext") or settings.get("crop_pct")):
+        edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
+    fit = Fit(edge if own == resolution else round(edge * resolution / own), keeps_ratio, resample)
+    return None if fit == Fit(resolution, keeps_ratio=False) else fit
 
 
 def _preprocessor(folder: ModelFolder) -> dict | None:

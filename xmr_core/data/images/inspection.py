@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from xmr_core.data.images.files import UNREADABLE
+from xmr_core.data.images.files import LARGEST, UNREADABLE, opened_image
 
 SMALL = 64  # pixels; an image whose shorter edge is below this is called very small
 _ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
@@ -26,7 +26,7 @@ def inspect_image(path: Path | str) -> tuple[str, tuple[str, ...]]:
     ('', ('grey', 'very small (shorter edge below 64 pixels)'))
     """
     try:
-        with Image.open(path) as image:
+        with opened_image(path) as image:
             unusual = _unusual(image)
             image.draft(image.mode, (1, 1))
             image.load()
@@ -52,7 +52,7 @@ def _unusual(image: Image.Image) -> tuple[str, ...]:
         "16 bits or more a channel": image.mode.startswith(("I", "F")),
         "CMYK": image.mode == "CMYK",
         "transparent": image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info,
-        "animated (the first frame is read)": getattr(image, "n_frames", 1) > 1,
+        "animated (the first frame is read)": getattr(image, "is_animated", False),
         "turned by EXIF": image.getexif().get(_ORIENTATION, 1) != 1,
         f"very small (shorter edge below {SMALL} pixels)": min(image.size) < SMALL,
     }
@@ -64,7 +64,7 @@ def _reason(e: Exception) -> str:
     if isinstance(e, UnidentifiedImageError):
         return "not an image, or of an unknown format"
     if isinstance(e, Image.DecompressionBombError):
-        return "more pixels than Pillow accepts"
+        return f"more than {LARGEST:,} pixels"
     if isinstance(e, OSError) and e.strerror:
         return e.strerror
     if "truncated" in str(e).lower():

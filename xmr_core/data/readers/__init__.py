@@ -9,6 +9,11 @@ __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {f"load_{name}": name for name in ("coco", "cub", "flickr30k", "flickr8k", "folder", "precomputed")}
     | dict.fromkeys(("TwoWayRelevance", "annotated_relevance", "plausible_match", "same_class"), "relevance")
-    | {"check_corpus": "check", "coco_judgments": "coco_relevance", "hash_split": "folder"}
+    | {
+        "check_corpus": "check",
+        "coco_judgments": "coco_relevance",
+        "from_frame": "folder",
+        "hash_split": "folder_splits",
+    }
     | {"FaultLog": "fault_log", "list_images": "files", "photograph_corpus": "assembly"},
 )

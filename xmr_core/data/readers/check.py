@@ -1,6 +1,5 @@
 """A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +9,12 @@ import pandas as pd
 
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import Corpus
-from xmr_core.data.images.inspection import inspect_images
 from xmr_core.data.readers.assembly import SPLITS
+from xmr_core.data.readers.examination import decode_images, examine_features
 from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
 from xmr_core.data.text.tokenisers import tokenise
 
 _SAMPLES = 3  # captions shown of each split
-_ROWS = 500  # images of a corpus of features that are examined
 _SPANS = ("captions an image", "words a caption")
 
 Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all or the first few)
@@ -31,7 +29,8 @@ class Report:
     image and words a caption. vocabulary: how many words the training captions have; unknown: share, in [0, 1], of the
     words of val and test that are not among them. decoded: how many image files were decoded; unreadable: reason →
     images that cannot be; unusual: kind → images that can be. features: facts about the features of a corpus without
-    images. samples: split → (image_id, caption). about: what the reader says about the corpus.
+    images. samples: split → (image_id, caption). about: what the reader says about the corpus. network: what
+    will describe its images, as `check_corpus` was given it.
     """
 
     name: str
@@ -47,6 +46,7 @@ class Report:
     features: Mapping[str, object] = field(default_factory=dict)
     samples: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)
+    network: str = ""
 
     @property
     def obstacles(self) -> list[str]:
@@ -78,8 +78,12 @@ class Report:
             lines = [f"{self.name} in {self.data_root}: {totals}", "", *_table(self.splits), ""]
             lines += [f"{self.vocabulary:,} words in train; {unknown}", ""]
         facts = {name: value for name, value in self.features.items() if name != "not finite"}
-        for group in (facts, {name: self.about[name] for name in ("splits", "protocol") if self.about.get(name)}):
+        for group in (
+            facts,
+            {name: self.about[name] for name in ("captions", "splits", "protocol", "boxes") if self.about.get(name)},
+        ):
             lines += [*(f"{name}: {value}" for name, value in group.items()), *([""] if group else [])]
+        lines += [f"network: {self.network}", ""] if self.network else []
         for title, faults in (("tolerated, and counted:", self.tolerated), ("unusual, but read:", self.unusual)):
             counts = [f"  {n:>7,}  {kind}{_listed(names, n)}" for kind, (n, names) in faults.items()]
             lines += [title, *counts, ""] if counts else []
@@ -93,12 +97,18 @@ class Report:
 
 
 def check_corpus(
-    name: str, load: Callable[..., Corpus], data_root: Path | str, deep: bool = True, progress: Callable | None = None
+    name: str,
+    load: Callable[..., Corpus],
+    data_root: Path | str,
+    deep: bool = True,
+    progress: Callable | None = None,
+    network_of: Callable[[Corpus], str] = lambda corpus: "",
 ) -> Report:
     """Read a corpus as training does, note every fault instead of stopping at the first, and count what is there.
 
     Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
-        features. progress: wraps the list of pieces of that work. Bad data raises nothing: see Report.refused.
+        features. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
+        Bad data raises nothing: see Report.refused.
     >>> from xmr_core.data.readers.folder import load_folder
     >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
     ['data_root of folder not found: /no/such/folder does not exist. Give the right path.']
@@ -119,9 +129,9 @@ def check_corpus(
     unknown = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     counts = [_counts(corpus, split, words[split]) for split in present]
     if corpus.features is not None:
-        facts["features"] = _examine_features(corpus, _ROWS if deep else 0)
+        facts["features"] = examine_features(corpus, deep)
     elif deep:
-        facts |= _decode_images(corpus, progress)
+        facts |= decode_images(corpus, progress)
     return Report(
         **facts,
         splits=pd.DataFrame(counts, index=[split or "none" for split in present]),
@@ -129,6 +139,7 @@ def check_corpus(
         unknown=float(np.mean(unknown)) if unknown else 0.0,
         samples={split: _samples(captions[split]) for split in SPLITS if len(captions[split])},
         about=corpus.about,
+        network=network_of(corpus),
     )
 
 
@@ -149,34 +160,6 @@ def _samples(captions: pd.DataFrame) -> list[tuple[str, str]]:
     n, shown = len(captions), min(len(captions), _SAMPLES)
     rows = captions.iloc[[n * (2 * k + 1) // (2 * shown) for k in range(shown)]]
     return list(zip(rows["image_id"], rows["text"], strict=True))
-
-
-def _decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
-    """Which images cannot be decoded, and which are unusual."""
-    unreadable: dict[str, list[str]] = defaultdict(list)
-    unusual: dict[str, list[str]] = defaultdict(list)
-    inspections = inspect_images(corpus.images["path"].tolist(), progress)
-    for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
-        for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
-            table[key].append(str(image_id))
-    counted = [{key: (len(ids), tuple(ids)) for key, ids in table.items()} for table in (unreadable, unusual)]
-    return {"decoded": len(corpus.images), "unreadable": counted[0], "unusual": counted[1]}
-
-
-def _examine_features(corpus: Corpus, sample: int) -> dict[str, object]:
-    """Shape, type and size of the features, and whether a sample of them is finite."""
-    features = corpus.features
-    shape = " × ".join(f"{n:,}" for n in features.shape)
-    out: dict[str, object] = {"features": f"{shape} (images, elements, width), {np.dtype(features.dtype)}"}
-    if files := [part.path for part in getattr(features, "parts", (features,)) if hasattr(part, "path")]:
-        size = sum(file.stat().st_size for file in files) / 1e9
-        out["on disk"] = f"{size:.2f} GB in {', '.join(file.name for file in files)}"
-    if not sample:
-        return out
-    rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), sample)).astype(int)).tolist()
-    bad = tuple(str(corpus.images.index[row]) for row in rows if not np.isfinite(features[row]).all())
-    zeros = sum(not features[row].any() for row in rows)
-    return out | {"examined": len(rows), "of these all zero": zeros, "not finite": bad}
 
 
 def _table(splits: pd.DataFrame) -> list[str]:

@@ -30,6 +30,7 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     Relevance sets: 'annotated'. 'eccv' and 'cxc', if eccv_caption is installed and judges the test captions: a
     TwoWayRelevance over the whole split, in which a query that was not judged has no relevant item. 'plausible ζ=0' to
     'plausible ζ=2', if instances_val2014.json is there; its ids leave out images without a label and their captions.
+    The column `objects` of images then has the names of the categories that an image shows, joined by '; '.
     about: 'protocols' that fit the test split; 'relevance sets left out', which maps a missing relevance set to the
         reason.
     Tolerated, refused, raised: as in karpathy_tables and photograph_corpus. Refused also: an unusable instance file.
@@ -40,7 +41,7 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "coco", _PLACES, faults, id_field="cocoid", limit=USUAL)
-    pairs, left_out = _instances(Path(data_root).expanduser(), faults)
+    (pairs, names), left_out = _instances(Path(data_root).expanduser(), faults)
     corpus = photograph_corpus("coco", images, captions, faults)
     sets: dict[str, Callable[[str], Relevance]] = {
         kind: cache(partial(_judgments, corpus, kind)) for kind in _JUDGMENTS
@@ -55,6 +56,7 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     present = {name: relevance for name, relevance in sets.items() if name.split()[0] not in left_out}
     return replace(
         corpus,
+        images=corpus.images.assign(objects=_objects(corpus, pairs, names)) if pairs is not None else corpus.images,
         relevance_sets={**corpus.relevance_sets, **present},
         about={**corpus.about, "protocols": [*fitting, "full"], "relevance sets left out": left_out},
     )
@@ -78,16 +80,24 @@ def _judgments(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
     return TwoWayRelevance.join(extended("t2i", caption_ids, image_ids), extended("i2t", image_ids, caption_ids))
 
 
-def _instances(base: Path, faults: FaultLog) -> tuple[np.ndarray | None, dict[str, str]]:
-    """The labels of instances_val2014.json; or None, and why there are none."""
+def _instances(base: Path, faults: FaultLog) -> tuple[tuple[np.ndarray | None, dict[int, str]], dict[str, str]]:
+    """(the labels of instances_val2014.json and the names of its categories; or None, and why there are none)."""
     file = next((f for folder in _INSTANCES if (f := base / folder / "instances_val2014.json").exists()), None)
     if file is None:
-        return None, {"plausible": f"no instances_val2014.json in {base} or its folder annotations"}
+        return (None, {}), {"plausible": f"no instances_val2014.json in {base} or its folder annotations"}
     try:
         return read_instances(file, faults), {}
     except XmrError as e:
         faults.refuse(str(e))
-        return None, {"plausible": str(e)}
+        return (None, {}), {"plausible": str(e)}
+
+
+def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[str]:
+    """The names of the categories that each image of the corpus shows, joined by '; '."""
+    shown: dict[int, list[str]] = {}
+    for image, category in pairs.tolist():
+        shown.setdefault(image, []).append(names.get(category, str(category)))
+    return ["; ".join(sorted(shown.get(image, ()))) for image in corpus.images.index.tolist()]
 
 
 def _labels(corpus: Corpus, pairs: np.ndarray | None, split: str) -> tuple[np.ndarray, np.ndarray]:

@@ -81,17 +81,20 @@ def _folder(folder: str | Path) -> Path:
     return Path(folder)
 
 
-def read_instances(file: Path | str, faults: FaultLog) -> Int[np.ndarray, "n 2"]:
-    """The different (image id, category id) pairs of instances_val2014.json, ascending; crowds count like any instance.
+def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, "n 2"], dict[int, str]]:
+    """(the different (image id, category id) pairs of instances_val2014.json, ascending; the names of the categories).
+    Crowds count like any instance.
 
-    Only these two numbers of the 300,000 annotations are retained while reading, because the polygons would take
+    Only two numbers of each of the 300,000 annotations are retained while reading, because the polygons would take
     gigabytes. Raises: BadInput for a file without instance annotations, DamagedFile for a truncated one.
     """
-    file, pairs, unfit = Path(file), set(), 0
+    file, pairs, names, unfit = Path(file), set(), {}, 0
 
     def collect(item: dict) -> dict | None:
         nonlocal unfit
         if "category_id" not in item:
+            if "supercategory" in item and isinstance(item.get("id"), int):
+                names[item["id"]] = str(item.get("name", item["id"]))
             return item if "annotations" in item else None
         try:
             pairs.add((int(item["image_id"]), int(item["category_id"])))
@@ -106,7 +109,7 @@ def read_instances(file: Path | str, faults: FaultLog) -> Int[np.ndarray, "n 2"]
             "category_id. Give instances_val2014.json of COCO's annotations_trainval2014.zip, or take the file out."
         )
     faults.tolerate("instance annotations without an image or category", file.name, unfit)
-    return np.array(sorted(pairs))
+    return np.array(sorted(pairs)), names
 
 
 def label_codes(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.regular import read_regular
 from xmr_core.data.images.files import SUFFIXES
 from xmr_core.data.readers.fault_log import FaultLog
 
@@ -22,8 +23,9 @@ def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
     raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
 
 
-def list_images(folder: Path, deep: bool = False) -> dict[str, str]:
-    """Name → path of every image file in a folder. Hidden files are left out.
+def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
+    """Name → path of every image file in a folder. Hidden files are left out, and so are names that are not UTF-8,
+    which are counted.
 
     deep: also in its sub-folders; the name is then the path below the folder. Links to folders are followed once.
     >>> import tempfile
@@ -41,22 +43,43 @@ def list_images(folder: Path, deep: bool = False) -> dict[str, str]:
             folders.clear()  # a link back to a folder that was listed already
             continue
         visited.add((status.st_dev, status.st_ino))
-        folders[:] = [name for name in folders if deep and not name.startswith(".")]
+        folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
+        if faults is not None:
+            faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
+        names = [name for name in names if _is_utf8(name)]
         paths = [Path(place, name) for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES)]
         images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
     return images
 
 
 def _raise(error: OSError) -> None:
-    raise error
+    raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_bytes(file: Path) -> bytes:
+    """All bytes of a file of a collection. Raises: DamagedFile for one that cannot be read, or is no regular file."""
+    try:
+        return read_regular(file)
+    except OSError as e:
+        raise DamagedFile(f"{file} cannot be read ({e.strerror}).") from None
 
 
 def read_lines(file: Path, faults: FaultLog) -> list[str]:
     """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
 
-    Raises: BadInput for a file in UTF-16.
+    Raises: BadInput for a file in UTF-16; DamagedFile for one that cannot be read.
     """
-    lines, content = [], file.read_bytes()
+    lines, content = [], read_bytes(file)
+    if b"\n" not in content:  # of an old Mac, or saved as if it were
+        content = content.replace(b"\r", b"\n")
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise BadInput(f"{file} is written in UTF-16. Save it as UTF-8.")
     for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
@@ -75,7 +98,7 @@ def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
         return line
     try:
         raw = ast.literal_eval(line)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return line
     faults.tolerate("captions written as Python bytes (b'…')", place)
     try:
@@ -91,10 +114,7 @@ def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) ->
     what is not needed never fills the memory.
     Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
     """
-    try:
-        raw = file.read_bytes()
-    except OSError as e:
-        raise DamagedFile(f"{file} cannot be read ({e.strerror}).") from None
+    raw = read_bytes(file)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

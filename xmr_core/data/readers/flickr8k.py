@@ -9,7 +9,7 @@ from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import find_path, list_images, read_lines
+from xmr_core.data.readers.files import find_path, list_images, read_bytes, read_lines
 
 _IMAGE_FOLDERS = ("Flicker8k_Dataset", "Flickr8k_Dataset", "Images", "images")
 _SPLIT_FILES = {"train": "trainImages", "val": "devImages", "test": "testImages"}
@@ -37,10 +37,12 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
     base = existing(data_root, "data_root of flickr8k")
     text = base / "Flickr8k_text" if (base / "Flickr8k_text").is_dir() else base
     folder = find_path(base, _IMAGE_FOLDERS, "flickr8k")
-    files, split_of = list_images(folder), {}
+    files, split_of = list_images(folder, faults=faults), {}
     for split, stem in _SPLIT_FILES.items():
         file = find_path(text, [f"Flickr_8k.{stem}.txt"], "flickr8k")
         names = " ".join(read_lines(file, faults)).split()
+        twice = [name for name in dict.fromkeys(names) if name in split_of]
+        faults.refuse_items(twice, f"{file} lists", "images that another split lists too", "Keep each in one list.")
         split_of |= dict.fromkeys(names, split)
         missing = [name for name in names if name not in files]
         remedy = "Complete the images or the list."
@@ -84,7 +86,7 @@ def _ratings(file: Path, grade: Callable[..., float], faults: FaultLog) -> pd.Da
     Lines are decoded one by one, because the circulating copy of the crowd's answers holds a block of damaged bytes.
     """
     rows = []
-    for number, line in enumerate(file.read_bytes().split(b"\n") if file.exists() else [], 1):
+    for number, line in enumerate(read_bytes(file).split(b"\n") if file.exists() else [], 1):
         try:
             image_id, caption_id, *fields = line.decode("ascii").rstrip("\r").split("\t")
             rows.append((image_id, caption_id, grade(*fields)))

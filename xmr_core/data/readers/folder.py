@@ -1,6 +1,5 @@
-"""Any folder of images, with captions in a table or in lines of JSON, or without captions."""
+"""Any folder of images, with captions in one of the layouts that people use, or without captions."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -12,29 +11,27 @@ from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
 from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.caption_file import read_caption_file
+from xmr_core.data.readers.caption_file import caption_table, frame_records
+from xmr_core.data.readers.caption_sources import SOUGHT, WrittenCaptions, read_captions
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import list_images
-
-FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-_WORDS = {
-    "train": ("train", "training", "restval"),
-    "val": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
-}
-_OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
+from xmr_core.data.readers.folder_splits import completed, folder_splits, hash_split, written_splits
 
 
 def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """Corpus of the images in a folder and its sub-folders. image_id: the path below the folder ('holiday/beach.jpg').
 
-    Captions, any number for an image, stand in one of FILES (see read_caption_file). A line names its image by this
-    path, by a longer path that ends in it, or by an end of it that only one image has. Without such a file the corpus
-    can be searched: every image is in test, and there are no captions.
-    Splits come from the column split; a blank means none. Without that column, an image with captions gets a split by a
-    hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no other; an image without
-    captions gets none. about['splits'] says which way was taken.
-    Tolerated: as in read_caption_file and photograph_corpus; captions given twice, names that fit several images.
+    Captions, any number for an image, stand in files that `read_captions` finds: a table, lines of JSON, metadata of
+    the library datasets, or COCO's JSON. A line names its image by this path, by a longer path that ends in it, or by
+    an end of it that only one image has. Without such a file the corpus can be searched: every image is in test, and
+    there are no captions.
+    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from lists
+    of names, names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
+    captions gets a split by a hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no
+    other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
+    was taken.
+    Tolerated: as in read_caption_file and photograph_corpus; captions given twice in a table (in metadata and COCO's
+    JSON they count twice, as in published collections), names that fit several images.
     Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
         folder, unknown splits, an image in two splits.
     >>> import tempfile
@@ -45,40 +42,71 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     {'dog.png': 'test'}
     """
     faults = faults or FaultLog()
-    base = existing(data_root, "data_root of folder")
-    files = list_images(base, deep=True) if base.is_dir() else {}
+    base, files = _images_of(data_root, faults)
+    written = read_captions(base, files, faults)
+    if written is None:
+        suffixes = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")
+        texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
+        faults.tolerate(f"text files that are not read (captions are looked for in {SOUGHT})", texts)
+    return _corpus("folder", base, files, written, faults)
+
+
+def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> Corpus:
+    """A Corpus of captions in a pandas frame and images in a folder, on which every method can be trained.
+
+    frame: a row for each caption, or for each image with a list of captions; columns as in a caption file: image (or
+    file, filename, file_name), caption (or text, captions) and, if wanted, split and caption_id. images: the folder;
+    names of images and splits are understood as by `load_folder`. name: of the corpus, for tables and names of runs.
+    Train on it with `train_or_load(base_config("dive").replace(data=config_for(corpus)))`.
+    Raises: BadInput for a frame without rows or without a column that is needed, for a name that is no word, and as
+        `load_folder`.
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Image.new("RGB", (9, 9)).save(f"{folder}/dog.png")
+    ...     frame = pd.DataFrame({"image": ["dog.png"], "caption": [["A dog.", "A pet."]], "split": ["train"]})
+    ...     from_frame(frame, folder).captions["text"].to_dict()
+    {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
+    """
+    if not name.replace("-", "_").isidentifier():
+        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
+    if not isinstance(frame, pd.DataFrame):
+        raise BadInput(f"frame must be a pandas DataFrame with a row for each caption, got {type(frame).__name__}.")
+    faults = FaultLog()
+    base, files = _images_of(images, faults)
+    table = caption_table(frame_records(frame), "the frame", faults)
+    return _corpus(name, base, files, WrittenCaptions(table, "the frame", "a frame", "column split"), faults)
+
+
+def _images_of(folder: Path | str, faults: FaultLog) -> tuple[Path, dict[str, str]]:
+    """(the folder, image_id → path of each image in it)."""
+    base = existing(folder, "data_root of folder")
+    files = list_images(base, deep=True, faults=faults) if base.is_dir() else {}
     if not files:
         formats = f"({', '.join(SUFFIXES)} are looked for, in sub-folders too)"
         raise BadInput(f"folder: no image in {base} {formats}. Give the right data_root.")
-    caption_files = [name for name in FILES if (base / name).exists()]
-    if len(caption_files) > 1:
-        faults.refuse(f"{base} holds {' and '.join(caption_files)}. Keep the one that is meant.")
-    if caption_files:
-        captions, split_of, origin = _captions(base / caption_files[0], files, faults)
-    else:
+    return base, files
+
+
+def _corpus(
+    name: str, base: Path, files: Mapping[str, str], written: WrittenCaptions | None, faults: FaultLog
+) -> Corpus:
+    if written is None:
         captions = pd.DataFrame({"image_id": [], "text": []}, index=pd.Index([], name="caption_id"), dtype=object)
         split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
-        suffixes = (".csv", ".tsv", ".json", ".jsonl", ".txt")
-        texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
-        faults.tolerate(f"text files that are not read (captions are looked for in {', '.join(FILES)})", texts)
+    else:
+        captions, split_of, origin = _captions(written, base, files, faults)
     images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
     images["split"] = [split_of.get(image_id, "") for image_id in images.index]
-    return photograph_corpus("folder", images, captions, faults, usual=0, about={"splits": origin})
+    about = {"splits": origin, **({"captions": written.names} if written else {})}
+    return photograph_corpus(name, images, captions, faults, usual=0, about=about)
 
 
-def hash_split(image_id: str) -> str:
-    """'train' for 8 of 10 names, 'val' and 'test' for one each; the same on every machine.
-
-    >>> [hash_split(f"{n}.jpg") for n in range(4)]
-    ['train', 'train', 'train', 'val']
-    """
-    tenth = int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
-    return {8: "val", 9: "test"}.get(tenth, "train")
-
-
-def _captions(file: Path, files: Mapping[str, str], faults: FaultLog) -> tuple[pd.DataFrame, dict[str, str], str]:
+def _captions(
+    written: WrittenCaptions, base: Path, files: Mapping[str, str], faults: FaultLog
+) -> tuple[pd.DataFrame, dict[str, str], str]:
     """(captions, image_id → split, how the splits came about)."""
-    table = read_caption_file(file, faults)
+    table = written.table
     matches = _match_names(table["image"].unique(), files)
     several = [f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1]
     faults.tolerate("names that fit several images, their captions dropped", several)
@@ -88,34 +116,40 @@ def _captions(file: Path, files: Mapping[str, str], faults: FaultLog) -> tuple[p
     exists = table["image_id"].isin(files)
     if len(table) and not exists.any():
         faults.refuse(
-            f"{file}: none of the {len(table):,} captions names an image of the folder. The first names "
-            f"{table['image'].iloc[0]!r}; the images in {file.parent} are called like {min(files)!r}."
+            f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
+            f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
         )
-    if "split" in table:
-        split_of, origin = _written_splits(table[exists], file, faults), f"column split of {file.name}"
-    else:
-        split_of = {image_id: hash_split(image_id) for image_id in table["image_id"][exists]}
-        rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
-        origin = f"{rule}, because {file.name} has no column split"
-    twice = table.duplicated(["image_id", "text"])
-    faults.tolerate("captions given twice for an image", table["image"][twice])
-    table = table[~twice]
+    split_of, origin = _splits(written, table[exists], files, faults)
+    if not written.collection:
+        twice = table.duplicated(["image_id", "text"])
+        faults.tolerate("captions given twice for an image", table["image"][twice])
+        table = table[~twice]
     default_ids = table["image_id"] + "#" + table.groupby("image_id").cumcount().astype(str)
     ids = table["caption_id"].where(table["caption_id"] != "", default_ids)
     return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
 
 
-def _written_splits(table: pd.DataFrame, file: Path, faults: FaultLog) -> dict[str, str]:
-    """image_id → our name of the split that its lines give."""
-    written = table["split"].str.strip().str.lower()
-    if unknown := sorted(set(written) - set(_OUR_SPLIT)):
-        accepted = ", ".join(filter(None, _OUR_SPLIT))
-        faults.refuse(f"{file}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {accepted}, or blank.")
-    table = table.assign(split=written.map(lambda name: _OUR_SPLIT.get(name, "")))
-    table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
-    several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
-    faults.refuse_items(several, f"{file} puts", "images in more than one split", "Give each image one.")
-    return dict(zip(table["image_id"], table["split"], strict=True))
+def _splits(
+    written: WrittenCaptions, table: pd.DataFrame, files: Mapping[str, str], faults: FaultLog
+) -> tuple[dict[str, str], str]:
+    """(image_id → split, how it came about). table: the captions whose image exists, with their image_id."""
+    ids = table["image_id"].unique().tolist()
+    if written.listed:
+        names = _match_names(list(written.listed), files)
+        split_of = {i: split for name, split in written.listed.items() for i in names[name] if len(names[name]) == 1}
+        absent = [name for name in written.listed if not names[name]]
+        faults.refuse_items(absent, "the lists of splits name", "images that are not in the folder")
+        return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
+    if "split" in table:
+        split_of, how = written_splits(table, written.source, faults), ""
+        if written.collection:
+            split_of, how = completed(split_of)
+        return split_of, f"{written.split_origin}{how}"
+    if written.collection and (in_folders := folder_splits(ids)):
+        split_of, how = completed(in_folders)
+        return split_of, f"names of sub-folders{how}"
+    rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
+    return {image_id: hash_split(image_id) for image_id in ids}, f"{rule}, because {written.names} has no column split"
 
 
 def _match_names(names: list[str], files: Mapping[str, str]) -> dict[str, list[str]]:

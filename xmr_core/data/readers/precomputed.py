@@ -12,6 +12,7 @@ from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import USUAL, usable_tables
+from xmr_core.data.readers.boxes import optional_boxes
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import read_lines, without_bytes_notation
 from xmr_core.data.readers.relevance import annotated_relevance
@@ -39,7 +40,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     of dev is val; the authors' programs evaluate its first 1,000 images only.
     image_id: 'val/12' is the 13th image of its file. caption_id: 'val/12#3' is the fourth line of that image. Columns
     source_id: ids in the original collection, from `{stem}_ids.txt` and `{stem}_capids.txt`, '' without them.
-    about: cells l, width e, repeated (whether rows are), and protocol (what the test split is).
+    about: cells l, width e, repeated (whether rows are), protocol (what the test split is), and boxes (their unit).
     Tolerated: as in usable_tables; bytes that are not UTF-8, lines in Python's notation for bytes (b'…'), blank lines
     after the last caption, lists of ids of another length.
     Raises: BadInput for missing files (all three splits are needed), counts that do not fit, arrays without three axes
@@ -75,6 +76,9 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     captions = pd.concat([s.captions for s in splits]).rename_axis("caption_id")
     images, captions = usable_tables("precomputed", images, captions, faults)
     features = JoinedRows([s.features for s in splits])
+    files = [base / f"{s.stem}_boxes.npy" for s in splits]
+    every = [USUAL if s.repeated else 1 for s in splits]
+    boxes, unit = optional_boxes(files, [s.features for s in splits], every, faults)
     content = [files_content([s.features.path for s in splits]), [s.repeated for s in splits], images.index.tolist()]
     tables = [table.reset_index().to_dict("list") for table in (images, captions)]
     return Corpus(
@@ -86,6 +90,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
         read_pixels=None,
         relevance_sets=annotated_relevance(images, captions),
         features=features,
+        boxes=boxes,
         faults=dict(faults.counts),
         about={
             "cells": features.shape[1],
@@ -94,6 +99,7 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
             "resolution": 0,  # there are no pixels
             "repeated": {s.stem: s.repeated for s in splits},
             "protocol": _protocol(base, splits),
+            **({"boxes": unit} if boxes is not None else {}),
         },
     )
 

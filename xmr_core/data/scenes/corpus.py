@@ -37,9 +37,9 @@ def load_scenes(
     """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
     Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from
-        0 (captions say nearly everything) to 1 (they say little); with the default, a caption fits about the share of
-        images that a COCO caption fits. warn: called with one sentence when a damaged cache file is made again;
-        warnings.warn without it.
+        0 (captions say nearly everything) to 1 (they say little); with the default, a caption of size 'quick' fits
+        0.29 % of the other images of its split, about twice the share that ECCV Caption counts for COCO. warn: called
+        with one sentence when a damaged cache file is made again; warnings.warn without it.
     Returns: a Corpus with the relevance sets 'annotated' (a caption and its own image) and 'exhaustive' (a caption and
         every image of the split of which it is true).
     Raises: BadInput for an unknown size, an ambiguity outside [0, 1] or a negative seed.
@@ -113,6 +113,19 @@ def scenes_plausible(corpus: Corpus, split: str, zeta: int) -> Relevance:
     image_of = corpus.relevance_sets["annotated"](split).indices
     ids = {"caption_ids": corpus.captions.index[t], "image_ids": corpus.images.index[i]}
     return plausible_match(codes.reshape(len(i), len(SHAPES)), image_of, zeta, **ids)
+
+
+def scenes_of(corpus: Corpus, split: str) -> Scenes:
+    """What the images of a split show, object by object: the truth behind the images. Raises: BadInput for a corpus
+    other than `scenes`.
+
+    >>> int(scenes_of(load_scenes("tiny"), "test").present.sum())
+    105
+    """
+    if corpus.name != "scenes":
+        raise BadInput(f"only scenes knows its objects, got {corpus.name}.")
+    spec = {name: corpus.about[name] for name in ("world", "size", "pictures", "seed", "ambiguity")}
+    return _cached(spec, None)["scenes"][corpus.rows(split)[0]]
 
 
 def make_world(spec: dict) -> dict:

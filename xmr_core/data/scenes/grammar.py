@@ -9,7 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from xmr_core.data.scenes.world import ATTRIBUTES, BACKGROUNDS, LATTICE, MEANINGS, RELATIONS, WORDS, Scenes, Table
+from xmr_core.data.scenes.world import (
+    ATTRIBUTES,
+    BACKGROUNDS,
+    LATTICE,
+    MEANINGS,
+    RELATIONS,
+    SHAPES,
+    WORDS,
+    Scenes,
+    Table,
+)
+from xmr_core.data.text.tokenisers import tokenise
 
 ONE, TWO, RELATION, COUNT, BACKGROUND = range(5)
 KINDS = ("one object", "two objects", "relation", "count", "background")
@@ -17,6 +28,30 @@ CAPTIONS_PER_IMAGE = 5
 _UNSAID = -1
 _NUMBERS = ("no", "one", "two", "three", "four", "five")
 _SIZES = (("small", "tiny"), ("medium", "mid-sized"), ("large", "big"))
+
+
+def content_words() -> frozenset[str]:
+    """The words by which statements differ in what they say: of shapes (in both numbers), colours, sizes, places,
+    relations, numbers and backgrounds. The other words of a caption ("a", "with", "exactly", "of the") only join them.
+
+    >>> sorted({"two", "red", "crosses", "in", "the", "corner", "over", "sand"} & content_words())
+    ['corner', 'crosses', 'red', 'sand', 'two']
+    """
+    shapes = [np.array([n, _UNSAID, _UNSAID, _UNSAID]) for n in range(_UNSAID, len(WORDS["shape"]))]
+    nouns = [_noun(shape, plural) for shape in shapes for plural in (False, True)]
+    phrases = (*nouns, *WORDS["colour"], *sum(_SIZES, ()), *WORDS["place"], *RELATIONS, *_NUMBERS, *BACKGROUNDS)
+    words = tokenise(" ".join(phrases))
+    return frozenset(words) - {"in", "on", "at", "of", "the"}
+
+
+def shape_words() -> dict[str, int]:
+    """The words that name one kind of object, in both numbers → the number of the shape.
+
+    >>> {word: shape_words()[word] for word in ("circle", "crosses")}
+    {'circle': 0, 'crosses': 4}
+    """
+    mentions = [np.array([n, _UNSAID, _UNSAID, _UNSAID]) for n in range(len(SHAPES))]
+    return {_noun(mention, plural): n for n, mention in enumerate(mentions) for plural in (False, True)}
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,33 @@ def render(scenes: Scenes, rng: np.random.Generator) -> UInt8[np.ndarray, "n 64 
     return np.clip(canvas * light + noise, 0, 255).astype(np.uint8)
 
 
+def object_masks(scenes: Scenes) -> Float[np.ndarray, "n 5 64 64"]:
+    """How much of each pixel each object covers, in [0, 1]; 0 throughout for objects that are not present.
+
+    The hole of a ring is no part of it.
+
+    >>> from xmr_core.data.scenes.world import sample_scenes
+    >>> scenes = sample_scenes(2, np.random.default_rng(0))
+    >>> bool(((object_masks(scenes).sum((2, 3)) > 0) == scenes.present).all())
+    True
+    """
+    masks = np.zeros((len(scenes), MAX_OBJECTS, RESOLUTION, RESOLUTION), np.float32)
+    for slot in range(MAX_OBJECTS):
+        rows = np.flatnonzero(scenes.present[:, slot])
+        if len(rows):
+            (image, y, x), cover = _covered(rows, scenes, slot)
+            masks[image, slot, y, x] = cover[..., 0]
+    return masks
+
+
 def _draw(canvas: Float[np.ndarray, "n h w 3"], rows: np.ndarray, scenes: Scenes, slot: int) -> None:
     """Blend one object of each image in `rows` into the canvas, in place."""
+    pixels, cover = _covered(rows, scenes, slot)
+    canvas[pixels] = canvas[pixels] * (1 - cover) + _RGB[scenes.colour[rows, slot]][:, None, None, :] * cover
+
+
+def _covered(rows: np.ndarray, scenes: Scenes, slot: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """(index of the pixels around one object of each image in `rows`, the share of each that the object covers)."""
     dx, dy, dr, tilt = scenes.jitter[rows, slot].T
     row, column = np.divmod(scenes.place[rows, slot], LATTICE)
     x, y = (column + 0.5) * _CELL + 1.5 * dx, (row + 0.5) * _CELL + 1.5 * dy
@@ -54,7 +79,7 @@ def _draw(canvas: Float[np.ndarray, "n h w 3"], rows: np.ndarray, scenes: Scenes
         (iy[:, None] + _PATCH.astype(int)).clip(0, RESOLUTION - 1)[:, :, None],
         (ix[:, None] + _PATCH.astype(int)).clip(0, RESOLUTION - 1)[:, None, :],
     )
-    canvas[pixels] = canvas[pixels] * (1 - cover) + _RGB[scenes.colour[rows, slot]][:, None, None, :] * cover
+    return pixels, cover
 
 
 def _distance(shape: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:

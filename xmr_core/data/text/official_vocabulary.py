@@ -5,7 +5,8 @@ import pickle
 from pathlib import Path
 
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.files import existing
+from xmr_core.base.files import existing_file
+from xmr_core.base.regular import read_regular
 from xmr_core.data.text.vocabulary import Vocabulary
 
 
@@ -22,20 +23,21 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
     ...     read_vocabulary(f"{folder}/vocab.pkl", "treebank").words
     ('<pad>', '<start>', '<end>', '<unk>', 'dog')
     """
-    path = existing(path, "vocabulary")
-    raw = path.read_bytes()
+    path = existing_file(path, "vocabulary")
+    raw = read_regular(path)
     if raw.lstrip()[:1] == b"{":
         return Vocabulary.from_json(raw.decode("utf-8", "replace"), tokeniser)
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
     except BadInput:
         raise
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, AttributeError) as e:
+    except Exception as e:  # a damaged pickle raises errors of many kinds
         raise DamagedFile(f"{path.name} is not a pickled vocabulary ({str(e)[:200] or type(e).__name__}).") from None
     numbers = content.get("word2idx") if isinstance(content, dict) else getattr(content, "word2idx", None)
     if not isinstance(numbers, dict):
         raise DamagedFile(f"{path.name} holds no word2idx.")
-    if sorted(numbers.values()) != list(range(len(numbers))):
+    plain = all(isinstance(word, str) and type(n) is int for word, n in numbers.items())
+    if not plain or sorted(numbers.values()) != list(range(len(numbers))):
         raise DamagedFile(f"the word numbers of {path.name} are not 0 … {len(numbers) - 1}, each once.")
     return Vocabulary(tuple(sorted(numbers, key=numbers.get)), tokeniser)
 

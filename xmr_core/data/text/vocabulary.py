@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,18 +53,24 @@ class Vocabulary:
         """16 hex digits, stored with every run, because another vocabulary gives the same weights another meaning."""
         return content_hash([self.words, self.tokeniser])
 
-    def encode(self, texts: Sequence[str]) -> Tokens:
-        """<start> words <end>, padded with 0 to the longest. Raises: BadInput with the first caption without a word."""
+    def encode(self, texts: Sequence[str], nearest: Mapping[str, str] | None = None) -> Tokens:
+        """<start> words <end>, padded with 0 to the longest. nearest: word → the word that it is read as, where it has
+        no number of its own. Raises: BadInput with the first caption without a word.
+        """
         rows, split = [], rule(self.tokeniser)
         for n, text in enumerate(texts):
             if not (words := split(text)):
                 raise BadInput(f"caption {n} is empty: {text!r} holds no word. Drop it or give it text.")
-            rows.append([1, *(self.numbers.get(word, 3) for word in words), 2])
+            rows.append([1, *(self._number(word, nearest) for word in words), 2])
         lengths = np.array([len(row) for row in rows], np.int64)
         mask = np.arange(lengths.max(initial=0))[None, :] < lengths[:, None]
         ids = np.zeros(mask.shape, np.int64)
         ids[mask] = [number for row in rows for number in row]
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
+
+    def _number(self, word: str, nearest: Mapping[str, str] | None) -> int:
+        number = self.numbers.get(word, 3)
+        return self.numbers.get(nearest.get(word, UNKNOWN), 3) if number == 3 and nearest is not None else number
 
     def to_json(self) -> str:
         """The authors' JSON: word2idx, idx2word (keys are strings), idx (the number of words); and our tokeniser."""
@@ -78,6 +84,14 @@ class Vocabulary:
         try:
             content = json.loads(text)
             words = content["idx2word"]
-            return cls(tuple(words[str(n)] for n in range(len(words))), content.get("tokeniser", tokeniser))
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as e:
-            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {e!r}.") from None
+            ordered = tuple(words[str(n)] for n in range(len(words)))
+            numbers = {word: n for n, word in enumerate(ordered)}
+            tokeniser = content.get("tokeniser", tokeniser)
+            written = content.get("word2idx", numbers)
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
+            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]!r}.") from None
+        if not isinstance(tokeniser, str) or not all(isinstance(word, str) for word in ordered):
+            raise DamagedFile("not a vocabulary file: its words, and the name of its tokeniser, must be text.")
+        if len(numbers) != len(ordered) or written != numbers:
+            raise DamagedFile("its word2idx and idx2word give different numbers to a word, or one number twice.")
+        return cls(ordered, tokeniser)

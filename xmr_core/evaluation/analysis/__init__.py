@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = catalogue(
     {
         "judgment_agreement": "agreement",
         **dict.fromkeys(("agreement_of_benchmarks", "per_query_values", "punished"), "ambiguity"),
-        **dict.fromkeys(("node_weights", "slot_attention", "word_attention"), "attention"),
+        **dict.fromkeys(("node_weights", "pointing", "slot_attention", "word_attention"), "attention"),
         **dict.fromkeys(("budget_table", "first_rows"), "budgets"),
         **dict.fromkeys(("circular_variance", "log_circular_variance"), "circular_variance"),
         **dict.fromkeys(("blank_words", "corrupted_uncertainty", "erase_pixels"), "corruption"),
@@ -16,9 +16,14 @@ __getattr__, __dir__, __all__ = catalogue(
         ),
         **dict.fromkeys(("element_map", "nearest_partner", "neighbourhood"), "element_map"),
         **dict.fromkeys(("element_ablation", "keep_elements"), "element_subsets"),
+        **dict.fromkeys(("gain_rows", "mean_rows", "precision_of"), "both_directions"),
+        **dict.fromkeys(("frequent_words", "word_uncertainty"), "frequent_words"),
+        **dict.fromkeys(("set_algebra_rows", "share_inside", "share_of_common"), "set_algebra"),
+        **dict.fromkeys(("score_confidence", "selective_recall", "selective_table"), "selective"),
         **dict.fromkeys(("encode_split", "set_spread"), "representations"),
         **dict.fromkeys(
-            ("in_bins", "query_uncertainty", "rank_correlation", "uncertainty", "uncertainty_rows"), "uncertainty"
+            ("in_bins", "query_uncertainty", "rank_correlation", "sorted_variances", "uncertainty", "uncertainty_rows"),
+            "uncertainty",
         ),
     },
 )

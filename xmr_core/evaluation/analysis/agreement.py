@@ -8,8 +8,7 @@ from jaxtyping import Float
 
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation.engine import MatrixScores, Scores
-
-COLUMNS = ["relevance", "direction", "metric", "k", "value", "n_queries"]
+from xmr_core.evaluation.results import METRIC_COLUMNS
 
 
 def judgment_agreement(
@@ -37,7 +36,7 @@ def judgment_agreement(
     [1.0]
     """
     if not grades:
-        return pd.DataFrame([], columns=COLUMNS)
+        return pd.DataFrame([], columns=METRIC_COLUMNS)
     from scipy.stats import kendalltau  # takes as long to import as half of torch
 
     scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
@@ -50,4 +49,4 @@ def judgment_agreement(
         if len(np.unique(grade)) > 1:
             value = kendalltau(scores.pairs(i[valid], t[valid]), grade, variant="c").statistic
             rows.append((kind, "both", "kendall_tau_c", 0, float(value), int(valid.sum())))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fit import read_squares
 from xmr_core.base.types import Tokens
 from xmr_core.data.augment import SPECIAL, UNKNOWN_ID
 from xmr_core.data.prepare import Prepared
@@ -77,9 +78,9 @@ def corrupted_uncertainty(
             "leave text_model empty, or fine-tune it."
         )
     words = {"special": pieces.special, "unknown_id": pieces.mask} if pieces else {}
-    read, pixels = prepared.corpus.read_pixels, np.zeros((0, 0, 0, 3), np.uint8)
-    if read is not None:
-        pixels = read(split.image_rows, prepared.inputs.resolution)
+    pixels = np.zeros((0, 0, 0, 3), np.uint8)
+    if prepared.corpus.read_pixels is not None:
+        pixels = read_squares(prepared.corpus, split.image_rows, prepared.inputs.resolution, fit=prepared.fit)
     owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
     rows = []
     for share in shares:

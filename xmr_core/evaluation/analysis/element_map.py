@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.manifold import TSNE
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.extras import require
 from xmr_core.base.types import EmbeddingSet
 
 _USUAL, _LEAST = 30.0, 12  # perplexity in the paper of t-SNE; fewest points that make a map
@@ -46,6 +46,9 @@ def element_map(
         )
     # On unit vectors the Euclidean distance orders as the cosine does.
     points = points / np.linalg.norm(points, axis=1, keepdims=True).clip(1e-12)
+    require("a map by t-SNE", "notebooks", "sklearn")
+    from sklearn.manifold import TSNE
+
     xy = TSNE(perplexity=perplexity, init="pca", random_state=seed, n_jobs=1).fit_transform(points)
     return table.assign(x=xy[:, 0], y=xy[:, 1])
 

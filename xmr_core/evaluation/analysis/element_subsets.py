@@ -71,3 +71,27 @@ def element_ablation(
         for line in summary[summary["metric"] == "rsum"].itertuples():
             rows.append({"side": modality, "kept": name, "relevance": line.relevance, "rsum": 100 * line.value})
     return pd.DataFrame(rows)
+
+
+def weakest_elements(table: pd.DataFrame) -> pd.DataFrame:
+    """For each modality and relevance the element that retrieves worst alone, and what is lost without it.
+
+    table: of element_ablation. Returns: columns side, relevance, element, alone (its own RSUM), gain (RSUM of all minus
+    that of all but it; positive where the set is better with it).
+    Source: DivE, Table 5, whose second image element is nearly useless alone and not in company.
+
+    >>> lines = [("both", "all", 500.8), ("images", "only 0", 491.1), ("images", "only 1", 309.6)]
+    >>> lines += [("images", "without 0", 309.6), ("images", "without 1", 491.1)]
+    >>> table = pd.DataFrame(lines, columns=["side", "kept", "rsum"]).assign(relevance="annotated")
+    >>> weakest_elements(table)[["element", "alone", "gain"]].round(1).to_dict("records")
+    [{'element': 1, 'alone': 309.6, 'gain': 9.7}]
+    """
+    lines = []
+    for relevance, part in table.groupby("relevance", sort=False):
+        rsum = part.set_index(["side", "kept"])["rsum"]
+        for modality in dict.fromkeys(part.loc[part["side"] != "both", "side"]):
+            alone = rsum[modality][[name for name in rsum[modality].index if name.startswith("only ")]]
+            element = int(alone.idxmin().removeprefix("only "))
+            gain = rsum["both", "all"] - rsum[modality, f"without {element}"]
+            lines.append((modality, relevance, element, alone.min(), gain))
+    return pd.DataFrame(lines, columns=["side", "relevance", "element", "alone", "gain"])

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from xmr_core.base.types import EmbeddingSet, Representation
 from xmr_core.data.batches import Split
 from xmr_core.evaluation.analysis.circular_variance import log_circular_variance
+from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.methods.method import Method
 
 _CHUNK = 256
@@ -41,7 +42,7 @@ def set_spread(images: Representation, captions: Representation) -> pd.DataFrame
         for modality, sets in (("images", images), ("captions", captions))
         if isinstance(sets, EmbeddingSet) and sets.x.shape[1] > 1
     ]
-    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries"])
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
 def widened(sets: EmbeddingSet, k: int) -> EmbeddingSet:

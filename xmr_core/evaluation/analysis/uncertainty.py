@@ -40,6 +40,21 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     )
 
 
+def sorted_variances(items: Representation) -> Float[np.ndarray, " d"]:
+    """The variance of each dimension, a mean over the items, largest first: mean_n σ²_nd. One σ gives equal numbers.
+
+    Raises: BadInput for anything but distributions with a width.
+    Source: Chun et al., CVPR 2021 (PCME), Figure D.1.
+
+    >>> import torch
+    >>> sorted_variances(GaussianEmbedding(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]]))).round(2).tolist()
+    [7.39, 1.0]
+    """
+    if not isinstance(items, GaussianEmbedding) or not bool(items.log_std.isfinite().all()):
+        raise BadInput("only distributions with a σ have variances; take pcme or pcme++, and not its means alone.")
+    return np.sort((2 * items.log_std.double()).exp().mean(0).numpy())[::-1]
+
+
 def query_uncertainty(images: Representation, captions: Representation, own: Relevance) -> pd.DataFrame:
     """Columns direction, query, uncertainty: of the images as queries (i2t) and of the captions as queries (t2i).
 

@@ -5,8 +5,8 @@ from xmr_core.base.lazy import catalogue
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
     {
-        "load_official": "load",
-        **dict.fromkeys(("load_method", "save_method"), "ours"),
+        **dict.fromkeys(("load_official", "official_with_inputs"), "load"),
+        **dict.fromkeys(("load_method", "load_with_inputs", "save_method"), "ours"),
         **dict.fromkeys(("Official", "read_official"), "read"),
     },
 )

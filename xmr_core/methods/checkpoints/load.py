@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.weights import require_same_kind
 from xmr_core.encoders.bert import BertEncoder, bert_of
 from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.methods.checkpoints.names import RULES, UNUSED, UNUSED_OF, renamed
@@ -20,6 +21,7 @@ _BERT_SIZES = [
     *(f"{_BERT}embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")),
     f"{_BERT}encoder.layer.0.intermediate.dense.bias",
 ]
+_MATRICES = ("image_head.latents", "image_head.w_2.weight", "image_head.norm_local.weight", "similarity.score.weight")
 _REPEATED = re.compile(r"(.*\.agg_block\.layers\.)([1-9]\d*)(\..*)")
 
 
@@ -32,6 +34,11 @@ def load_official(path: str | Path, method: str, **options) -> Method:
     Raises: BadInput for an unknown method, or, in one message, for tensors that are missing, that no rule fits, or
         whose shape does not fit; and as read_official.
     """
+    return official_with_inputs(path, method, **options)[0]
+
+
+def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Method, Inputs]:
+    """load_official, and the sizes from which the method was built. Raises: as load_official."""
     if method not in RULES:
         raise unknown("method", method, RULES)
     official = read_official(path)
@@ -49,23 +56,48 @@ def load_official(path: str | Path, method: str, **options) -> Method:
     needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
     if absent := [k for k in needed if k not in ours]:
         _complain(name, method, absent, surplus, [])
-    made = build(method, _inputs(ours), "published", **{**_options(ours, method), **options})
+    flat = [f"{k}: {tuple(ours[k].shape)}" for k in [*needed, *_MATRICES] if k in ours and ours[k].ndim != _axes(k)]
+    _complain(name, method, [], [], flat)
+    with torch.device("meta"):  # costs no memory, whatever sizes the file asks for
+        _compare(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
+    made, inputs = _made(method, ours, bert, options)
+    made.eval()
+    expected = made.state_dict()
+    ours = _compare(name, method, ours, surplus, expected)
+    made.load_state_dict({**expected, **ours})
+    return made, inputs
+
+
+def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tuple[Method, Inputs]:
+    """The untrained method in the sizes of a file."""
+    inputs = _inputs(ours)
+    made = build(method, inputs, "published", **{**_options(ours, method), **options})
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
     if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
         made.image_encoder = ResidualRegions(
             made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False
         )
-    made.eval()
-    expected = made.state_dict()
+    return made, inputs
+
+
+def _compare(
+    name: str, method: str, ours: dict[str, Tensor], surplus: list[str], expected: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """The tensors of a file in the shapes that the method has. Raises: BadInput for others, all in one message."""
     ours = {k: v.view(()) if k in expected and expected[k].ndim == 0 and v.numel() == 1 else v for k, v in ours.items()}
     missing = [k for k in expected if k not in ours and not k.endswith("num_batches_tracked")]
-    surplus += [k for k in ours if k not in expected]
+    surplus = surplus + [k for k in ours if k not in expected]
     different = [k for k, v in ours.items() if k in expected and v.shape != expected[k].shape]
     shapes = [f"{k}: {tuple(ours[k].shape)} for {tuple(expected[k].shape)}" for k in different]
     _complain(name, method, missing, surplus, shapes)
-    made.load_state_dict({**expected, **ours})
-    return made
+    require_same_kind(ours, expected, name)
+    return ours
+
+
+def _axes(name: str) -> int:
+    """How many axes a tensor has from which a size is read."""
+    return 1 if name.endswith((".bias", "norm_local.weight")) else 2
 
 
 def _inputs(ours: dict[str, Tensor]) -> Inputs:

@@ -4,11 +4,15 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
+import torch
+from safetensors import safe_open
 from safetensors.torch import save as save_tensors
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fingerprint import bytes_hash, content_hash
+from xmr_core.base.trust import require_trusted
+from xmr_core.base.weights import require_plain, require_same_kind
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.checkpoints.read import first_line
@@ -45,6 +49,7 @@ def save_method(
         "about": about or {},
     }
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
+    description["digest"] = _digest(description, tensors)
     return files.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(description)}))
 
 
@@ -56,7 +61,12 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict
     Raises: BadInput for a missing file or one that save_method did not write; DamagedFile for one that is cut or whose
         tensors do not fit its options.
     """
-    path = files.existing(path, "checkpoint")
+    return load_with_inputs(path)[:3]
+
+
+def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict, Inputs]:
+    """load_method, and the sizes from which the method was built. Raises: as load_method."""
+    path = files.existing_file(path, "checkpoint")
     try:
         with safe_open(path, "pt") as f:
             description = (f.metadata() or {}).get(_KEY)
@@ -67,12 +77,35 @@ def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict
                 )
             tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         description = json.loads(description)
+        if (digest := description.pop("digest", "")) != _digest(description, tensors):
+            raise DamagedFile("it was altered" if digest else "an older version wrote it, without a digest")
+        require_trusted(description["method"], path.name)
+        require_plain(tensors, path.name)
         kind = Vocabulary if "word2idx" in description["words"] else WordPieces
         words = kind.from_json(json.dumps(description["words"]))
         inputs = Inputs(**description["inputs"])
-        method = build(description["method"], inputs, description["form"], **description["options"])
+        arguments = (description["method"], inputs, description["form"])
+        with torch.device("meta"):  # costs no memory, whatever sizes the file asks for
+            expected = build(*arguments, **description["options"]).state_dict()
+        if different := [n for n in expected | tensors if n not in tensors or n not in expected
+                         or tensors[n].shape != expected[n].shape]:  # fmt: skip
+            raise DamagedFile(f"tensor {different[0]} is missing, surplus or of another shape")
+        require_same_kind(tensors, expected, path.name)
+        method = build(*arguments, **description["options"])
         method.load_state_dict(tensors)
         about = description["about"]
-    except (SafetensorError, DamagedFile, KeyError, TypeError, json.JSONDecodeError, RuntimeError) as e:
+    except BadInput:
+        raise
+    except Exception as e:  # what a hostile description can raise is not limited
         raise DamagedFile(f"{path.name} cannot be read as a method ({first_line(e)}). Save it again.") from None
-    return method.eval(), words, about
+    return method.eval(), words, about, inputs
+
+
+def _digest(description: dict, tensors: dict) -> str:
+    """Names the description and every tensor with its name, type, shape and bytes."""
+    numbers = {n: [str(t.dtype), list(t.shape), bytes_hash(_bytes(t))] for n, t in sorted(tensors.items())}
+    return content_hash([json.loads(json.dumps(description)), numbers])
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""

@@ -5,13 +5,15 @@ import pickle
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, is_zipfile
 
 import torch
 from torch import Tensor
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.regular import printable
+from xmr_core.base.weights import require_plain
 
 PARTS = ("img_enc.", "txt_enc.", "sim_enc.")  # of files that hold a list, in its order
 
@@ -36,7 +38,8 @@ def read_official(path: str | Path) -> Official:
     Raises: BadInput for a missing file, one that needs any other object, or one without a state dict; DamagedFile for
         one that cannot be read to its end.
     """
-    path = files.existing(path, "checkpoint")
+    path = files.existing_file(path, "checkpoint")
+    _require_stored(path)
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             # Files of Python 2 need the encoding. torch warns that it is not used, although it is.
@@ -48,14 +51,27 @@ def read_official(path: str | Path) -> Official:
                 f"{path.name} asks to run code while it is read, so it is refused. The reason: {first_line(e)}"
             ) from None
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
-    except (RuntimeError, EOFError, OSError, BadZipFile, ValueError, KeyError) as e:
+    except Exception as e:  # a damaged file raises errors of many kinds
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
     return _contents(content, path.name)
 
 
+def _require_stored(path: Path) -> None:
+    """Refuse a zip file whose members are compressed: torch writes none, and a small one may expand without end."""
+    try:
+        if is_zipfile(path):
+            with ZipFile(path) as packed:
+                members = packed.infolist()
+            size = path.stat().st_size
+            if any(m.compress_type != ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
+                raise BadInput(f"{path.name} holds compressed or overlapping parts, as torch writes none. Refused.")
+    except (BadZipFile, OSError, NotImplementedError, UnicodeDecodeError) as e:
+        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
+
+
 def first_line(e: Exception) -> str:
     """The first line of an error's message, at most 200 letters, or its class where there is no message."""
-    return (str(e).strip().splitlines() or [type(e).__name__])[0][:200]
+    return printable((str(e).strip().splitlines() or [type(e).__name__])[0])[:200]
 
 
 def _contents(content, name: str) -> Official:
@@ -70,12 +86,15 @@ def _contents(content, name: str) -> Official:
         raise BadInput(f"{name} holds no state dict, alone, in a list or under 'model'.")
     extra = content if isinstance(content, dict) and "model" in content else {}
     tensors |= {f"criterion.{k}": v for k, v in _plain(extra.get("criterion", {})).items()}
+    require_plain(tensors, name)
     options = next((extra[k] for k in ("opt", "args", "config") if k in extra), {})
     options = vars(options) if isinstance(options, argparse.Namespace) else options
-    return Official(tensors, dict(options) if isinstance(options, dict) else {}, extra.get("word2idx"))
+    words = extra.get("word2idx") if isinstance(extra.get("word2idx"), dict) else None
+    return Official(tensors, dict(options) if isinstance(options, dict) else {}, words)
 
 
 def _plain(part) -> dict[str, Tensor]:
     """The tensors of a state dict, without DataParallel's prefix."""
     items = part.items() if isinstance(part, dict) else ()
-    return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items if isinstance(v, Tensor)}
+    items = [(k, v) for k, v in items if isinstance(k, str) and isinstance(v, Tensor)]
+    return {k.removeprefix("module.").replace(".module.", "."): v for k, v in items}

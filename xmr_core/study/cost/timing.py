@@ -70,12 +70,12 @@ class Timing:
     times: int
 
 
-def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str = "cpu", seed: int = 0) -> Scene:
+def scene(method: str, shape: Shape, n_images: int, n_captions: int, device="cpu", seed: int = 0, **options) -> Scene:
     """Random unit vectors of the kind that a method compares, all of full length: no padding.
 
-    Trained weights or real images would take as long: except for its guards against overflow, no similarity takes a
-    short cut that depends on values. method: of TIMED, or the id or address of any method, which is timed by the
-    similarity that it builds. Raises: BadInput for a method that is neither, or a modality without items.
+    Trained weights or real images would take as long: no similarity takes a short cut that depends on values. method:
+    of TIMED, or the id or address of any method, timed by the similarity that it builds with its options. Raises:
+    BadInput for a method that is neither, or a modality without items.
 
     >>> scene("dive", Shape(d=8), 2, 3).similarity
     SmoothChamfer(alpha=16.0)
@@ -83,7 +83,7 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
     if min(n_images, n_captions) < 1:
         raise BadInput(f"there must be at least one image and one caption, got {n_images} and {n_captions}.")
     torch.manual_seed(seed)
-    similarity, s = _similarity(method, shape).to(device).eval(), shape
+    similarity, s = _similarity(method, shape, options).to(device).eval(), shape
     kind = similarity.compares
     first = int(kind == "graphs")  # row 0 of SGRAF's tokens is the global vector
     k, l = {"sets": (s.k, s.l), "samples": (s.samples,) * 2}.get(kind, (s.regions + first, s.words + first))
@@ -102,12 +102,14 @@ def scene(method: str, shape: Shape, n_images: int, n_captions: int, device: str
     return Scene(similarity, *items, tuple(elements))
 
 
-def _similarity(method: str, shape: Shape) -> Similarity:
+def _similarity(method: str, shape: Shape, options: dict) -> Similarity:
     if method in TIMED:
         return TIMED[method](shape)
     if ":" not in method and method not in methods():
         raise unknown("method to time", method, [*TIMED, *methods()])
-    return method_spec(method).build(Inputs(image_width=8, cells=4, vocabulary=9), d=shape.d).similarity
+    return (
+        method_spec(method).build(Inputs(image_width=8, cells=4, vocabulary=9), **{"d": shape.d} | options).similarity
+    )
 
 
 def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: float | None = None) -> Timing:
@@ -145,9 +147,7 @@ def measure(made: Scene, what: str = "all pairs", budget: float = 1.0, stood: fl
 
 
 def _unit(*sizes: int) -> Tensor:
-    """Random unit rows, without a second array of that size."""
-    x = torch.randn(*sizes)
-    return x.div_(torch.linalg.vector_norm(x, dim=-1, keepdim=True))
+    return (x := torch.randn(*sizes)).div_(torch.linalg.vector_norm(x, dim=-1, keepdim=True))  # rows, no second array
 
 
 def _gaussian(n: int, s: Shape) -> GaussianEmbedding:

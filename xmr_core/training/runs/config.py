@@ -5,15 +5,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from xmr_core.base.errors import unknown
+from xmr_core.base.checks import require_fields
+from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.fingerprint import content_hash
+from xmr_core.data.augment import CELL_RULES, WORD_RULES
+from xmr_core.data.batches import POSITIVES, UNITS
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Setting
+from xmr_core.methods.options import FORMS
 from xmr_core.methods.registry import full_options, method_spec
 from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.versions import component_versions
 
 SCHEME = 2  # of identities: configuration and component versions; see versions.identity_scheme
+_LIMITS = {
+    "batch_images": (2, 1_000_000), "captions_per_image": (1, 10_000), "cell_drop": (0, 0.999999),
+    "word_drop": (0, 0.999999), "erase": (0, 0.999999), "val_images": (0, 100_000_000), "processes": (1, 4096),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,11 @@ class RunConfig:
     device: str = "cpu"
     processes: int = 1
 
+    def __post_init__(self):
+        choices = {"form": FORMS, "unit": UNITS, "positives": POSITIVES}
+        choices |= {"cell_rule": CELL_RULES, "word_rule": WORD_RULES}
+        require_fields(self, _LIMITS, choices)
+
     def replace(self, **changes) -> "RunConfig":
         """A copy with changes, checked at once.
 
@@ -64,21 +77,27 @@ class RunConfig:
         of_train = {name: value for name, value in changes.items() if name in train - own}
         of_data = {name: value for name, value in changes.items() if name in data - train - own}
         options = {name: value for name, value in changes.items() if name not in settings}
-        copy = replace(self, **{name: value for name, value in changes.items() if name in own})
-        copy = replace(
-            copy,
-            train=replace(copy.train, **of_train),
-            data=replace(copy.data, **of_data),
-            options={**copy.options, **options},
-        )
-        spec.make_options(copy.form, copy.options)
-        return copy
+        made, faults = {"options": {**changes.get("options", self.options), **options}}, []
+        for name, make in {
+            "train": lambda: replace(changes.get("train", self.train), **of_train),
+            "data": lambda: replace(changes.get("data", self.data), **of_data),
+            "copy": lambda: replace(self, **{name: value for name, value in changes.items() if name in own}),
+            "checked": lambda: spec.make_options(changes.get("form", self.form), made["options"]),
+        }.items():  # all faults at once
+            try:
+                made[name] = make()
+            except BadInput as e:
+                faults.append(str(e))
+        if faults:
+            raise BadInput(" ".join(faults))
+        return replace(made["copy"], train=made["train"], data=made["data"], options=made["options"])
 
     @property
     def setting(self) -> Setting:
         """What stands beside the run's numbers in tables."""
         size = self.data.size if self.data.dataset == "scenes" else ""
-        return Setting(self.method, self.form, self.data.dataset, size, self.train.seed, self.train.epochs)
+        world = self.data.world_seed if self.data.dataset == "scenes" else 0
+        return Setting(self.method, self.form, self.data.dataset, size, self.train.seed, self.train.epochs, world)
 
     def identity(self, prepared_identity: Mapping[str, str | int]) -> dict[str, Any]:
         """The JSON-able value whose hash names the run. Files count by their content, not by where they lie.

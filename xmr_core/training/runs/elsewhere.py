@@ -10,18 +10,20 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 from xmr_core.training.runs.folder import RECORD
 from xmr_core.training.runs.produce import Plan, plan_run, produce
+from xmr_core.training.runs.reports import EventFile
 
 PROGRESS = "progress"  # a small file in the run's folder: how many epochs are done
 _one_at_a_time = threading.Lock()  # threads of one process share torch's random numbers and number of threads
 
 
-def train_elsewhere(plan: Plan, home: str, ticket: str) -> Exception | None:
+def train_elsewhere(plan: Plan, home: str, ticket: str, reported: bool = False) -> Exception | None:
     """Train or continue a run, and note in its folder how far it is, where the process that asked reads it.
 
     home: the folder that holds `runs`, under the same path for all workers. ticket: tells this call from any other.
+    reported: also leave every event in the EventFile of the ticket.
     Returns: the error of the training. What is raised is therefore always a fault of the worker.
     """
-    last = 0.0
+    last, events = 0.0, EventFile(plan.folder, ticket)
 
     def report(event: dict) -> None:
         nonlocal last
@@ -29,6 +31,8 @@ def train_elsewhere(plan: Plan, home: str, ticket: str) -> Exception | None:
             last = time.monotonic()
             done = event["epoch"] + (1 if event.get("epoch_done") else 0)
             files.write_atomic(plan.folder / PROGRESS, str(done))
+        if reported:
+            events.add(event)
 
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the process that asked repeats a run's messages when it loads it

@@ -11,17 +11,19 @@ import pandas as pd
 import torch
 
 from xmr_core.base import files, paths
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import file_hash
 from xmr_core.base.provenance import Environment
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Provenance
 from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
 from xmr_core.training.runs.run import MODEL, TrainedRun
-from xmr_core.training.runs.versions import code_of, component_versions
+from xmr_core.training.runs.versions import component_versions
+from xmr_core.training.runs.versions import noted_code_of as code_of
 
-CONFIG, RECORD, STATE = "config.json", "record.json", "state.sealed"
+STATE = "state.sealed"
 TABLES = ("history", "metrics", "per_query")
 FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
@@ -87,27 +89,19 @@ def load_finished(folder: Path, config: RunConfig, identity: dict) -> TrainedRun
     return run
 
 
-def stored_ids() -> list[str]:
-    """Ids of all finished runs in the folder `runs`, in alphabetical order.
-
-    >>> stored_ids()
-    []
-    """
-    return sorted(record.parent.name for record in (paths.root() / "runs").glob(f"*/{RECORD}"))
-
-
 def load(run_id: str) -> TrainedRun:
     """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other code than
     this.
 
-    Raises: BadInput for an id that is not there or not finished; DamagedFile for a run whose files were altered.
+    run_id: the id, a short name ('dive-1', as `python -m xmr_core runs` lists them) or a beginning that one id has.
+    Raises: BadInput for a name that is not there, is not finished or means several; DamagedFile for a run whose files
+        were altered.
 
     >>> load("dive-scenes-s0-1a2b3c4d5e")
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'. Known: none finished in this folder of runs.
     """
-    if run_id not in (ids := stored_ids()):
-        raise unknown("run", run_id, ids or ["none finished in this folder of runs"])
+    run_id = resolve_run(run_id)
     try:
         run = read_run(paths.root() / "runs" / run_id)
     except DamagedFile as e:

@@ -16,6 +16,7 @@ from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.elsewhere import epochs_done, train_elsewhere
 from xmr_core.training.runs.folder import warn_of_other_code
 from xmr_core.training.runs.produce import Plan, plan_run, produce
+from xmr_core.training.runs.reports import EventFile, Report, report_of, silent
 from xmr_core.training.runs.run import TrainedRun
 
 ATTEMPTS = 3  # how often a run is given to an executor whose workers are lost, before it is trained in this process
@@ -27,6 +28,7 @@ def train_or_load_all(
     progress: bool = True,
     executor: Executor | None = None,
     each: Callable[[TrainedRun], None] = lambda run: None,
+    report: Report = silent,
 ) -> list[TrainedRun]:
     """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
@@ -36,6 +38,8 @@ def train_or_load_all(
     executor: where to train instead, for example dask's `client.get_executor()` (docs/howto/sweeps.md). Its workers
         need this package and the folder of runs under the same path. It is not shut down.
     each: called in this process with every run that was trained, as soon as it is, to keep what it measured.
+    report: called in this process with the events of all trainings, wherever they go on; see train_or_load. Those of
+        one run come in order; after a worker was lost, steps since the last saved state come twice.
     A run whose worker is lost continues on another one from its last saved state, and in the end in this process.
     What only this process knows (a corpus in memory, a registered reader or method) is trained in it.
     Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
@@ -58,41 +62,53 @@ def train_or_load_all(
             movable = [plan for plan in missing.values() if not _only_here(plan.config)]
             workers = min(workers or _workers([plan.config for plan in missing.values()]), len(movable))
             if executor is not None and movable:
-                _on_executor(movable, executor, bar, each)
+                _on_executor(movable, executor, bar, each, report)
             elif workers > 1:
                 with LocalProcesses(workers) as processes:
-                    _on_executor(movable, processes, bar, each)
+                    _on_executor(movable, processes, bar, each, report)
             for run_id, plan in missing.items():  # loads what was finished elsewhere, trains or continues the others
                 if (run := plan.finished()) is None:
-                    each(run := _train_in_this_process(plan, bar))
+                    each(run := _train_in_this_process(plan, bar, report))
                 runs[run_id] = run
             bar.update(bar.total - bar.n)
     return [runs[plan.id] for plan in plans]
 
 
-def _train_in_this_process(plan: Plan, bar) -> TrainedRun:
+def _train_in_this_process(plan: Plan, bar, report: Report) -> TrainedRun:
     """Train a run in this process and move the bar along."""
-    before = bar.n
+    before, tell = bar.n, report_of(plan.id, report, plan.config.device)
 
-    def report(event: dict) -> None:
+    def shown(event: dict) -> None:
         bar.n = before + event["epoch"] + (1 if event.get("epoch_done") else 0)
         bar.set_postfix_str(f"{plan.config.method} loss {event.get('loss', float('nan')):.3f}", refresh=False)
         bar.update(0)
+        tell(event)
 
-    run = produce(plan, report)
+    run = produce(plan, shown)
     bar.n = before + plan.config.train.epochs
     bar.refresh()
     return run
 
 
-def _on_executor(plans: Sequence[Plan], executor: Executor, bar, each: Callable[[TrainedRun], None]) -> None:
+def _on_executor(
+    plans: Sequence[Plan], executor: Executor, bar, each: Callable[[TrainedRun], None], report: Report
+) -> None:
     """Train on an executor. Raises: the first error of a training, after all others have ended."""
     failure, lost, home, call = None, "", str(paths.root()), uuid.uuid4().hex
-    pending: dict[Future, tuple[Plan, int]] = {}
+    pending: dict[Future, tuple[Plan, int, EventFile]] = {}
 
     def submit(plan: Plan, attempt: int) -> None:
-        # an engine may take equal calls for one call, so each has a ticket of its own
-        pending[executor.submit(train_elsewhere, plan, home, f"{call}-{attempt}")] = (plan, attempt)
+        ticket = f"{call}-{attempt}"  # an engine may take equal calls for one call, so each has its own
+        future = executor.submit(train_elsewhere, plan, home, ticket, report is not silent)
+        pending[future] = (plan, attempt, EventFile(plan.folder, ticket))
+
+    def tell(plan: Plan, events: EventFile) -> None:
+        nonlocal failure
+        for event in events.new():
+            try:
+                report({"run": plan.id, **event})
+            except Exception as e:  # a fault of the user's code, which no worker shares
+                failure = failure or e
 
     try:
         for plan in plans:
@@ -100,8 +116,12 @@ def _on_executor(plans: Sequence[Plan], executor: Executor, bar, each: Callable[
         while pending:
             done, _ = wait(pending, timeout=0.5)
             bar.update(sum(map(epochs_done, plans)) - bar.n)
+            for plan, _, events in pending.values():
+                tell(plan, events)
             for future in done:
-                plan, attempt = pending.pop(future)
+                plan, attempt, events = pending.pop(future)
+                tell(plan, events)
+                events.remove()
                 try:
                     error = future.result()
                 except Exception as e:  # a training gives its error as a result, so this is the worker's end

@@ -30,6 +30,7 @@ from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
+from xmr_core.training.runs.reports import Report, report_of, silent
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
 
@@ -67,13 +68,14 @@ def plan_run(config: RunConfig) -> Plan:
     return Plan(config, config.identity(prepared.identity), frozenset(prepared.corpus.relevance_sets))
 
 
-def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
+def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
     """The run of a configuration: loaded, continued, or trained.
 
     When two processes ask for the same run, one trains it and the other waits and loads it. A damaged file of a
     finished run is noticed, said in one warning, and made again from the last checkpoint.
 
-    Args: report: receives training events; see training.loop.train.
+    Args: report: called after each step and each epoch of a training with a dict of numbers and the run's id; see
+        training.train and docs/library.md#library-trackers. It cannot change the run; what it raises ends the training.
     Raises: BadInput before any work, when the method does not take the options; whatever train raises.
 
     >>> from xmr_core.study.presets import base_config
@@ -86,15 +88,15 @@ def train_or_load(config: RunConfig, report: Callable[[dict], None] = lambda eve
     if not together and (run := plan.finished()) is not None:
         warn_of_other_code([run])
         return run
-    return produce(plan, report)
+    return produce(plan, report_of(plan.id, report, config.device))
 
 
-def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> TrainedRun:
+def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     """Train or continue a planned run that is not finished. Another process that trains it is waited for."""
     with joined(plan.config.processes, plan.config.device) as ranks:
         if not ranks.first:  # rank 0 locks the folder, and is the only one that writes
             if not ranks.from_first(bool):
-                _train(plan, None, report, ranks)
+                _train(plan, None, silent, ranks)
                 ranks.from_first(bool)  # wait until it is evaluated
             return load_finished(plan.folder, plan.config, plan.identity)
         folder = files.make_folder(plan.folder)
@@ -110,7 +112,7 @@ def produce(plan: Plan, report: Callable[[dict], None] = lambda event: None) -> 
         return load_finished(folder, plan.config, plan.identity)
 
 
-def _train(plan: Plan, folder: Path | None, report: Callable, ranks: OneRank) -> None:
+def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> None:
     """folder: None on a rank that does not write."""
     config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")

@@ -62,7 +62,7 @@ class TrainedRun(Evaluated):
         reads it.
         """
         prepared, config = self.prepared(), self.config
-        about = {name: getattr(config.data, name) for name in ("dataset", "image_model", "text_model")}
+        about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
         record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}
         words = prepared.vocabulary or prepared.pieces
         about |= {"run": self.id, "record": record}

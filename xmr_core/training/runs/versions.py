@@ -8,9 +8,13 @@ A method from outside the package, and a reader or a frozen extractor without a 
 `own_code_version`.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 
-from xmr_core.base.code_version import code_hash, is_own_code, own_code_version
+from xmr_core.base import files, fingerprint, paths
+from xmr_core.base.code_version import code_hash, is_own_code, own_code_version, package_content
+from xmr_core.base.errors import XmrError
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
 from xmr_core.methods.registry import method_spec
@@ -52,6 +56,28 @@ def code_of(method: str, dataset: str) -> str:
     if (reader := _reader(dataset)) is not None:
         modules.append(reader.__module__)
     return code_hash(method_spec(method).matched, modules)
+
+
+def noted_code_of(method: str, dataset: str) -> str:
+    """As code_of, from a note in `cache/`, which holds while no byte of this package changes.
+
+    Reading a run only compares its code with this, and finding it anew would take half as long as importing torch. What
+    is recorded with a run is never taken from a note. Code from outside the package is always read.
+    """
+    reader = _reader(dataset)
+    if is_own_code(method_spec(method).matched) or (reader is not None and is_own_code(reader)):
+        return code_of(method, dataset)
+    state = fingerprint.content_hash([sys.version, package_content()])
+    note = paths.root() / "cache" / f"code-{fingerprint.content_hash([method, dataset])}.json"
+    try:
+        if (noted := files.read_record(note))["state"] == state:
+            return noted["code"]
+    except (XmrError, KeyError):  # none yet, or a damaged one
+        pass
+    code = code_of(method, dataset)
+    with suppress(XmrError):  # a folder that cannot be written only costs time
+        files.write_record(note, {"state": state, "code": code})
+    return code
 
 
 def identity_scheme(run_id: str) -> int:

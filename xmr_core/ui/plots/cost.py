@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, plain_numbers, start
+from xmr_core.ui.plots.style import method_style, plain_numbers, start
 
 _AXES = {
     "captions": "captions in the gallery",
@@ -66,9 +66,8 @@ def counted_and_timed(rows: pd.DataFrame) -> Figure:
 
 
 def _style(method: str, rows: pd.DataFrame) -> dict:
-    """Colour and marker of a method, the same in every panel; eight markers and ten colours tell all methods apart."""
-    n = list(dict.fromkeys(rows["method"])).index(method)
-    return {"color": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
+    """Colour and marker of a method, the same in every panel."""
+    return method_style(list(dict.fromkeys(rows["method"])).index(method))
 
 
 def _name_sizes(ax: Axes, sizes: list[int]) -> None:

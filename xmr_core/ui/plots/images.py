@@ -167,7 +167,19 @@ def _show(ax: plt.Axes, image: np.ndarray, title: str = "") -> None:
 
 
 def _overlay(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "") -> None:
-    """The image dimmed where the weights of its cells (a square, row by row) are small; `top` has full brightness."""
+    _show(ax, dimmed(image, weights, top), title)
+
+
+def dimmed(
+    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float
+) -> UInt8[np.ndarray, "h w 3"]:
+    """The image, darker and greyer where the weights of its cells (a square, row by row) are small.
+
+    top: the weight that has full brightness. Raises: BadInput for a number of cells that is not a square.
+
+    >>> dimmed(np.full((2, 2, 3), 200, np.uint8), np.array([1.0, 0.0, 0.0, 0.0]), 1.0)[:, :, 0].tolist()
+    [[200, 89], [89, 89]]
+    """
     edge = round(len(weights) ** 0.5)
     if edge * edge != len(weights):
         raise BadInput(
@@ -179,4 +191,4 @@ def _overlay(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, t
     rows, columns = np.arange(height) * edge // height, np.arange(width) * edge // width
     light = 0.15 + 0.85 * np.sqrt(shares[rows][:, columns])  # the root makes small weights visible
     grey = image.mean(-1, keepdims=True) * 0.35
-    _show(ax, np.clip(grey + (image - grey) * light[..., None], 0, 255).astype(np.uint8), title)
+    return np.clip(grey + (image - grey) * light[..., None], 0, 255).astype(np.uint8)

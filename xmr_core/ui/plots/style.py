@@ -6,12 +6,33 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+
+from xmr_core.base.regular import plain_math, printable
 
 COLOURS = sns.color_palette("colorblind")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# for up to 16 methods in one figure: no two share a colour or a marker
+MANY_COLOURS = tuple(
+    to_rgb(name)
+    for name in (
+        "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#000000", "#7b3294", "#e6194b", "#808080",
+        "#1b5e20", "#b15928", "#4b4bff", "#00a6a6", "#a6bb00", "#5c1a33",
+    )
+)  # fmt: skip
+MANY_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", (4, 1, 0), (6, 1, 0))
 QUERY_COLOURS = {"images": COLOURS[0], "captions": COLOURS[1], "i2t": COLOURS[0], "t2i": COLOURS[1]}
 DIRECTIONS = {"i2t": "image → captions", "t2i": "caption → images"}
+
+
+def method_style(n: int) -> dict:
+    """Colour and marker of the n-th of up to 16 methods (from 0); more begin again.
+
+    >>> method_style(0)["marker"]
+    'o'
+    """
+    return {"color": MANY_COLOURS[n % len(MANY_COLOURS)], "marker": MANY_MARKERS[n % len(MANY_MARKERS)]}
 
 
 def start(width: float = 7.0, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, np.ndarray]:
@@ -32,6 +53,7 @@ def plain_numbers(ax: Axes) -> None:
 
 
 def wrapped(text: str, width: int = 42, lines: int = 2) -> str:
-    """At most so many lines of so many letters; a text that does not fit ends in an ellipsis."""
-    parts = textwrap.wrap(text, width)
-    return "\n".join(parts[:lines]) + (" …" if len(parts) > lines else "")
+    """At most so many lines of so many letters; a text that does not fit ends in an ellipsis. A dollar sign
+    starts no formula."""
+    parts = textwrap.wrap(printable(text), width)
+    return plain_math("\n".join(parts[:lines]) + (" …" if len(parts) > lines else ""))

@@ -1,6 +1,7 @@
 """Figures about ambiguity and uncertainty."""
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
     'images a caption fits (of 100)'
     """
     fig, (ax,) = start(5.6, 3.4)
-    for (label, n), colour, style in zip(counts.items(), COLOURS, ("-", "--", ":", "-."), strict=False):
+    for (label, n), colour, style in zip(counts.items(), cycle(COLOURS), cycle(("-", "--", ":", "-.")), strict=False):
         ax.step(np.sort(n), 1 - np.arange(len(n)) / len(n), where="post", label=label, color=colour, ls=style)
     ax.set(xscale="log", yscale="log", ylabel="share of captions that fit as many")
     ax.set_xlabel(f"images a caption fits (of {gallery_size:,})")

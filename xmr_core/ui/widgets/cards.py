@@ -3,23 +3,24 @@
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from jaxtyping import UInt8
 from PIL import Image
 
-THUMBNAIL = 96  # pixels
+THUMBNAIL = 240  # pixels
+_TINY = 96  # pixels up to which an image is stored without loss
 _MARKS = {
     "annotated": ("✓", "its own"),
     "exhaustive": ("●", "true"),
     "human": ("●", "right for people"),
     "crowd": ("○", "right for a crowd"),
+    "judgments": ("★", "marked as right"),
 }
 _BINS, _BAR, _HIGH = 24, 5, 36  # of a histogram: how many bars, how wide and high in pixels
 _ROW = 18  # pixels of a rank between two columns
-_RIGHT, _BLUE = "#029e73", "#0173b2"
 
 
 def data_uri(pixels: UInt8[np.ndarray, "h w 3"], resolution: int = THUMBNAIL) -> str:
@@ -31,7 +32,7 @@ def data_uri(pixels: UInt8[np.ndarray, "h w 3"], resolution: int = THUMBNAIL) ->
     """
     image = Image.fromarray(pixels)
     image.thumbnail((resolution, resolution))
-    kind = "PNG" if max(pixels.shape[:2]) <= THUMBNAIL else "JPEG"
+    kind = "PNG" if max(pixels.shape[:2]) <= _TINY else "JPEG"
     buffer = io.BytesIO()
     image.save(buffer, kind, **({"quality": 85} if kind == "JPEG" else {}))
     return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
@@ -46,45 +47,53 @@ def answer(
     marks: Sequence[str] = (),
     name: str = "",
     note: str = "",
+    caption: str = "",
+    badges: Sequence[str] = (),
 ) -> str:
     """One answer. share: filled part of the score bar, 0…1. image: a data URI. marks: relevance sets by which it is
-    right. name: alt text of the image. note: a small line at the end.
+    right. name: of the file, or the id. note: a small line at the end. caption: a sentence that belongs to an image.
+    badges: its split and its tags.
 
     >>> "a dog" in answer(1, 0.5, 1.0, text="a dog")
     True
     """
     meanings = [_MARKS.get(kind, ("✓", kind)) for kind in marks]
     quoted = [(sign, html.escape(meaning, quote=True)) for sign, meaning in meanings]
-    style = f"color:{_RIGHT};font-weight:bold"
-    signs = "".join(f"<span title='{m}' aria-label='{m}' style='{style}'>{sign}</span>" for sign, m in quoted)
-    border = _RIGHT if marks else "#bbbbbb"
+    signs = "".join(f"<span title='{m}' aria-label='{m}' class='xmr-right'>{sign}</span> " for sign, m in quoted)
     width = round(100 * min(max(share, 0.0), 1.0))
-    alt = html.escape(name, quote=True)
-    shown = f"<img src='{image}' alt='{alt}' style='display:block;max-width:100%;margin:auto'>" if image else ""
-    words = f"<div style='line-height:1.25'>{html.escape(text)}</div>" if text else ""
-    line = f"<div style='font-size:80%;color:#555'>{html.escape(note)}</div>" if note else ""
+    alt = html.escape(f"{name}: {caption}" if caption else name, quote=True)
+    shown = f"<img src='{image}' alt='{alt}' title='{alt}' class='xmr-photo'>" if image else ""
+    words = f"<div>{html.escape(text)}</div>" if text else ""
     label = html.escape(", ".join([f"answer {rank}", *(sign for _, sign in meanings)]), quote=True)
-    box = f"border:2px solid {border};border-radius:4px;padding:4px"
+    signs += " ".join(f"<span class='xmr-badge'>{html.escape(badge)}</span>" for badge in badges)
+    lines = [f"<span class='xmr-name'>{html.escape(name)}</span>"] if name else []
+    lines += [f"<span class='xmr-caption'>{html.escape(caption)}</span>"] if caption else []
+    lines += [html.escape(note)] if note else []
+    small = "".join(f"<div class='xmr-soft'>{line}</div>" for line in lines)
     return (
-        f"<div role='group' aria-label='{label}' style='{box}'>{shown}{words}"
-        f"<div style='font-size:85%'>{rank}. {signs} <span style='color:#555'>{score:.3f}</span></div>{line}"
-        f"<div style='background:#e5e5e5;height:4px'>"
-        f"<div style='background:{_BLUE};height:4px;width:{width}%'></div></div></div>"
+        f"<div role='group' aria-label='{label}'{' class=xmr-relevant' if marks else ''}>{shown}{words}"
+        f"<div>{rank}. {signs} <span class='xmr-soft'>{score:.3f}</span></div>{small}"
+        f"<div class='xmr-bar'><div style='width:{width}%'></div></div></div>"
     )
 
 
-def query(text: str = "", image: str = "", uncertainties: str = "", unknown: Sequence[str] = ()) -> str:
-    """The query: a sentence or an image (data URI), words that the method does not know, and HTML of `uncertainty`.
+def query(
+    text: str = "", image: str = "", uncertainties: str = "", unknown: Sequence[str] = (), nearest: Mapping = {}
+) -> str:
+    """The query: a sentence or an image (data URI), HTML of `uncertainty`, and words that the method does not know or
+    reads as others.
 
     >>> query("a zeppelin", unknown=["zeppelin"]).endswith("not understood: <i>zeppelin</i></div>")
     True
     """
     shown = f"<b>“{html.escape(text)}”</b>"
     if image:
-        shown = f"<img src='{image}' alt='the image that was the query' style='max-width:128px'>"
-    if unknown:
-        words = ", ".join(f"<i>{html.escape(w)}</i>" for w in unknown)
-        shown += f"<div style='color:#a34700'>not understood: {words}</div>"
+        alt = "the image that was the query"
+        shown = f"<img src='{image}' alt='{alt}' style='max-width:240px;max-height:180px'>"
+        shown += f"<div class='xmr-soft'>{html.escape(text)}</div>"
+    words = [f"not understood: <i>{html.escape(w)}</i>" for w in unknown]
+    words += [f"<i>{html.escape(w)}</i> is read as <i>{html.escape(other)}</i>" for w, other in nearest.items()]
+    shown += "".join(f"<div class='xmr-wrong'>{line}</div>" for line in words)
     return shown + uncertainties
 
 
@@ -96,16 +105,16 @@ def uncertainty(label: str, value: float, values: np.ndarray) -> str:
     bars = ""
     for n, c in enumerate(counts.tolist()):
         if c:
-            height = _HIGH * c / counts.max()
-            top = f"{_HIGH * (1 - c / counts.max()):.1f}"
-            bars += f"<rect x='{n * _BAR}' y='{top}' width='{_BAR - 1}' height='{height:.1f}' fill='#9bb8cc'/>"
+            height, top = _HIGH * c / counts.max(), _HIGH * (1 - c / counts.max())
+            box = f"x='{n * _BAR}' y='{top:.1f}' width='{_BAR - 1}' height='{height:.1f}'"
+            bars += f"<rect {box} style='fill:var(--xmr-soft)'/>"
     x = _BINS * _BAR * (value - edges[0]) / (edges[-1] - edges[0])
     share = 100 * float((values < value).mean())
     text = f"uncertainty {value:.2f}, above {share:.0f} % of its kind".replace("-", "−")
+    line = f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{_HIGH}' style='stroke:var(--xmr-wrong);stroke-width:3'/>"
     return (
-        f"<div style='font-size:85%;display:inline-block;margin-right:16px'>{html.escape(label)}: {text}<br>"
-        f"<svg role='img' aria-label='{text}' width='{_BINS * _BAR}' height='{_HIGH}'>{bars}"
-        f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{_HIGH}' stroke='#d55e00' stroke-width='3'/></svg></div>"
+        f"<div style='font-size:90%;display:inline-block;margin-right:16px'>{html.escape(label)}: {text}<br>"
+        f"<svg role='img' aria-label='{text}' width='{_BINS * _BAR}' height='{_HIGH}'>{bars}{line}</svg></div>"
     )
 
 
@@ -121,7 +130,7 @@ def ranks(table: pd.DataFrame, kinds: Sequence[str], most: int = 12) -> str:
             lines.append(f"<details><summary>{line} … ({len(own):,} in all)</summary>{rest}</details>")
         elif own:
             lines.append(f"<div>{line}</div>")
-    return f"<div style='font-size:85%;color:#444'>{''.join(lines)}</div>" if lines else ""
+    return f"<div class='xmr-soft'>{''.join(lines)}</div>" if lines else ""
 
 
 def links(pairs: Sequence[tuple[int, int]], first: int, second: int) -> str:
@@ -135,61 +144,42 @@ def links(pairs: Sequence[tuple[int, int]], first: int, second: int) -> str:
         return _ROW * (place + 0.5)
 
     numbers = "".join(
-        f"<text x='{x}' y='{y(n) + 4}' text-anchor='{anchor}' font-size='11' fill='#444'>{n + 1}</text>"
+        f"<text x='{x}' y='{y(n) + 4}' text-anchor='{anchor}' font-size='12'>{n + 1}</text>"
         for x, anchor, count in ((14, "end", first), (76, "start", second))
         for n in range(count)
     )
     lines = ""
     for a, b in pairs:
-        colour = "#777777" if a == b else _BLUE if b < a else "#d55e00"
-        lines += f"<line x1='18' x2='72' y1='{y(a)}' y2='{y(b)}' stroke='{colour}' stroke-width='2'/>"
+        colour = "soft" if a == b else "accent" if b < a else "wrong"
+        lines += f"<line x1='18' x2='72' y1='{y(a)}' y2='{y(b)}' style='stroke:var(--xmr-{colour});stroke-width:2'/>"
     label = f"{len(pairs)} answers are in both columns" + "".join(f", {a + 1} to {b + 1}" for a, b in pairs)
     return (
-        f"<div style='font-size:80%;color:#444;text-align:center'>in both: {len(pairs)}</div>"
+        f"<div class='xmr-soft' style='text-align:center'>in both: {len(pairs)}</div>"
         f"<svg role='img' aria-label='{label}' width='90' height='{_ROW * max(first, second)}'>{lines}{numbers}</svg>"
     )
 
 
-def words(contributions: Sequence[tuple[str, float]]) -> str:
-    """A sentence whose words are shaded by a number each, which the pointer shows: blue above 0, orange below.
+def mark_signs(row: dict, kinds: Sequence[str]) -> str:
+    """The signs of the relevance sets by which a row of a table is right.
 
-    >>> "222,143,5" in words([("dog", -0.1)])
-    True
+    >>> mark_signs({"annotated": True}, ["annotated"])
+    '✓'
     """
-    top = max((abs(value) for _, value in contributions), default=0.0) or 1.0
-    spans = []
-    for word, value in contributions:
-        colour = "1,115,178" if value >= 0 else "222,143,5"
-        style = f"background:rgba({colour},{0.75 * abs(value) / top:.2f});padding:1px 3px"
-        spans.append(f"<span title='{value:+.4f}' style='{style}'>{html.escape(word)}</span>")
-    return f"<div style='line-height:1.8'>{' '.join(spans)}</div>"
+    return "".join(_MARKS.get(kind, ("✓", kind))[0] for kind in kinds if row[kind])
 
 
-def nearest(table: pd.DataFrame, kinds: Sequence[str]) -> str:
-    """The caption nearest to each element of an image, with its cosine and marks. kinds: relevance sets of the
-    table."""
-    lines = []
-    for row in table.to_dict("records"):
-        signs = "".join(_MARKS.get(kind, ("✓", kind))[0] for kind in kinds if row[kind])
-        lines.append(
-            f"<tr><td>{row['element'] + 1}</td><td style='text-align:left'>{html.escape(row['text'])}</td>"
-            f"<td>{row['cosine']:.2f}</td><td style='color:{_RIGHT}'>{signs}</td></tr>"
-        )
-    head = "<tr><th>element</th><th style='text-align:left'>nearest caption</th><th>cosine</th><th>right</th></tr>"
-    return f"<table style='font-size:85%'>{head}{''.join(lines)}</table>"
+def large(uri: str, name: str) -> str:
+    """A photograph as large as the page allows. uri: of its data."""
+    return f"<img src='{uri}' alt='{html.escape(name, quote=True)}' class='xmr-large'>"
 
 
 def title(text: str) -> str:
     """The name of a column or a panel."""
-    return f"<h4 style='margin:4px 0'>{html.escape(text)}</h4>"
-
-
-def heading(text: str) -> str:
-    """A small line above a part of an explanation."""
-    return f"<div style='font-size:85%;color:#444;margin-top:6px'>{html.escape(text)}</div>"
+    return f"<h3>{html.escape(text)}</h3>"
 
 
 def message(text: str, kind: str = "info") -> str:
-    """One line, read aloud by screen readers when it changes."""
-    colour = {"info": "#444444", "error": "#b30000", "busy": _BLUE}[kind]
-    return f"<div role='status' aria-live='polite' style='min-height:1.4em;color:{colour}'>{html.escape(text)}</div>"
+    """One line, read aloud by screen readers when it changes. kind: 'info', 'error' or 'busy'."""
+    return (
+        f"<div role='status' aria-live='polite' style='min-height:1.4em' class='xmr-{kind}'>{html.escape(text)}</div>"
+    )

@@ -1,80 +1,136 @@
 """A method's column of answers. Its widgets are made once and filled again, so that a slider changes text and not
 widgets."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import ipywidgets as w
 
 from xmr_core.search.library import Library
+from xmr_core.search.photographs import captions_of, photograph
 from xmr_core.search.query import Query
 from xmr_core.search.ranking import Ranking
 from xmr_core.ui.widgets import cards
 
 _CACHED = 2048  # images whose small form is cached
-_CARDS = {  # whether answers are images → layout of a card
-    True: w.Layout(width="138px", margin="2px", flex_flow="column"),
-    False: w.Layout(width="99%", margin="2px", flex_flow="row", align_items="center"),
-}
-_CONTENTS = {True: w.Layout(width="auto"), False: w.Layout(flex="1 1 0%")}
-_GRIDS = {True: w.Layout(flex_flow="row wrap"), False: w.Layout(flex_flow="column")}
+_SMALL: dict[tuple, str] = {}  # (reader of images, position, resolution) → data URI, the oldest first
+_FIT = w.Layout(width="auto")
+VERDICT_SIGNS = {"right": "✓", "wrong": "✗"}
+
+
+class Acts(Protocol):
+    """What the buttons of an answer do."""
+
+    def ask(self, query: Query) -> None: ...
+    def explain(self, card: "Card") -> None: ...
+    def enlarge(self, card: "Card") -> None: ...
+    def mark(self, card: "Card", verdict: str) -> None: ...
+    def tag(self, card: "Card", words: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What stands on a card beside the answer itself. lines: a small line for each answer. tags, verdicts: of each."""
+
+    lines: Sequence[str] = ()
+    tags: Sequence[Sequence[str]] = ()
+    verdicts: Sequence[str] = ()
 
 
 class Card:
-    """One answer, with a button that makes it the next query and one that explains it. All cards share their styles."""
+    """One answer, its buttons, and the panel that opens below it. column, row: where it stands, from 0."""
 
-    def __init__(self, rank: int, ask: Callable[[Query], None], why: Callable[[int], None], styles: dict):
-        self.query, self.position = None, 0
-        self.html = w.HTML(layout=_CONTENTS[True], style=styles["html"])
-        style = {"layout": styles["fit"], "style": styles["button"]}
-        again = w.Button(description="ask this", tooltip=f"make answer {rank} the next query", **style)
-        reason = w.Button(description="why?", tooltip=f"why answer {rank} was found", **style)
-        again.on_click(lambda _: ask(self.query))
-        reason.on_click(lambda _: why(self.position))
-        self.widget = w.Box([self.html, w.HBox([again, reason], layout=styles["fit"])], layout=_CARDS[True])
+    def __init__(self, column: int, row: int, acts: Acts, styles: dict):
+        self.column, self.row, self.query, self.position = column, row, None, 0
+        self.html = w.HTML(style=styles["html"])
+        rank = row + 1
 
-    def fill(self, content: str, query: Query, position: int, images: bool) -> None:
-        """content: HTML of cards.answer. position: of the answer. images: whether answers are images."""
+        def button(text: str, tip: str, act) -> w.Button:
+            made = w.Button(description=text, tooltip=tip, layout=_FIT, style=styles["button"])
+            made.on_click(lambda _: act())
+            return made
+
+        self.marks = {
+            verdict: button(sign, f"answer {rank} is {verdict}", lambda v=verdict: acts.mark(self, v))
+            for verdict, sign in VERDICT_SIGNS.items()
+        }
+        reason = button("why?", f"why answer {rank} is there", lambda: acts.explain(self))
+        large = button("⤢", f"enlarge answer {rank}", lambda: acts.enlarge(self))
+        again = button("ask this", f"make answer {rank} the next query", lambda: acts.ask(self.query))
+        row_of_buttons = w.HBox([reason, large, *self.marks.values(), again], layout=w.Layout(flex_flow="row wrap"))
+        self.widget = w.Box([self.html, row_of_buttons]).add_class("xmr-card")
+        self.close = button("close", f"close what is said of answer {rank}", self.shut)
+        self.tags = w.Text(placeholder="tags, with commas", continuous_update=False, layout=w.Layout(width="180px"))
+        self.tags.description, self.tags.style = "Tags", {"description_width": "initial"}
+        self.tags.observe(lambda change: self._watched and acts.tag(self, change["new"]), "value")
+        self.content, self._watched = w.HTML(), True
+        parts = [w.HBox([self.close, self.tags], layout=w.Layout(flex_flow="row wrap")), self.content]
+        self.panel = w.VBox(parts, layout=w.Layout(display="none")).add_class("xmr-panel")
+
+    def fill(self, content: str, query: Query, position: int, tags: Sequence[str], verdict: str) -> None:
+        """content: HTML of cards.answer. query: that asks this item. position: of the answer."""
         self.query, self.position, self.html.value = query, position, content
-        if self.widget.layout is not _CARDS[images]:
-            self.widget.layout, self.html.layout = _CARDS[images], _CONTENTS[images]
+        for name, mark in self.marks.items():
+            (mark.add_class if name == verdict else mark.remove_class)("xmr-on")
+        self._watched = False
+        self.tags.value = ", ".join(tags)
+        self._watched = True
+        self.shut()
+
+    def open(self, content: str) -> None:
+        """Show HTML below the card, mark the card, and move the page and the keyboard there."""
+        self.content.value, self.panel.layout.display = content, ""
+        self.widget.add_class("xmr-open")
+        self.close.focus()
+
+    def shut(self) -> None:
+        """Close the panel below the card."""
+        if self.panel.layout.display != "none":
+            self.panel.layout.display, self.content.value = "none", ""
+            self.widget.remove_class("xmr-open")
 
 
 class Column:
-    """The answers of one method, best first. ask, why: called with the query or the position of the answer whose button
-    is clicked."""
+    """The answers of one method, best first. number: 0 left, 1 right."""
 
-    def __init__(self, ask: Callable[[Query], None], why: Callable[[int], None]):
-        self._ask, self._why, self._cards = ask, why, []
-        fit = w.Layout(width="auto", flex="0 0 auto")
-        self._styles = {"fit": fit, "html": w.HTML().style, "button": w.Button().style}
-        self.head, self.grid = w.HTML(), w.Box(layout=_GRIDS[True])
-        self.widget = w.VBox([self.head, self.grid])
+    def __init__(self, number: int, acts: Acts):
+        self._number, self._acts, self.cards = number, acts, []
+        self._styles = {"html": w.HTML().style, "button": w.Button().style}
+        self.head, self.grid = w.HTML(), w.Box().add_class("xmr-grid")
+        self.widget = w.VBox([self.head, self.grid]).add_class("xmr-column")
 
-    def fill(self, library: Library, ranking: Ranking, title: str, notes: Sequence[str] = ()) -> None:
-        """Show a ranking. notes: a small line for each answer."""
+    def fill(self, library: Library, ranking: Ranking, title: str, notes: Notes = Notes()) -> None:
+        """Show a ranking."""
         kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
         low, high = float(ranking.scores.min()), float(ranking.scores.max())
         images, rows = ranking.target == "images", ranking.table.to_dict("records")
-        while len(self._cards) < len(rows):
-            self._cards.append(Card(len(self._cards) + 1, self._ask, self._why, self._styles))
+        while len(self.cards) < len(rows):
+            self.cards.append(Card(self._number, len(self.cards), self._acts, self._styles))
         for n, (row, position) in enumerate(zip(rows, ranking.order.tolist(), strict=True)):
             share = (row["score"] - low) / (high - low) if high > low else 1.0
-            marks, note = [kind for kind in kinds if row[kind]], notes[n] if notes else ""
-            shown = _shown(library, position, row, images)
+            marks, note = [kind for kind in kinds if row[kind]], notes.lines[n] if notes.lines else ""
+            tags, verdict = notes.tags[n] if notes.tags else (), notes.verdicts[n] if notes.verdicts else ""
+            shown = _shown(library, position, row, images, tags)
             content = cards.answer(row["rank"], row["score"], share, marks=marks, note=note, **shown)
-            self._cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), position, images)
+            self.cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), position, tags, verdict)
         self.head.value = cards.title(title) + cards.ranks(ranking.relevant, kinds)
-        widgets = tuple(card.widget for card in self._cards[: len(rows)])
+        widgets = tuple(x for card in self.cards[: len(rows)] for x in (card.widget, card.panel))
         if self.grid.children != widgets:
             self.grid.children = widgets
-        if self.grid.layout is not _GRIDS[images]:
-            self.grid.layout = _GRIDS[images]
+        (self.grid.remove_class if images else self.grid.add_class)("xmr-texts")
 
 
 def thumbnail(library: Library, position: int, resolution: int = cards.THUMBNAIL) -> str:
     """Data URI of the image at a position, at most `resolution` pixels wide and high; '' for a corpus of features."""
-    return _thumbnail(library.pixels, position, resolution) if library.pixels is not None else ""
+    if library.pixels is None:
+        return ""
+    key = library.pixels, position, resolution
+    if key not in _SMALL:
+        while len(_SMALL) >= _CACHED:
+            _SMALL.pop(next(iter(_SMALL)))
+        _SMALL[key] = cards.data_uri(photograph(library, position, resolution), resolution)
+    return _SMALL[key]
 
 
 def close(widgets: Sequence[w.Widget]) -> None:
@@ -84,13 +140,11 @@ def close(widgets: Sequence[w.Widget]) -> None:
         widget.close()
 
 
-def _shown(library: Library, position: int, row: dict, images: bool) -> dict[str, str]:
-    """An image, its name where a corpus has features alone, or a sentence."""
-    if images and library.pixels is not None:
-        return {"image": thumbnail(library, position), "name": f"image {row['item']}"}
-    return {"text": str(row["item"] if images else row["text"])}
-
-
-@lru_cache(maxsize=_CACHED)
-def _thumbnail(read: Callable, position: int, resolution: int) -> str:
-    return cards.data_uri(read(position), resolution)
+def _shown(library: Library, position: int, row: dict, images: bool, tags: Sequence[str]) -> dict:
+    """An image with its name, first caption, split and tags, or a sentence."""
+    if not images:
+        return {"text": str(row["text"]), "badges": tags}
+    split = [] if library.splits is None or not library.splits[position] else [str(library.splits[position])]
+    captions = captions_of(library, position)
+    shown = {"image": thumbnail(library, position), "name": str(row["item"]), "badges": [*split, *tags]}
+    return shown | {"caption": captions[0] if captions else ""}

@@ -4,42 +4,52 @@ import io
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.errors import BadInput
 from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.search.library import Library
 from xmr_core.search.query import Query
-from xmr_core.search.state import State, answers, moved, ranks_by
-from xmr_core.ui.widgets import cards
-from xmr_core.ui.widgets.columns import close
-from xmr_core.ui.widgets.page import DRAWS, NONE, Page
-from xmr_core.ui.widgets.query_line import query_html
-from xmr_core.ui.widgets.settings import in_words, settings_row
-from xmr_core.ui.widgets.why import why_panel
+from xmr_core.search.state import State
+from xmr_core.ui.widgets.answer_files import answer_figure, answer_table
+from xmr_core.ui.widgets.columns import Card
+from xmr_core.ui.widgets.draws import DRAWS, example_query
+from xmr_core.ui.widgets.page import MOST_ANSWERS, NONE
+from xmr_core.ui.widgets.screen import START, Screen
+from xmr_core.ui.widgets.sharing import view_of, view_of_page
+from xmr_core.ui.widgets.why import photograph_html, why_html
 
-_START = "Type a sentence, or let one of the buttons choose a query."
 
-
-class Explorer(Page):
+class Explorer(Screen):
     """Search with trained methods: type a sentence, choose or upload an image, and see the answers of one or two
-    methods side by side, and why they are answers.
+    methods side by side, and why they are answers; mark answers, filter them, and save what is seen.
 
-    As the last line of a notebook's cell an Explorer is shown. Errors appear as one line in the page, and the explorer
-    goes on.
+    As the last line of a notebook's cell an Explorer is shown, with the answers to an example. Errors appear as one
+    line in the page, and the explorer goes on.
 
     Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
-        from. k: answers at first. seed: of random queries.
-    Raises: BadInput without a label.
+        from. k: answers at first. seed: of random queries. judgments: the file of marks and tags; by default beside the
+        library (search.filters.judgments_path). view: a link or a text that the explorer made, to show that view.
+    Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
     """
 
-    def __init__(self, open_library: Callable[[str], Library], labels: Sequence[str], k: int = 10, seed: int = 0):
+    def __init__(
+        self,
+        open_library: Callable[[str], Library],
+        labels: Sequence[str],
+        k: int = 10,
+        seed: int = 0,
+        judgments: str = "",
+        view: str = "",
+    ):
         if not labels:
             raise BadInput("no method to explore; give at least one label.")
-        super().__init__(tuple(labels), k, self.ask, lambda column, row: self._do(lambda: self._explain(column, row)))
-        self._open, self.labels, self.libraries = open_library, tuple(labels), {}
-        self.state, self.rankings, self._draws = State((labels[0],)).show(k), [], seed
-        self._busy, self._updating_menus, self._controls_of = False, False, None
-        clicks = {name: lambda draw=draw: self._draw(draw) for name, draw in DRAWS.items()}
+        if not 1 <= k <= MOST_ANSWERS:
+            raise BadInput(f"from 1 to {MOST_ANSWERS} answers can be shown, got k={k}.")
+        self._view, self._draws = view_of(view) if view else None, seed
+        super().__init__(open_library, tuple(labels), k, judgments)
+        clicks = {name: lambda draw=draw: self._draw(draw) for name, (_, draw) in DRAWS.items()}
         for name, act in (clicks | {"Ask": self.ask_text, "Back": self.back}).items():
             self.buttons[name].on_click(lambda _, act=act: act())
         self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
@@ -47,7 +57,12 @@ class Explorer(Page):
         for menu in (self.first, self.second):
             menu.observe(lambda _: self.choose(), "value")
         self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
-        self._say(_START)
+        self._say(START)
+
+    def begin(self) -> None:
+        """Show the view that was given or stands in the page's address, or the answers to an example."""
+        if self.state.query is None:
+            self._do(lambda: self._go(self._view or view_of_page() or self._example()))
 
     def ask(self, query: Query) -> None:
         """Rank for a query and show the answers."""
@@ -85,107 +100,67 @@ class Explorer(Page):
             labels = [self.first.value, *([self.second.value] if self.second.value != NONE else [])]
             self._do(lambda: self._go(self.state.compare(*labels)))
 
+    def explain(self, card: Card) -> None:
+        """Say below an answer why it is there."""
+
+        def act():
+            library, title = self.libraries[self.state.methods[card.column]], self._title(card.column)
+            settings = self.state.settings_of(card.column)
+            self._show_below(card, why_html(library, self.state.query, card.position, settings, title))
+            self._say(f"why {title} found answer {card.row + 1}: below it.")
+
+        self._do(act)
+
+    def enlarge(self, card: Card) -> None:
+        """Show an answer's photograph as large as the page allows, with all its captions."""
+
+        def act():
+            library = self.libraries[self.state.methods[card.column]]
+            self._show_below(card, photograph_html(library, self.state.query.target, card.position))
+            self._say(f"answer {card.row + 1}, enlarged: below it.")
+
+        self._do(act)
+
+    def mark(self, card: Card, verdict: str) -> None:
+        """Mark an answer as 'right' or 'wrong'; the same again takes that back."""
+
+        def act():
+            scores = self.rankings[card.column].scores
+            said = self.marks.mark(self._shown_libraries()[card.column], self.state.query, card.query, verdict, scores)
+            self._show()
+            self._say(said)
+
+        self._do(act)
+
+    def tag(self, card: Card, words: str) -> None:
+        """Give an answer's item these tags (words with commas between them) and no others."""
+
+        def act():
+            said = self.marks.tag(self.state.query.target, str(card.query.item), words)
+            self.filter.show(self.state.filter, self._shown_libraries()[0], self.marks.judgments)
+            self._say(said)
+
+        self._do(act)
+
+    def frame(self) -> pd.DataFrame:
+        """The answers that are shown: a row for each, with its method, rank, item, score, marks and tags."""
+        return answer_table(self._titles(), self.rankings, self.state.query, self.marks.judgments)
+
+    def figure(self) -> Figure:
+        """The answers that are shown as a matplotlib figure. Raises: BadInput before the first query."""
+        return answer_figure(self._titles(), self.rankings, self.state.query, self._shown_libraries())
+
     def _uploaded(self, change: dict) -> None:
         if change["new"]:
             self.ask_upload(change["new"][0]["content"])
             self.upload.value = ()  # so that the same file can be chosen again
 
-    def _draw(self, draw: Callable[[Library, int], Query]) -> None:
+    def _draw(self, draw: Callable) -> None:
         def act():
             self._draws += 1
-            self._go(self.state.ask(draw(self._library(self.state.methods[0]), self._draws)))
+            self._go(self.state.ask(draw(self._shown_libraries(), self.marks.judgments, self._draws)))
 
         self._do(act)
 
-    def _do(self, act: Callable[[], None]) -> None:
-        """One action at a time. An error is shown, and nothing else changes."""
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            self._say("busy …", "busy")
-            act()
-        except XmrError as e:
-            self._say(str(e), "error")
-        except Exception as e:  # the explorer must go on, whatever a file or a method does
-            reason = str(e).splitlines()[0] if str(e) else "no reason given"
-            self._say(f"this could not be done ({type(e).__name__}: {reason}).", "error")
-        finally:
-            self._update_menus()
-            self._busy = False
-
-    def _say(self, text: str, kind: str = "info") -> None:
-        self.status.value = cards.message(text, kind)
-
-    def _library(self, label: str) -> Library:
-        if label not in self.libraries:
-            self._say(f"busy: opening {label} …", "busy")
-            self.libraries[label] = self._open(label)
-        return self.libraries[label]
-
-    def _go(self, state: State) -> None:
-        """Rank for a state and show it. It becomes the present state only when its query could be answered."""
-        for label in state.methods:
-            self._library(label)
-        self.rankings = answers(state, self.libraries)
-        self.state = state
-        self._update_controls()
-        self._show()
-
-    def _update_menus(self) -> None:
-        """Set menus and slider to the present state."""
-        self._updating_menus = True
-        self.first.value = self.state.methods[0]
-        self.second.value = self.state.methods[1] if len(self.state.methods) > 1 else NONE
-        self.k.value = self.state.usual.k
-        self._updating_menus = False
-
-    def _update_controls(self) -> None:
-        """Sliders and menus of the methods that are shown, made anew only when the methods change."""
-        if self._controls_of == self.state.methods:
-            return
-        rows = []
-        for n, label in enumerate(self.state.methods):
-            changed = lambda n=n, **changes: self._do(lambda: self._go(self.state.set(n, **changes)))  # noqa: E731
-            rows.append(settings_row(self.libraries[label], self._title(n), self.state.settings_of(n), changed))
-        close(self.controls.children)
-        self.controls.children, self._controls_of = [row for row in rows if row is not None], self.state.methods
-
-    def _title(self, column: int) -> str:
-        """The method's label, with its place where the method is shown twice."""
-        label = self.state.methods[column]
-        return f"{label}, {('left', 'right')[column]}" if self.state.methods.count(label) > 1 else label
-
-    def _show(self) -> None:
-        close(self.why.children)
-        self.why.children = []
-        query, two = self.state.query, len(self.state.methods) > 1
-        if query is None:
-            self._say(_START)
-            return
-        shown = {label: self.libraries[label] for label in self.state.methods}
-        text, self.query.value = query_html(query, shown, self.rankings[0])
-        if query.kind == "text" and self.text.value != text:
-            self.text.value = text  # the field is observed, but the explorer is busy, so nothing is ranked twice
-        for n, (label, ranking) in enumerate(zip(self.state.methods, self.rankings, strict=True)):
-            changed, notes = in_words(self.libraries[label], self.state.settings_of(n)), ()
-            if two:
-                other = self._title(1 - n)
-                notes = [f"{other}: rank {rank:,}" for rank in ranks_by(self.rankings[1 - n], ranking)]
-            title = self._title(n) + (f" ({changed})" if changed else "")
-            self.columns[n].fill(self.libraries[label], ranking, title, notes)
-        if two:
-            self.links.value = cards.links(moved(*self.rankings), *(len(r.order) for r in self.rankings))
-        left, right = (column.widget for column in self.columns)
-        shown = (left, self.links, right) if two else (left,)
-        if self.answers.children != shown:
-            self.answers.children = shown
-            left.layout.width = right.layout.width = "44%" if two else "98%"
-        titles = " and by ".join(self._title(n) for n in range(1 + two))
-        self._say(f"{len(self.rankings[0].scores):,} {query.target} ranked by {titles}.")
-
-    def _explain(self, column: int, position: int) -> None:
-        library, title = self.libraries[self.state.methods[column]], self._title(column)
-        close(self.why.children)
-        self.why.children = why_panel(library, self.state.query, position, self.state.settings_of(column), title)
-        self._say(f"why {title} found this answer: below.")
+    def _example(self) -> State:
+        return self.state.ask(example_query(self._shown_libraries()[0], self._draws))

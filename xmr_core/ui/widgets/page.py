@@ -1,68 +1,62 @@
-"""The explorer's page: which widgets there are, where they stand, and the queries that buttons draw."""
+"""The explorer's page: which widgets there are, and where they stand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import ipywidgets as w
 
-from xmr_core.search.library import Library
-from xmr_core.search.query import Query
-from xmr_core.search.state import ambiguous_queries, hard_query, random_query, unsure_queries
-from xmr_core.ui.widgets.columns import Column
+from xmr_core.ui.widgets.columns import Acts, Column
+from xmr_core.ui.widgets.draws import DRAWS
+from xmr_core.ui.widgets.theme import STYLE
 
+MOST_ANSWERS = 30  # that the slider offers
 NONE = "–"  # in the second menu: no second method
-_BUTTONS = {  # label → tooltip
-    "Ask": "rank the images for this sentence",
-    "Random image": "captions for an image of the corpus",
-    "Random caption": "images for a caption of the corpus",
-    "Hard": "a caption whose first answer is wrong",
-    "Ambiguous": "a caption that many images fit",
-    "Unsure": "a caption of which the first method is least certain",
-    "Back": "the query before",
-}
-_CHOICES = 20  # queries that a button goes through, one after the other
-DRAWS: dict[str, Callable[[Library, int], Query]] = {  # button → its query number n
-    "Random image": lambda library, n: random_query(library, "image", n),
-    "Random caption": lambda library, n: random_query(library, "caption", n),
-    "Hard": lambda library, n: hard_query(library, seed=n),
-    "Ambiguous": lambda library, n: (choices := ambiguous_queries(library, n=_CHOICES))[n % len(choices)],
-    "Unsure": lambda library, n: (choices := unsure_queries(library, n=_CHOICES))[n % len(choices)],
-}
 _STATIC = (
     "<p>The explorer needs a running kernel: run this cell. The figure at the end shows its answers to one query.</p>"
 )
-_WRAP = {"flex_flow": "row wrap"}
+_FIT = w.Layout(width="auto")
+_WRAP = w.Layout(flex_flow="row wrap")
 
 
 class Page:
     """The widgets of an explorer; as the last line of a notebook's cell it is shown.
 
-    Args: labels: methods in the two menus. k: answers at first. ask, why: as of Column, why with the column's number
-    first.
+    Args: labels: methods in the two menus. k: answers at first. acts: what the buttons of an answer do. panels: name →
+        a widget that a button of that name shows and hides.
     """
 
-    def __init__(self, labels: Sequence[str], k: int, ask: Callable[[Query], None], why: Callable[[int, int], None]):
-        wide, automatic = w.Layout(width="99%"), w.Layout(width="auto")
+    def __init__(self, labels: Sequence[str], k: int, acts: Acts, panels: dict[str, w.Widget]):
         example = {"placeholder": "a red circle above a blue square", "continuous_update": False}
-        self.text = w.Text(description="Sentence", layout=w.Layout(width="60%"), **example)
-        self.buttons = {
-            name: w.Button(description=name, tooltip=tip, layout=w.Layout(width="auto"))
-            for name, tip in _BUTTONS.items()
-        }
-        self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload an image", layout=automatic)
+        self.text = w.Text(description="Sentence", layout=w.Layout(width="auto", flex="1 1 240px"), **example)
+        tips = {"Ask": "rank the images for this sentence", "Back": "the query before"}
+        tips |= {name: tip for name, (tip, _) in DRAWS.items()}
+        self.buttons = {name: w.Button(description=name, tooltip=tip, layout=_FIT) for name, tip in tips.items()}
+        self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload an image", layout=_FIT)
         self.first = w.Dropdown(options=labels, description="Method")
         self.second = w.Dropdown(options=(NONE, *labels), value=NONE, description="beside")
-        self.k = w.IntSlider(value=k, min=1, max=30, description="answers", continuous_update=False)
-        self.status, self.query, self.links = w.HTML(), w.HTML(), w.HTML()
-        self.columns = [Column(ask, lambda position, n=n: why(n, position)) for n in (0, 1)]
-        self.controls, self.answers, self.why = w.VBox(layout=wide), w.HBox(layout=wide), w.VBox(layout=wide)
-        choices = [button for name, button in self.buttons.items() if name != "Ask"]
+        self.k = w.IntSlider(value=k, min=1, max=MOST_ANSWERS, description="answers", continuous_update=False)
+        self.status, self.query = w.HTML(), w.HTML()
+        self.links = w.HTML().add_class("xmr-links")
+        self.columns = [Column(n, acts) for n in (0, 1)]
+        self.controls, self.answers = w.VBox(), w.Box().add_class("xmr-columns")
+        self.toggles = {name: _toggle(name, widget) for name, widget in panels.items()}
         lines = (
-            w.HBox([self.text, self.buttons["Ask"]]),
-            w.HBox([*choices, self.upload], layout=w.Layout(**_WRAP)),
-            w.HBox([self.first, self.second, self.k], layout=w.Layout(**_WRAP)),
+            w.HBox([self.text, self.buttons["Ask"], self.buttons["Back"]], layout=_WRAP),
+            w.HBox([*(self.buttons[name] for name in DRAWS), self.upload], layout=_WRAP),
+            w.HBox([self.first, self.second, self.k, *self.toggles.values()], layout=_WRAP),
         )
-        self.widget = w.VBox([*lines, self.controls, self.status, self.query, self.answers, self.why])
+        shown = [w.HTML(STYLE), *lines, self.controls, *panels.values(), self.status, self.query, self.answers]
+        self.widget = w.VBox(shown).add_class("xmr")
 
     def _repr_mimebundle_(self, **options):
+        self.begin()
         # The HTML is for pages that cannot show widgets.
         return {**self.widget._repr_mimebundle_(**options), "text/html": _STATIC}
+
+    def begin(self) -> None:
+        """What happens before the page is shown."""
+
+
+def _toggle(name: str, panel: w.Widget) -> w.ToggleButton:
+    button = w.ToggleButton(description=name, tooltip=f"show or hide: {name.lower()}", layout=_FIT)
+    button.observe(lambda change: setattr(panel.layout, "display", "" if change["new"] else "none"), "value")
+    return button

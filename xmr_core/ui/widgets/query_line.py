@@ -9,7 +9,7 @@ from xmr_core.search.why import relative_uncertainty
 from xmr_core.ui.widgets import cards
 from xmr_core.ui.widgets.columns import thumbnail
 
-_RESOLUTION = 128  # pixels
+_RESOLUTION = 240  # pixels
 
 
 def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking) -> tuple[str, str]:
@@ -22,7 +22,7 @@ def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking)
         image = thumbnail(library, library.position("images", query.item), _RESOLUTION)
     elif query.kind == "upload":
         image = cards.data_uri(query.pixels, _RESOLUTION)
-    return text, cards.query(text, image, _uncertainties(query, libraries), ranking.unknown_words)
+    return text, cards.query(text, image, _uncertainties(query, libraries), ranking.unknown_words, ranking.nearest)
 
 
 def _uncertainties(query: Query, libraries: Mapping[str, Library]) -> str:

@@ -1,34 +1,50 @@
-"""The panel under the answers: which words, cells and elements contributed to the score of an answer."""
+"""What is said of an answer: the photograph with its captions, and which words, cells and elements made the score."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import ipywidgets as w
-import matplotlib.pyplot as plt
-
 from xmr_core.base.errors import XmrError
-from xmr_core.base.types import EmbeddingSet, Representation
+from xmr_core.base.types import Representation
 from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
+from xmr_core.search.contributions import cell_contributions, element_contributions, element_names, word_contributions
 from xmr_core.search.library import Library, elements_of
+from xmr_core.search.photographs import captions_of, photograph, seen_part
 from xmr_core.search.query import Query, encode
-from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.search.why import without_each_cell, without_each_word
-from xmr_core.ui import plots
-from xmr_core.ui.widgets import cards
+from xmr_core.search.ranking import Settings
+from xmr_core.ui.plots.images import dimmed
+from xmr_core.ui.widgets import cards, explanations
+
+_LARGE = 900  # pixels of an enlarged photograph
 
 
-def why_panel(library: Library, query: Query, position: int, settings: Settings, label: str) -> list[w.Widget]:
-    """Widgets that explain the answer at a position. What a method or a corpus cannot say is left out."""
+def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
+    """HTML that explains the answer at a position. What a method or a corpus cannot say is left out."""
     pair = _pair(library, query, position, settings)
-    widgets: list[w.Widget] = [w.HTML(cards.title(f"Why {label} found it"))]
-    explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
-    for explain in explanations if pair.position is not None else (_elements,):
+    parts = [cards.title(f"Why {label} found it")]
+    all_explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
+    for explain in all_explanations if pair.position is not None else (_elements,):
         try:
-            widgets += list(explain(pair))  # all of an explanation or nothing
+            parts += list(explain(pair))  # all of an explanation or nothing
         except XmrError:  # this method does not have it
             continue
-    return widgets
+    return "".join(parts)
+
+
+def photograph_html(library: Library, modality: str, position: int, edge: int = _LARGE) -> str:
+    """HTML of a photograph with its name, split and captions, its longer edge at most `edge` pixels. For a caption, of
+    the images that it belongs to."""
+    images, parts = [position], []
+    if modality == "captions":
+        parts.append(explanations.heading(str(library.texts[position])))
+        own = library.relevance_sets.get("annotated")
+        images = own[position].tolist() if own is not None else []
+    for image in images:
+        name, split = str(library.image_ids[image]), "" if library.splits is None else str(library.splits[image])
+        if library.pixels is not None:
+            uri = cards.data_uri(photograph(library, image, edge), edge)
+            parts.append(cards.large(uri, name))
+        parts.append(explanations.facts(name, split, captions_of(library, image)))
+    return "".join(parts)
 
 
 @dataclass(frozen=True)
@@ -44,9 +60,7 @@ class _Pair:
 
     @property
     def pixels(self):
-        if self.library.pixels is None:
-            raise XmrError("this corpus has features and no images to show.")
-        return self.library.pixels(self.position)
+        return seen_part(self.library, self.position)
 
 
 def _pair(library: Library, query: Query, position: int, settings: Settings) -> _Pair:
@@ -58,53 +72,53 @@ def _pair(library: Library, query: Query, position: int, settings: Settings) -> 
     return _Pair(library, query, settings, image, str(library.texts[position]), library.captions[position])
 
 
-def _words(pair: _Pair) -> Iterator[w.Widget]:
-    table = without_each_word(pair.library, pair.text, pair.position, pair.settings)
-    heading = "what each word adds to the score (blue for, orange against)"
-    yield _html(heading, cards.words(list(table.itertuples(index=False, name=None))))
+def _words(pair: _Pair) -> Iterator[str]:
+    table = word_contributions(pair.library, pair.text, pair.position, pair.caption, pair.settings)
+    yield explanations.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
+    yield explanations.words(list(table.itertuples(index=False, name=None)))
 
 
-def _word_weights(pair: _Pair) -> Iterator[w.Widget]:
+def _word_weights(pair: _Pair) -> Iterator[str]:
     for part, table in word_weights(pair.library, pair.text, pair.position).items():
-        heading = f"how much {part} lets each word count"
-        yield _html(heading, cards.words(list(table.itertuples(index=False, name=None))))
+        yield explanations.heading(f"how much {part} lets each word count")
+        yield explanations.words(list(table.itertuples(index=False, name=None)))
 
 
-def _cells(pair: _Pair) -> Iterator[w.Widget]:
+def _cells(pair: _Pair) -> Iterator[str]:
     pixels = pair.pixels
-    yield _png(plots.cells(pixels, without_each_cell(pair.library, pair.position, pair.caption, pair.settings)))
+    values, how = cell_contributions(pair.library, pair.position, pair.caption, pair.settings)
+    panels = [(pixels, "image")]
+    for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
+        part = (sign * values).clip(0)
+        if part.max() > 0:
+            panels.append((dimmed(pixels, part, float(part.max())), text))
+    yield explanations.heading(f"what each cell of the image adds to the score: {how}")
+    yield explanations.figures(panels)
 
 
-def _element_attention(pair: _Pair) -> Iterator[w.Widget]:
+def _element_attention(pair: _Pair) -> Iterator[str]:
     pixels, attention = pair.pixels, element_attention(pair.library, pair.position)
-    yield _html("attention of each element of the image", "")
-    yield _png(plots.word_attention(pixels, attention, [f"element {n + 1}" for n in range(len(attention))]))
+    top = float(attention.max())
+    yield explanations.heading("attention of each element of the image")
+    yield explanations.figures([(dimmed(pixels, row, top), f"element {n + 1}") for n, row in enumerate(attention)])
     if pair.library.captions is not None:
         table = nearest_captions(pair.library, pair.position)
-        yield _html("", cards.nearest(table, list(pair.library.relevance_sets)))
+        yield explanations.nearest(table, list(pair.library.relevance_sets))
 
 
-def _word_attention(pair: _Pair) -> Iterator[w.Widget]:
+def _word_attention(pair: _Pair) -> Iterator[str]:
     pixels = pair.pixels
     words, attention = word_attention_of(pair.library, pair.text, pair.position)
-    yield _html("attention of each word to the image", "")
-    yield _png(plots.word_attention(pixels, attention, words, columns=8))
+    top = float(attention.max())
+    yield explanations.heading("attention of each word to the image")
+    yield explanations.figures([(dimmed(pixels, row, top), word) for word, row in zip(words, attention, strict=True)])
 
 
-def _elements(pair: _Pair) -> Iterator[w.Widget]:
+def _elements(pair: _Pair) -> Iterator[str]:
     library, position = pair.library, pair.position
     image = encode(library, pair.query) if position is None else library.images[position]
-    if elements_of(image) > 1 and isinstance(pair.caption, EmbeddingSet):
-        parts = similarity_of(library, pair.settings).contributions(image, pair.caption)
-        yield _png(plots.element_cosines(parts.products, parts.images, parts.captions))
-
-
-def _html(heading: str, content: str) -> w.HTML:
-    return w.HTML((cards.heading(heading) if heading else "") + content)
-
-
-def _png(figure) -> w.Image:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80)
-    plt.close(figure)
-    return w.Image(value=buffer.getvalue(), format="png", layout=w.Layout(max_width="99%", width="fit-content"))
+    parts = element_contributions(library, image, pair.caption, pair.settings)
+    if parts is not None and elements_of(image) > 1:
+        names = element_names(library, pair.text, parts.products.shape[1])
+        yield explanations.heading("cosines of the elements, and what each element adds to the score")
+        yield explanations.cosines(parts.products, parts.images, parts.captions, names)

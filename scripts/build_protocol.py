@@ -1,0 +1,195 @@
+"""The abstract of the study and the sections on the protocol's rows, as Markdown with figures; scripts/build_reports.py
+writes them. Every sentence is made from numbers, and what has no rows yet is named with the hours that it would take.
+"""
+
+import textwrap
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from xmr_core.base.files import make_folder
+from xmr_core.study import findings, results
+from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.changed_verdicts import changed_verdicts
+from xmr_core.study.claims import CLAIMS
+from xmr_core.study.decision_rows import FOLDER, protocol_rows
+from xmr_core.study.flickr_results import flickr_results
+from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
+from xmr_core.study.progress import earlier_rows, progress
+from xmr_core.study.protocol import labels
+from xmr_core.ui import plots
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES = ROOT / "reports" / "figures"
+START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
+COMMAND = "python scripts/run_study.py --part {}"
+
+
+def markdown(table: pd.DataFrame, digits: int = 1) -> str:
+    """A GitHub table; missing numbers are dashes."""
+    body = table.map(lambda v: "–" if v is None or v != v else f"{v:,.{digits}f}" if isinstance(v, float) else str(v))
+    lines = [list(body.columns), ["---"] * body.shape[1], *body.to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def stored(figure: Figure, name: str) -> str:
+    """Save a figure and give its path as reports/README.md names it."""
+    make_folder(FIGURES)
+    figure.savefig(FIGURES / f"{name}.png", dpi=110)
+    plt.close(figure)
+    return f"figures/{name}.png"
+
+
+def with_half(table: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
+    """'470.1 ± 5.2' for every line; without an interval the value alone."""
+    halves = (table[high] - table[low]) / 2
+    return [f"{v:.1f} ± {h:.1f}" if h == h else f"{v:.1f}" for v, h in zip(table[value], halves, strict=True)]
+
+
+def quality_and_cost(table: pd.DataFrame) -> str:
+    """`study.method_results` as a table to read: quality with ±, training, cost."""
+    columns = {
+        "method": table["label"],
+        "seeds": table["seeds"],
+        "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+        "RSUM, all true answers": with_half(table, "rsum exhaustive", "rsum exhaustive low", "rsum exhaustive high"),
+        "best epoch": [f"{b:.0f} of {n}" for b, n in zip(table["best epoch"], table["epochs"], strict=True)],
+        "converged": table["converged"].map({True: "yes", False: "no"}),
+        "trial": table["trial"].map(lambda n: str(n) if n else "–"),
+        "training, s": table["train seconds"].map("{:,.0f}".format),
+        "parameters": table["parameters"].map("{:,.0f}".format),
+        "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
+    }
+    return markdown(pd.DataFrame(columns))
+
+
+def abstract(figure_folder: str = "") -> str:
+    """The findings as a list, and one figure. figure_folder: what stands before 'figures/' on the page."""
+    said = findings.findings()
+    table = protocol_results()
+    shown = table if len(table) else findings.earlier_results()
+    path = stored(plots.pareto(shown), "abstract")
+    when = f"{shown['epochs'].max()} epochs" + ("" if len(table) else ", before the protocol")
+    lines = "".join(
+        textwrap.fill(f"- {text}", 116, subsequent_indent="  ", break_on_hyphens=False) + "\n" for text in said
+    )
+    return f"{lines}\n![Quality against time of scoring and of training, {when}]({figure_folder}{path})\n"
+
+
+def convergence(left: pd.Series) -> str:
+    """Section: all methods at convergence, or what stands in for it."""
+    table = protocol_results()
+    text = "## All methods at convergence, `scenes`\n\n"
+    if not len(table):
+        text += (
+            _absent("comparison", left) + "Until then, what was measured before the protocol (untuned, world 0):\n\n"
+        )
+        table = findings.earlier_results()
+    return text + (
+        f"{quality_and_cost(table)}\n\nRSUM: sum of six recalls in percent, at most 600; ± half of its 95 % interval, "
+        "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
+        "as the [protocol](../docs/protocol.md#protocol-budget) defines it. *trial*: of its seven tuning trials. "
+        "*training*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions. Times from "
+        "before the protocol were taken on two shared cores.\n\n"
+    )
+
+
+def budgets(left: pd.Series) -> str:
+    """Section: the budget curve of every method, and equal training time."""
+    points = budget_points(findings.deciding_and_budgets(protocol_rows()), labels())
+    text = "## Budget, and equal training time\n\n"
+    if points["epochs"].nunique() < 2:
+        return text + _absent("budget", left)
+    path = stored(plots.budget_curves(points), "budget_curves")
+    text += f"![Annotated RSUM after 8, 24 and 72 epochs, over epochs and over seconds]({path})\n\n"
+    equal = at_equal_time(points)
+    if len(equal):
+        shown = equal.rename(columns={"label": "method", "seconds": "training, s", "rsum": "RSUM"})
+        text += f"{findings.equal_time_sentence(points)}\n\n{markdown(shown)}\n\n"
+    return text
+
+
+def ambiguous(left: pd.Series) -> str:
+    """Section: when sets, distributions, pairs and hard negatives pay."""
+    gains = ambiguity_gains(ambiguity_points(protocol_rows()))
+    text = "## When do sets, distributions and hard negatives pay?\n\n"
+    if not len(gains):
+        return text + _absent("ambiguity", left)
+    path = stored(plots.ambiguity_curves(gains), "ambiguity")
+    return text + " ".join(ambiguity_sentences(gains)) + f"\n\n![Gain over one vector, over ambiguity]({path})\n\n"
+
+
+def photographs(left: pd.Series) -> str:
+    """Section: Flickr8k by annotated and by human relevance, with Kendall's τ beside."""
+    table = flickr_results(protocol_rows())
+    text = "## Flickr8k, official 1K test split\n\n"
+    if not len(table):
+        return text + _absent("flickr8k", left, " --flickr8k FOLDER")
+    shown = {
+        "method": table["label"],
+        "seeds": table["seeds"],
+        "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+        "RSUM, human": with_half(table, "human", "human low", "human high"),
+        "τ experts": table["τ expert"],
+        "τ crowd": table["τ crowd"],
+        "training, s": table["train seconds"].map("{:,.0f}".format),
+        "parameters": table["parameters"].map("{:,.0f}".format),
+    }
+    return text + markdown(pd.DataFrame(shown)) + (
+        "\n\n*human*: pairs that experts rated 3 or more are right too. τ: Kendall's τ_c, times 100, between scores "
+        "and ratings.\n\n"
+    )  # fmt: skip
+
+
+def changes() -> str:
+    """Section: which verdicts of the first ledger changed."""
+    table = changed_verdicts(results.study_rows(), CLAIMS)
+    text = "## Which verdicts of the first ledger changed\n\n"
+    if not len(table):
+        return text + "None yet: no claim has rows from the worlds that decide.\n\n"
+    changed = table[table["changed"]]
+    shown = pd.DataFrame(
+        {
+            "claim": changed["sentence"],
+            "before": [f"{r.before}, {r[5]:+.1f} ({r[6]} epochs)" for r in changed.itertuples()],
+            "after": [f"{r.after}, {r[8]:+.1f} ({r[11]} epochs)" for r in changed.itertuples()],
+            "kind": changed["kind"],
+        }
+    )
+    return text + f"{len(changed)} of {len(table)}.\n\n" + (f"{markdown(shown)}\n\n" if len(changed) else "")
+
+
+def hours_left() -> pd.Series:
+    """Part → what is missing of it, as text."""
+    curves = FOLDER / "curves.csv"
+    none = pd.DataFrame(columns=["run_id", "epoch", "value"])
+    table = progress(protocol_rows(), pd.read_csv(curves) if curves.exists() else none, earlier_rows())
+    text = [
+        f"{r.runs - r.done} of {r.runs} runs are missing, {r.hours:.1f} hours of a core" for r in table.itertuples()
+    ]
+    return pd.Series(text, index=table["part"], dtype=str)
+
+
+def _absent(part: str, left: pd.Series, more: str = "") -> str:
+    return f"No row yet: {left.get(part, 'not planned')} (`{COMMAND.format(part)}{more}`).\n\n"
+
+
+def page() -> str:
+    """reports/README.md."""
+    left = hours_left()
+    return (
+        f"# What the study found\n\n{abstract()}\n"
+        "Made by `make reports` from the rows in [reports/protocol](protocol) and, where it says so, from those of "
+        "before ([reports/results.csv](results.csv), [reports/successors](successors/README.md)); no number is typed. "
+        "How it is decided: [docs/protocol.md](../docs/protocol.md). Tables from before the protocol: "
+        "[reports/before_protocol.md](before_protocol.md).\n\n"
+        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + changes()
+    )  # fmt: skip
+
+
+def with_answer(readme: str) -> str:
+    """README.md with the abstract as it must be now, between its marks."""
+    before, rest = readme.split(START)
+    return before + START + abstract("reports/") + END + rest.split(END)[1]

@@ -1,0 +1,97 @@
+"""Every stage of one method on the stand-in for a second device, beside the same on the CPU."""
+
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from second_device import NAME, Stand
+from tiny import tiny_config
+
+from xmr_core.base.devices import resolve_device
+from xmr_core.data.batches import Batches
+from xmr_core.evaluation.analysis import encode_split
+from xmr_core.evaluation.engine import scoring
+from xmr_core.evaluation.evaluate import evaluate
+from xmr_core.methods.checkpoints import load_method
+from xmr_core.methods.registry import build
+from xmr_core.search import Query, open_library, rank
+from xmr_core.search.why import without_each_cell, without_each_word
+from xmr_core.training import TrainConfig, train
+from xmr_core.training.runs import ensemble_of, train_or_load
+
+
+def mix_devices() -> None:
+    """Raises: what the stand-in raises for tensors on two devices."""
+    with Stand():
+        torch.ones(2, 3, device=NAME) + torch.ones(2, 3)
+
+
+def pass_every_stage(method: str, options: dict, folder: Path) -> None:
+    """Raises: what a stage raises that mixes devices, or AssertionError where it gives other numbers than the CPU.
+
+    The backend that it registers stays in the process, and so do its settings.
+    """
+    os.environ["XMR_HOME"] = str(folder)
+    torch.inference_mode = torch.no_grad  # the stand-in cannot expand a parameter in the other
+    # every operation of the stand-in passes through Python: few steps with many pairs are quicker than many with few
+    config = tiny_config(method, **{"epochs": 1, "batch_images": 32, **options})
+    here = train_or_load(config)
+    split = here.prepared().splits["test"]
+    relevance = {"annotated": split.relevance}
+
+    def trained(state, stop_after=None):
+        torch.manual_seed(0)
+        model = build(method, here.prepared().inputs, **here.config.options).to(NAME)
+        batches = Batches(here.prepared().splits["train"], 32, 2, 0)
+
+        def report(event):
+            if event.get("epoch_done") and event["epoch"] == stop_after:
+                raise KeyboardInterrupt
+
+        try:
+            train(model, batches, lambda m: {"value": 0.0}, TrainConfig(epochs=2, precision="float32"), state, report)
+        except KeyboardInterrupt:
+            return None
+        return {name: value.cpu() for name, value in model.state_dict().items()}
+
+    with Stand():
+        assert resolve_device(NAME) == NAME
+        there = train_or_load(config.replace(device=NAME, precision="float32"))
+        half = train_or_load(config.replace(device=NAME, precision="bfloat16"))
+        assert np.isfinite(half.history["loss"]).all(), "autocast"
+        assert np.allclose(here.history["loss"], there.history["loss"], rtol=1e-4), "training"
+        assert trained(folder / "state", stop_after=0) is None
+        warnings.simplefilter("error")  # a state that cannot be read would start training anew
+        resumed, whole = trained(folder / "state"), trained(None)
+        assert all(torch.equal(resumed[name], whole[name]) for name in whole), "resume"
+        model = here.method().to(NAME)
+        images, captions = encode_split(model, split)
+        scores = model.similarity.score(images.to(NAME), captions.to(NAME)).cpu()
+        judged = evaluate(model.similarity, images, captions, relevance, device=NAME).summary()
+        scoring._NO_DOUBLE, Stand.single = (NAME,), True
+        single = evaluate(model.similarity, images, captions, relevance, device=NAME).summary()
+        assert single["value"].tolist() == judged["value"].tolist(), "without float64"
+        scoring._NO_DOUBLE, Stand.single = (), False
+        library = open_library(here)
+        moved = replace(library, method=library.method.to(NAME))
+        text = str(library.texts[0])
+        answers = rank(moved, Query("text", text)).table
+        worth = without_each_word(moved, text, 0), without_each_cell(moved, 0, moved.captions[0])
+    plain = here.method()
+    own_items = encode_split(plain, split)
+    assert torch.allclose(plain.similarity.score(*own_items), scores, atol=1e-5), "scoring"
+    again = evaluate(plain.similarity, *own_items, relevance).summary()
+    assert judged["value"].tolist() == again["value"].tolist(), "ranks"
+    library = open_library(here)
+    wanted = rank(library, Query("text", text)).table
+    assert answers["item"].tolist() == wanted["item"].tolist(), "search"
+    assert np.allclose(worth[0]["worth"], without_each_word(library, text, 0)["worth"], atol=1e-4), "words"
+    assert np.allclose(worth[1], without_each_cell(library, 0, library.captions[0]), atol=1e-4), "cells"
+    assert ensemble_of([here, there]).metrics["value"].notna().all(), "ensemble"
+    assert there.weights().keys() == here.weights().keys()
+    assert all(weight.device.type == "cpu" for weight in there.weights().values()), "weights"
+    loaded = load_method(there.export(folder / "export"))[0]
+    assert all(p.device.type == "cpu" for p in loaded.parameters()), "export"

@@ -1,0 +1,229 @@
+"""VSE+2AD's claims: which variants they compare, the numbers that only they need, and the options they vary."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import reference
+import torch
+from tiny import tiny_config
+from torch.testing import assert_close
+
+from xmr_core import study
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features
+from xmr_core.heads.adpool import AdaptivePoolHead
+from xmr_core.heads.aggregators import KMaxPool
+from xmr_core.heads.pooling import MeanPool
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import build, method_spec
+from xmr_core.study._measures.convergence import negatives, negatives_per_128
+from xmr_core.study.adaptive import epochs_to
+from xmr_core.study.claims import CLAIMS, ledger
+from xmr_core.study.measures import measured
+from xmr_core.study.variants import known_labels
+from xmr_core.training.runs import train_or_load
+
+OURS = {claim.id: claim for claim in CLAIMS if claim.id.startswith("vse2ad-")}
+SPEC = method_spec("vse+2ad")
+INPUTS = Inputs(image_width=5, cells=4, vocabulary=12, word_dim=6)
+
+
+def test_every_label_can_be_trained_and_no_two_of_a_table_are_the_same_run():
+    for claim in OURS.values():
+        assert {*claim.above, *claim.below} <= known_labels(), claim.id
+    for name, table in SPEC.ablations.items():
+        runs = [str(SPEC.full_options("matched", options)) for _, options in table.values()]
+        assert len(set(runs)) == len(runs) and next(iter(table)) == "VSE+2AD", name
+    assert set(study.ablation("vse+2ad", "simple poolings")) & set(study.ablation("vse+2ad", "removals"))
+
+
+def test_a_label_means_one_run_in_every_table():
+    meant = {}
+    for table in SPEC.ablations.values():
+        for label, variant in table.items():
+            assert meant.setdefault(label, variant) == variant, label
+
+
+def rows(claim, values):
+    """The rows of the study that a claim reads: label → values by seed."""
+    m = claim.measure
+    lines = [{"variant": v, "seed": s, "value": x / m.factor, "dataset": "scenes", "size": "study", "metric": m.metric,
+              "relevance": m.relevance, "direction": m.direction, "k": m.k, "origin": "ours"}
+             for v, xs in values.items() for s, x in enumerate(xs)]  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_each_rule_holds_contradicts_or_stays_open_as_its_sentence_says(name):
+    claim, noise = OURS[name], np.array([-0.1, 0.0, 0.1, 0.05, -0.05])
+    sign = -1 if claim.smaller else 1
+    for effect, word in ((+sign, "held"), (-sign, "contradicted")):
+        values = {label: 100 + 50 * effect + noise for label in claim.above}
+        values |= {label: 100 + noise[::-1] for label in claim.below}
+        if not claim.below:
+            values = {label: 50 * effect + noise for label in claim.above}
+        assert ledger(rows(claim, values), [claim])["verdict"].tolist() == [word]
+    if len(claim.below) > 1:  # one comparison that goes the other way is enough against it
+        values = {label: 150 + noise for label in claim.above} | {label: 100 + noise[::-1] for label in claim.below}
+        values[claim.below[-1]] = 200 + noise[::-1]
+        assert ledger(rows(claim, values), [claim])["verdict"].tolist() == ["contradicted"]
+
+
+# what an evaluation does not give
+
+
+def loop_epochs(values, share):
+    """Walks the curve in steps of a hundred-thousandth of an epoch."""
+    values, steps = [0.0, *values], 100_000
+    for step in range(1, (len(values) - 1) * steps + 1):
+        whole, part = divmod(step, steps)
+        height = values[whole] + (part / steps) * (values[min(whole + 1, len(values) - 1)] - values[whole])
+        if height >= share * values[-1] - 1e-9:
+            return step / steps
+    raise AssertionError("the last value itself is above every share of it")
+
+
+@pytest.mark.parametrize("values", [[1.0], [2.0, 3.0, 4.0], [1.0, 5.0, 3.0, 4.0], [4.0, 2.0, 4.1], [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_epochs_to_a_share_of_the_last_value(values, share):
+    assert epochs_to(values, share) == pytest.approx(loop_epochs(values, share), abs=2e-5)
+
+
+def test_a_curve_without_an_end_is_refused():
+    for values in ([], [1.0, 0.0]):
+        with pytest.raises(BadInput, match="has no epoch"):
+            epochs_to(values)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield train_or_load(tiny_config("vse+2ad", epochs=3))
+
+
+@pytest.mark.slow
+def test_negatives_are_those_of_the_formula_on_every_batch(run):
+    from xmr_core.data.batches import Batches
+
+    method, split = run.method(), run.prepared().splits["train"]
+    batches = Batches(split, 16, 2, 0)
+    got, counts = negatives_per_128(method, batches, 2), {"i2t": [], "t2i": []}
+    plan = batches.plan(2)
+    for step in range(len(plan)):
+        batch = batches.batch(2, step, plan)
+        images, captions = (
+            method.encode_images(batch.images).x.tolist(),
+            method.encode_captions(batch.captions).x.tolist(),
+        )
+        for d, queries, gallery, match in (
+            ("i2t", images, captions, batch.match),
+            ("t2i", captions, images, batch.match.T),
+        ):
+            align, uniform = [], []
+            for q in range(len(queries)):
+                for g in range(len(gallery)):
+                    s = float(np.dot(queries[q], gallery[g]))
+                    align += [s] * bool(match[q, g])
+                    uniform.append(1.0 if match[q, g] else math.exp(-s))
+            state = max(sum(align) / len(align) + sum(uniform) / len(uniform), 0)
+            k = min(max(int(math.cos(state**1.25) * len(gallery)) + 1, 1), len(gallery) - 1)
+            counts[d].append(128 * k / len(gallery))
+    assert got == {d: pytest.approx(np.mean(values)) for d, values in counts.items()}
+
+
+@pytest.mark.slow
+def test_the_rows_of_the_claims_about_a_run(run):
+    from xmr_core.data.batches import Batches
+
+    torch.manual_seed(run.config.train.seed)
+    untrained = build("vse+2ad", run.prepared().inputs, **run.config.options)
+    batches = Batches(run.prepared().splits["train"], 16, 2, 0)
+    start, end = negatives_per_128(untrained, batches, 2), negatives_per_128(run.method(), batches, 2)
+    table = negatives(run).set_index(["metric", "direction"])["value"]
+    for d in ("i2t", "t2i"):
+        assert table["negatives_fall", d] == start[d] - end[d] and table["negatives_below_5", d] == 5.5 - end[d]
+    more = measured(run, ["VSE+2AD"], tuple(OURS.values())).metrics
+    metrics = set(more["metric"]) - set(run.metrics["metric"])
+    assert metrics == {"epochs_to_95", "negatives_fall", "negatives_below_5"}
+    (value,) = more.loc[more["metric"] == "epochs_to_95", "value"]
+    assert value == pytest.approx(epochs_to(list(run.history["value"])))
+    control = measured(run, ["VSE+2AD, hardest triplet"], tuple(OURS.values())).metrics
+    assert set(control["metric"]) - set(run.metrics["metric"]) == {"epochs_to_95"}
+
+
+def test_only_adopt_has_a_number_of_negatives():
+    method = build("vse+2ad", INPUTS, d=8, objective="triplet")
+    with pytest.raises(BadInput, match="another objective than AdOpt"):
+        negatives_per_128(method, None, 0)
+
+
+# options
+
+
+def features_of(lengths=(4, 1, 3), width=5):
+    x = torch.randn(len(lengths), 4, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return Features(x, torch.arange(4) < torch.tensor(lengths)[:, None])
+
+
+def test_a_random_balance_is_one_number_that_is_stored_and_not_trained():
+    torch.manual_seed(3)
+    head, features = AdaptivePoolHead(5, 5, balance="random").double(), features_of()
+    share = head.share.item()
+    assert 0 <= share < 1 and "share" in head.state_dict() and "share" not in dict(head.named_parameters())
+    token, embedding, _, weights = head.parts(features)
+    for n in range(3):
+        mixed = [share * t + (1 - share) * e for t, e in zip(token[n].tolist(), embedding[n].tolist(), strict=True)]
+        assert_close(head(features).x[n], torch.tensor(reference.unit(np.array(mixed))))
+    assert weights[:, 0].tolist() == pytest.approx([share] * 3)
+    other = AdaptivePoolHead(5, 5, balance="random").double()
+    assert other.share != head.share
+    other.load_state_dict(head.state_dict())
+    assert_close(other(features).x, head(features).x)
+    with pytest.raises(BadInput, match="balance 'rnadom'. Did you mean 'random'"):
+        AdaptivePoolHead(5, 5, balance="rnadom")
+
+
+def test_options_of_the_method_reach_its_heads():
+    make = lambda **options: build("vse+2ad", INPUTS, d=8, **options)  # noqa: E731
+    assert make().image_head.fixed is None
+    assert make(balance="fixed", token_share=0.75).caption_head.fixed == 0.75
+    assert make(balance="random").image_head.share != make(balance="random").caption_head.share
+    manual = make(pooling="manual")
+    assert isinstance(manual.image_head, KMaxPool) and manual.image_head.k == 5
+    assert type(manual.caption_head) is MeanPool
+    for pooling in ("mean", "gpo", "seq2seq"):
+        ours, theirs = make(pooling=pooling), build("vse-infty", INPUTS, d=8, pooling=pooling)
+        assert type(ours.image_head) is type(theirs.image_head) and type(ours.caption_head) is type(theirs.caption_head)
+    for wrong in ({"pooling": "adpol"}, {"balance": "learnt"}, {"token_share": 1.5}):
+        with pytest.raises(BadInput, match=next(iter(wrong))):
+            make(**wrong)
+
+
+def test_options_that_were_added_change_no_name_of_an_older_run():
+    full = SPEC.full_options("matched", {})
+    assert not {"pooling", "balance", "token_share"} & set(full)
+    assert SPEC.full_options("matched", {"pooling": "gpo"}) == {**full, "pooling": "gpo"}
+
+
+@pytest.mark.slow
+def test_negatives_in_training_are_those_of_the_run_step_by_step(run):
+    from xmr_core.data.batches import Batches
+    from xmr_core.study import negatives_in_training
+
+    table = negatives_in_training(run.config)
+    batches = Batches(run.prepared().splits["train"], 16, 2, 0)
+    assert len(table) == 3 * len(batches) and table["epoch"].tolist() == sorted([1, 2, 3] * len(batches))
+    assert set(table["i2t of"]) == {32} and set(table["t2i of"]) == {16}
+    torch.manual_seed(run.config.train.seed)
+    method = build("vse+2ad", run.prepared().inputs, **run.config.options).train()
+    batch = batches.batch(0, 0, batches.plan(0))
+    scores = method.loss(batch)[2]
+    first = table.iloc[0]
+    for d, s, match in (("i2t", scores, batch.match), ("t2i", scores.T, batch.match.T)):
+        assert first[d] == method.objective.score_loss.how_many(s, match)
+        assert table[d].between(1, first[f"{d} of"] - 1).all()
+    with pytest.raises(BadInput, match="another objective than AdOpt"):
+        negatives_in_training(run.config.replace(objective="triplet"))

@@ -1,0 +1,311 @@
+"""The tables, figures and sentences of the study, from small tables that are made up here: with no rows of the
+protocol, with some, and with all."""
+
+import math
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import run_study  # noqa: E402
+
+from xmr_core.methods.claim import Claim  # noqa: E402
+from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
+from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
+from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
+from xmr_core.study.method_results import (  # noqa: E402
+    at_equal_time,
+    budget_points,
+    dominated,
+    mean_interval,
+    method_results,
+    protocol_results,
+)
+from xmr_core.study.protocol import labels  # noqa: E402
+from xmr_core.ui import plots  # noqa: E402
+
+NONE = pd.DataFrame(columns=list(results.COLUMNS))
+NO_CURVES = pd.DataFrame(columns=["run_id", "epoch", "value"])
+LATER = "2100-01-01T00:00:00+00:00"
+
+
+def rows(name: str, values: list[float], **more) -> pd.DataFrame:
+    """Rows of RSUM (percent) of seeds 0, 1, … on worlds 1 and 2, annotated and, ten points higher, exhaustive; with the
+    error of the images, two points."""
+    fixed = {
+        "method": "m", "form": "matched", "dataset": "scenes", "size": "quick", "split": "test", "direction": "both",
+        "k": 0, "origin": "ours", "epochs": 72, "best_epoch": 59, "train_seconds": 100.0, "parameters": 1000,
+        "started_utc": LATER, "protocol": "full", "n_queries": 10, "variant": name,
+    } | more  # fmt: skip
+    lines = []
+    for seed, value in enumerate(values):
+        line = {"run_id": f"{name}-{fixed['epochs']}-{seed}-{fixed['dataset']}", "seed": seed, "world": 1 + seed % 2}
+        for kind, extra in (("annotated", 0.0), ("exhaustive", 10.0)):
+            line |= {"relevance": kind}
+            lines.append(line | {"metric": "rsum", "value": (value + extra) / 100} | fixed)
+            lines.append(line | {"metric": "rsum_error", "value": 0.02} | fixed)
+    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
+
+
+def tuned(best: int = 2) -> pd.DataFrame:
+    """A row of validation for every trial; trial `best` wins everywhere."""
+    lines = [
+        {"variant": f"{label}, tuning {n}", "metric": "val_rsum", "value": 3.0 + (n == best), "seed": 0, "world": 0,
+         "run_id": f"{label}{n}", "dataset": "scenes", "epochs": 24, "best_epoch": 20, "train_seconds": 36.0,
+         "relevance": "annotated", "direction": "both", "k": 0, "origin": "ours", "started_utc": LATER,
+         "parameters": 1000, "size": "quick", "n_queries": 1}
+        for label in labels() for n in range(1, 8)
+    ]  # fmt: skip
+    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
+
+
+VALUES = {"VSE∞": [450, 452, 448, 450, 450], "DivE": [470, 468, 472, 471, 469], "SAF": [520, 522, 518, 520, 520]}
+
+
+def compared() -> pd.DataFrame:
+    seconds = {"VSE∞": 100.0, "DivE": 300.0, "SAF": 900.0}
+    parts = [rows(name, values, train_seconds=seconds[name]) for name, values in VALUES.items()]
+    for name, values in VALUES.items():
+        for n in (8, 24):
+            less = [v - 500 / n for v in values[:2]]
+            parts.append(rows(f"{name}, {n} epochs", less, epochs=n, train_seconds=seconds[name] * n / 72))
+    return pd.concat([tuned(), *parts], ignore_index=True)
+
+
+def stored(folder: Path, table: pd.DataFrame) -> Path:
+    results.append(table.assign(git_dirty=False), folder / "results.csv")
+    scoring = pd.DataFrame({"label": ["VSE∞", "DivE", "SAF"], "ms": [5.0, 250.0, 9000.0]})
+    scoring.to_csv(folder / "scoring.csv", index=False)
+    return folder
+
+
+# tables
+
+
+def test_the_interval_of_a_method_carries_seeds_and_images_of_its_worlds():
+    values = pd.DataFrame({"value": [450.0, 452.0, 448.0], "error": 2.0, "world": [1, 2, 1]})
+    mean, low, high = mean_interval(values)
+    half = 4.302653 * math.sqrt(4 / 3 + 4 / 2)  # Student's 97.5 % with 2 degrees of freedom
+    assert (mean, low, high) == pytest.approx((450, 450 - half, 450 + half))
+    one = mean_interval(values.iloc[:1])
+    assert one[2] - one[0] == pytest.approx(1.959964 * 2), "one seed: images alone"
+    assert mean_interval(values.iloc[:1].assign(error=float("nan")))[1] != mean_interval(values)[1]
+
+
+def test_the_table_has_quality_epochs_trial_and_cost(tmp_path):
+    table = protocol_results(folder=stored(tmp_path, compared()))
+    assert table["label"].tolist() == ["SAF", "DivE", "VSE∞"], "the best first"
+    line = table.set_index("label").loc["DivE"]
+    assert (line["rsum"], line["rsum exhaustive"], line["seeds"]) == pytest.approx((470, 480, 5))
+    assert (line["trial"], line["best epoch"], line["train seconds"], line["scoring ms"]) == (2, 60, 300, 250)
+    assert line["rsum low"] < 470 < line["rsum high"]
+    assert protocol_results(folder=tmp_path / "none").empty and protocol_results("flickr8k", tmp_path).empty
+
+
+def test_some_methods_without_scoring_times_are_shown_all_the_same(tmp_path):
+    table = method_results(
+        rows("DivE", [470.0]), ["DivE", "SAF"], scoring=pd.DataFrame({"label": ["SAF"], "ms": [1.0]})
+    )
+    assert table["label"].tolist() == ["DivE"] and table["scoring ms"].isna().all()
+    assert len(plots.pareto(table).axes) == 1, "no panel for a cost that nobody has"
+
+
+def test_who_is_dominated():
+    table = pd.DataFrame({"rsum": [9.0, 8.0, 8.0, 7.0, 9.5], "ms": [5.0, 1.0, 1.0, float("nan"), 5.0]})
+    assert dominated(table, "ms").tolist() == [True, False, False, False, False], "equals do not beat each other"
+
+
+def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
+    points = budget_points(findings.deciding_and_budgets(compared()), list(VALUES))
+    assert set(points["seeds"]) == {2} and len(points) == 9
+    last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
+    assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
+    equal = at_equal_time(points).set_index("label")
+    assert equal.loc["DivE", "epochs"] == pytest.approx(24) and equal.loc["DivE", "rsum"] == pytest.approx(
+        469 - 500 / 24
+    )
+    assert equal.loc["SAF", "epochs"] == pytest.approx(8)
+    slow = points.assign(seconds=points["seconds"] * (1 + 9 * (points["label"] == "SAF")))
+    late = at_equal_time(slow).set_index("label")
+    assert math.isnan(late.loc["SAF", "rsum"]) and "shortest run takes 1000 s" in late.loc["SAF", "note"]
+    assert at_equal_time(points[points["label"] != "VSE∞"]).empty
+    assert len(plots.budget_curves(points).axes) == 2
+
+
+def ambiguous() -> pd.DataFrame:
+    """DivE gains 20, 10, 0, −10 and −20 points on VSE∞; the hinge costs VSE∞ 30 points."""
+    parts = []
+    for step, value in enumerate(jobs.AMBIGUITIES):
+        base = [400.0, 402.0, 398.0]
+        gains = {("VSE∞", "InfoNCE"): 0, ("DivE", "InfoNCE"): 20 - 10 * step, ("VSE∞", "hinge"): -30}
+        for (label, name), gain in gains.items():
+            noise = [0.0, 0.5, -0.5] if gain else [0.0] * 3
+            shifted = [v + gain + e for v, e in zip(base, noise, strict=True)]
+            parts.append(rows(f"{label}, {name}, ambiguity {value}", shifted))
+    return pd.concat(parts)
+
+
+def test_ambiguity_says_where_a_choice_pays():
+    gains = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()))
+    sets = gains[gains["what"] == "sets"].set_index("ambiguity")["gain"]
+    assert sets.round(6).tolist() == [20, 10, 0, -10, -20]
+    first, second = ambiguity.ambiguity_sentences(gains)
+    assert first.startswith(
+        "Sets (DivE against VSE∞) pay at ambiguity 0.02 and 0.05 and cost at ambiguity 0.25 and 0.5:"
+    )
+    assert "+20.0 [" in first and "-20.0 [" in first
+    assert second.startswith("Hard negatives (VSE∞ against InfoNCE) cost at ambiguity 0.02, 0.05, 0.1, 0.25 and 0.5")
+    assert len(plots.ambiguity_curves(gains).axes) == 2
+    assert ambiguity.ambiguity_sentences(ambiguity.ambiguity_gains(ambiguity.ambiguity_points(NONE))) == []
+    one = ambiguous()[lambda t: t["seed"] == 0]
+    assert ambiguity.ambiguity_sentences(ambiguity.ambiguity_gains(ambiguity.ambiguity_points(one))) == []
+
+
+def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
+    claim = Claim("c", "DivE, Table 1", "Sets beat one vector.", ("DivE",), ("VSE∞",))
+    before = pd.concat([rows("DivE", [300, 302, 298]), rows("VSE∞", [350, 351, 349])]).assign(world=0, epochs=8)
+    after = compared()
+    (line,) = changed_verdicts(pd.concat([before, decision_rows.deciding(after)]), [claim]).to_dict("records")
+    assert (line["before"], line["after"], line["changed"]) == ("contradicted", "held", True)
+    assert (line["effect before"], line["effect after"]) == pytest.approx((-50, 20))
+    assert (line["epochs before"], line["epochs after"]) == ("8", "72")
+    assert changed_verdicts(before, [claim]).empty
+
+
+# sentences
+
+
+def test_the_abstract_of_no_rows_says_that_nothing_is_decided_and_what_is_missing():
+    said = findings.findings(ROOT / "reports" / "none")
+    assert said[0].startswith("Nothing is decided yet") and "exploratory" in said[0]
+    number = re.search(r"Of (\d+) runs of the protocol 0 are done .*; missing: tuning (\d+) \(", said[-1])
+    assert int(number[2]) == len(jobs.tuning()) < int(number[1])
+
+
+def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
+    said = findings.findings(stored(tmp_path, pd.concat([compared(), ambiguous()])), ["quality", "missing"])
+    assert (
+        said[0].startswith("SAF has the highest annotated RSUM, 520.0 [")
+        and "VSE∞, one vector for each item, has 450.0" in said[0]
+    )
+    assert "SAF trains 9.0 times as long and its scores take 1,800 times the time" in said[0]
+    assert "3 of 3 methods are on the front" in said[1]
+    assert said[2].startswith("In the training time of 72 epochs of VSE∞, the annotated RSUM is: ")
+    assert said[3].startswith("Sets (DivE against VSE∞) pay at")
+    assert "tuning" not in said[-1] and "comparison" in said[-1], "tuning is done, the comparison is not"
+
+
+def test_progress_counts_runs_and_hours():
+    none = progress.progress(NONE, NO_CURVES, NONE).set_index("part")
+    assert none.loc["tuning", ["done", "runs", "hours"]].tolist() == [0, len(jobs.tuning()), len(jobs.tuning()) / 2]
+    assert {"comparison", "budget", "flickr8k", "ambiguity"} <= set(none.index), "planned before tuning is done"
+    done = progress.progress(tuned(), NO_CURVES, NONE).set_index("part")
+    assert done.loc["tuning", ["done", "hours"]].tolist() == [len(jobs.tuning()), 0]
+    assert done.loc["comparison", "hours"] == pytest.approx(none.loc["comparison", "runs"] * 72 * 1.5 / 3600)
+    photographs = tuned().assign(dataset="flickr8k")
+    assert (
+        progress.progress(photographs, NO_CURVES, NONE).set_index("part").loc["comparison", "hours"]
+        == none.loc["comparison", "hours"]
+    ), "times of another corpus say nothing"
+    assert "flickr8k" not in set(progress.progress(NONE, NO_CURVES, NONE, photographs="")["part"])
+
+
+def test_what_one_seed_can_say(monkeypatch):
+    from xmr_core.study.runs import Runs
+
+    def said(seeds: int, low: float) -> str:
+        line = {"seeds": seeds, "rsum annotated high": 410.0, "rsum annotated": 400.0, "rsum annotated low": 390.0}
+        worse = line | {"label": "α=1", "rsum annotated": low, "rsum annotated high": low + 10}
+        means = pd.DataFrame([line | {"label": "α=16"}, worse | {"rsum annotated low": low - 10}])
+        monkeypatch.setattr(Runs, "means", lambda self, columns=(): means)
+        return Runs((), ()).seeds_text()
+
+    assert "they put α=16 above all others" in said(1, 360.0) and "cannot say how another seed" in said(1, 360.0)
+    assert "they do not separate α=16 from α=1" in said(1, 385.0)
+    assert said(5, 385.0) == "The intervals over 5 seeds (± 10 points of RSUM) do not separate α=16 from α=1."
+    assert "5 seeds (± 10 points of RSUM) put α=16 above all others" in said(5, 360.0)
+
+
+# ensembles
+
+
+def test_every_ensemble_of_a_claim_is_made_of_its_members_runs():
+    named = ensembles.ensemble_labels(claims.all_claims())
+    assert {"SAF + SGR", "SCAN t-i + SCAN i-t"} <= set(named)
+    chosen = dict.fromkeys(labels(), 1)
+    wanted = ensembles.ensembles(claims.all_claims(), NONE, NO_CURVES, chosen, "photographs")
+    assert {e.label for e in wanted} == set(named) and {e.dataset for e in wanted} == {"scenes", "flickr8k"}
+    trained = {
+        (job.label, job.config.train.seed): job.config
+        for job in jobs.comparisons(NONE, chosen)
+        if job.part == "comparison"
+    }
+    for e in wanted:
+        assert (
+            len({job.config.train.seed for job in e.members}) == len({str(job.config.data) for job in e.members}) == 1
+        )
+        if e.dataset == "scenes":
+            assert all(trained[job.label, e.seed] == job.config for job in e.members), "not a run of the comparison"
+    assert not ensembles.ensembles(claims.all_claims(), NONE, NO_CURVES, {"SAF": 1}), "a member has no trial yet"
+
+
+def test_a_longer_member_replaces_the_shorter_one():
+    table = rows("SAF", [520.0]).assign(run_id="r", best_epoch=71)
+    curves = pd.DataFrame({"run_id": "r", "epoch": range(72), "value": range(72)})
+    wanted = ensembles.ensembles(claims.all_claims(), table, curves, dict.fromkeys(labels(), 1))
+    (members,) = {tuple(job.label for job in e.members) for e in wanted if e.label == "SAF + SGR"}
+    assert members == ("SAF, 144 epochs", "SGR")
+
+
+def test_an_ensemble_waits_for_its_members_and_is_computed_once():
+    wanted = ensembles.ensembles(claims.all_claims(), NONE, NO_CURVES, {"SAF": 1, "SGR": 1})
+    members = pd.concat([rows("SAF", [520.0, 521.0]), rows("SGR", [510.0])])
+    (ready,) = ensembles.uncomputed(wanted, members)
+    assert (ready.label, ready.seed) == ("SAF + SGR", 0)
+    own = rows("SAF + SGR", [530.0]).assign(run_id=ensembles.ensemble_id(ready, members))
+    assert ensembles.uncomputed(wanted, pd.concat([members, own])) == []
+    assert set(decision_rows.deciding(own)["variant"]) == {"SAF + SGR"}
+    assert decision_rows.deciding(own.assign(variant="SAF + nobody")).empty
+
+
+def test_no_training_job_depends_on_ensembles():
+    made = jobs.jobs(tuned(), NO_CURVES, "photographs")
+    assert not [job for job in made if ensembles.JOIN in job.label]
+
+
+def test_the_committed_register_holds_every_rule_as_it_is():
+    held = rules.fixed()
+    if not held:
+        pytest.skip("no register")
+    assert {(c.id, rules.rule_hash(c)) for c in claims.CLAIMS} <= set(held)
+
+
+@pytest.mark.slow
+def test_rows_of_an_ensemble_are_written_from_its_members(tmp_path, monkeypatch):
+    from tiny import tiny_config
+
+    from xmr_core.study.protocol import Job
+
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(run_study, "FOLDER", tmp_path / "protocol")
+    pair = tuple(
+        Job("comparison", n, n, tiny_config(m, epochs=1)) for n, m in (("VSE++", "vse++"), ("VSE∞", "vse-infty"))
+    )
+    run_study.train(list(pair), 1)
+    monkeypatch.setattr(
+        run_study, "wanted_ensembles", lambda there, photographs: [ensembles.Ensemble("VSE++ + VSE∞", pair)]
+    )
+    run_study.compute("", 1.0)
+    made = run_study.rows()
+    own = made[made["variant"] == "VSE++ + VSE∞"]
+    assert {"rsum", "rsum_error"} <= set(own["metric"]) and own["run_id"].nunique() == 1
+    parts = made[made["variant"] != "VSE++ + VSE∞"].drop_duplicates("run_id")
+    assert int(own["parameters"].iloc[0]) == parts["parameters"].astype(int).sum()
+    first = (run_study.FOLDER / "results.csv").read_bytes()
+    run_study.compute("", 1.0)
+    assert (run_study.FOLDER / "results.csv").read_bytes() == first

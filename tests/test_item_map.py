@@ -1,0 +1,96 @@
+"""The map: coordinates that are cached, colours that mean something, and a selection that restricts answers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xmr_core.base.errors import BadInput
+from xmr_core.search import Query, Settings, example_library, item_map, rank
+from xmr_core.search.item_map import coordinates, map_frame
+from xmr_core.ui.cli_explore import page_of
+from xmr_core.ui.widgets import Explorer, explore
+from xmr_core.ui.widgets.map_colours import COLOURINGS, legend_html, point_colours
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+
+
+def test_every_item_has_a_place_and_its_facts():
+    library = example_library("pcme")
+    frame = map_frame(library)
+    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3 and np.isfinite(frame[["x", "y"]]).all(None)
+    assert frame["text"].tolist()[3:] == library.texts.tolist() and frame["ambiguity"].tolist() == [1] * 6
+    assert np.allclose(frame["uncertainty"][:3], library.uncertainty("images"))
+    for modality, own in frame.groupby("modality"):
+        assert np.allclose(own[["x", "y"]].mean(), 0, atol=1e-5), f"the mean of the {modality} is subtracted"
+
+
+def test_coordinates_are_made_once_and_damage_is_repaired(tmp_path, monkeypatch):
+    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    first = coordinates(vectors)
+    centred = vectors - vectors.mean(0)
+    directions = np.linalg.svd(centred)[2][:2]
+    assert np.allclose(np.abs(first), np.abs(centred @ directions.T), atol=1e-4)
+    monkeypatch.setattr(item_map, "_pca", None)
+    assert np.array_equal(coordinates(vectors), first), "from the disk"
+    monkeypatch.undo()
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    (file,) = (tmp_path / "cache" / "maps").glob("pca-*.npy")
+    file.write_bytes(b"damaged")
+    assert np.allclose(coordinates(vectors), first)
+    assert coordinates(vectors, "tsne").shape == (40, 2)
+    with pytest.raises(BadInput, match="unknown layout"):
+        map_frame(example_library(), "globe")
+
+
+def test_colours_follow_groups_and_numbers():
+    library = example_library("pcme")
+    frame, ranking = map_frame(library), rank(library, Query("text", "a ring"), Settings(k=2))
+    for by in COLOURINGS:
+        colours = point_colours(frame, by, ranking)
+        assert np.isfinite(colours.values).all() and colours.low < colours.high and "span" in legend_html(colours)
+    ranks = point_colours(frame, "rank", ranking).values
+    assert ranks[:3].argmax() == ranking.order[0] and (ranks[3:] == ranks.min()).all()
+
+
+def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
+    pytest.importorskip("plotly")
+    pytest.importorskip("anywidget")
+    library = example_library()
+    explorer = Explorer(lambda _: library, ["dive"], k=3, judgments=str(tmp_path / "judgments.jsonl"))
+    explorer.text.value = "a red circle"
+    assert explorer.map.figure is None, "nothing is drawn before it is shown"
+    explorer.toggles["Map"].value = True
+    figure = explorer.map.figure
+    assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1]
+    assert list(figure.data[2].text) == ["1", "2", "3"]
+    explorer.map._choose("images", [0, 2])
+    assert explorer.selection is None, "plotly reports the captions next"
+    explorer.map._choose("captions", [1])
+    assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
+    assert "2 of 3 images ranked" in explorer.status.value and len(figure.data[2].x) == 2
+    assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
+    explorer.buttons["Random image"].click()
+    assert "1 of 3 captions ranked" in explorer.status.value
+    place = figure.data[-1].x[0], figure.data[-1].y[0]
+    own = explorer.map.frame.query("modality == 'images' and item == @explorer.state.query.item").iloc[0]
+    assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
+    explorer.map._clear()
+    assert explorer.selection is None and explorer.state.filter.captions == ()
+    explorer.map.colour.value = "rank"
+    assert figure.data[1].marker.color.argmax() == explorer.rankings[0].order[0]
+    explorer.map._point("captions", [2])
+    assert "a green ring" in explorer.map.item.value
+
+
+def test_the_page_of_the_command_has_one_cell(tmp_path):
+    page = page_of(Path("my photos"), ["dive-1"])
+    assert json.loads(json.dumps(page)) == page and len(page["cells"]) == 1
+    compile(page["cells"][0]["source"], "cell", "exec")
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(BadInput, match="no finished run"):
+        explore(tmp_path / "photos")

@@ -1,0 +1,64 @@
+"""Selective retrieval: areas against loops, and σ beside the baselines in a trained run."""
+
+import numpy as np
+import pytest
+from tiny import tiny_config
+
+from xmr_core.base.errors import BadInput
+from xmr_core.evaluation.analysis.selective import TEMPERATURES, best_temperature, score_confidence, selective_recall
+from xmr_core.methods.registry import method_spec
+from xmr_core.study.measures import measured
+from xmr_core.training.runs import train_or_load
+
+
+def test_the_area_is_the_mean_recall_over_all_coverages():
+    rng = np.random.default_rng(0)
+    right, confidence = rng.integers(0, 2, 30), rng.permutation(30)
+    order = sorted(range(30), key=lambda q: -confidence[q])
+    by_hand = np.mean([np.mean([right[q] for q in order[:n]]) for n in range(1, 31)])
+    assert selective_recall(right, confidence) == pytest.approx(by_hand)
+    tied = selective_recall([1, 0, 0, 1], [1, 1, 1, 1])
+    assert tied == selective_recall([0, 0, 1, 1], [4, 3, 2, 1]), "ties never help"
+
+
+def test_margin_and_entropy_against_loops():
+    scores = np.random.default_rng(1).normal(size=(4, 6))
+    made = score_confidence(scores, 0.5)
+    for q, row in enumerate(scores):
+        best, second = sorted(row)[::-1][:2]
+        p = np.exp(row / (0.5 * scores.std()))
+        p /= p.sum()
+        assert made["margin"][q] == pytest.approx(best - second)
+        assert made["entropy"][q] == pytest.approx((p * np.log(p)).sum())
+
+
+def test_the_temperature_is_the_one_that_selects_best():
+    rng = np.random.default_rng(2)
+    scores, right = rng.normal(size=(40, 9)), rng.integers(0, 2, 40)
+    areas = {t: selective_recall(right, score_confidence(scores, t)["entropy"]) for t in TEMPERATURES}
+    assert areas[best_temperature(scores, right)] == max(areas.values()) > min(areas.values())
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(BadInput, match="one value for each query"):
+        selective_recall([1, 0], [0.5])
+    with pytest.raises(BadInput, match="two items"):
+        score_confidence(np.ones((3, 1)))
+
+
+@pytest.mark.slow
+def test_a_trained_pcme_has_rows_of_every_confidence(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    run = train_or_load(tiny_config("pcme", epochs=1))
+    claims = [c for c in method_spec("pcme").claims if c.family == "selective retrieval"]
+    assert len(claims) == 4
+    made = measured(run, ["PCME"], claims).metrics
+    own = made[made["metric"].str.startswith("selective_")].set_index(["relevance", "direction", "metric"])["value"]
+    r1 = run.metrics[(run.metrics["metric"] == "recall") & (run.metrics["k"] == 1)]
+    for kind, d, value in r1[["relevance", "direction", "value"]].itertuples(index=False):
+        assert own[kind, d, "selective_r1_none"] == pytest.approx(value)
+        for name in ("margin", "entropy"):
+            gain = own[kind, d, "selective_r1_sigma"] - own[kind, d, f"selective_r1_{name}"]
+            assert own[kind, d, f"selective_gain_over_{name}"] == pytest.approx(gain)
+    margin = [own["annotated", d, "selective_r1_margin"] for d in ("i2t", "t2i")]
+    assert max(margin) > 0, "the margin is of another split than the recalls"

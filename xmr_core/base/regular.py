@@ -1,0 +1,63 @@
+"""Opening what others made: regular files only, and names and texts that cannot steer a terminal or a figure."""
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """A regular file, or a link to one, opened for reading in bytes.
+
+    A pipe, a socket or a device is refused at once: reading it could wait for ever, or never end.
+    Raises: OSError, with the reason in its strerror.
+
+    >>> open_regular("/dev/zero")
+    Traceback (most recent call last):
+    OSError: [Errno 22] not a regular file: '/dev/zero'
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+    except ValueError as e:  # a zero byte in the name
+        raise OSError(errno.EINVAL, str(e), str(path)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path | str) -> bytes:
+    """All bytes of a regular file. Raises: OSError, as open_regular.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_bytes(b"a dog")
+    ...     read_regular(file.name)
+    b'a dog'
+    """
+    with open_regular(path) as f:
+        return f.read()
+
+
+def printable(text: object) -> str:
+    r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
+    turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
+
+    >>> printable("a \x1b[31mred\x1b[0m dog\x07")
+    'a red dog�'
+    """
+    plain = _ESCAPES.sub("", str(text))
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+
+
+def plain_math(text: object) -> str:
+    r"""A text of others for matplotlib: printable, and a dollar sign starts no formula.
+
+    >>> plain_math("costs $5_{")
+    'costs \\$5_{'
+    """
+    return re.sub(r"(?<!\\)\$", r"\\$", printable(text))

@@ -1,0 +1,147 @@
+"""How raw images become what a method reads, as one object that can be written to a folder and read again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from safetensors import SafetensorError, safe_open
+
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fit import Fit
+from xmr_core.base.trust import require_trusted
+from xmr_core.base.types import Corpus, Features, Pixels
+from xmr_core.base.weights import require_plain
+from xmr_core.data.corpora import import_named
+from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid
+from xmr_core.data.features.feature_cache import Extractor, cached_features
+from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
+from xmr_core.data.features.model_folder import find_pretrained
+from xmr_core.data.features.pretrained_grid import PretrainedGrid
+from xmr_core.data.features.reduce import Reduction
+from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader
+
+TENSORS, NETWORK = "images.safetensors", "image_model"  # a file, and a folder of a model of transformers
+_NETWORKS = dict.fromkeys(RESOLUTIONS, EfficientNetLiteGrid) | {"mobilenet_v2": MobileNetV2Grid}
+SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transformers
+
+
+@dataclass(frozen=True)
+class Describer:
+    """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
+
+    kind: 'pixels', 'cells', a network of data.features, 'pretrained', or the address of an extractor of one's own.
+    extractor: None for pixels. reduction: None where cells keep their full width. source: of a pretrained network.
+    pixels_fit: how images become squares where there is no extractor, which has its own.
+
+    >>> Describer("cells", 16, CellDescriptor(16))(np.zeros((1, 16, 16, 3), np.uint8)).local_feats.shape
+    torch.Size([1, 4, 92])
+    """
+
+    kind: str
+    resolution: int
+    extractor: Extractor | None = None
+    reduction: Reduction | None = None
+    source: str = ""
+    pixels_fit: Fit | None = None
+
+    @property
+    def fit(self) -> Fit | None:
+        """How images become squares before they are described; None for squashing."""
+        return self.pixels_fit if self.extractor is None else getattr(self.extractor, "fit", None)
+
+    def __call__(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
+        if self.extractor is None:
+            return as_pixels(images)
+        return self._reduced(self.extractor(images))
+
+    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
+        """Reader of all images of a corpus; frozen features are extracted once and cached on disk."""
+        if self.extractor is None:
+            return pixel_reader(corpus, self.resolution, fit=self.fit)
+        features = cached_features(corpus, self.extractor, progress)
+        return lambda rows: self._reduced(features[rows])
+
+    def write(self, folder: Path) -> dict:
+        """Write everything it needs into a folder; returns its description, which `read` takes. Raises: CannotWrite."""
+        tensors = {}
+        if hasattr(self.extractor, "weights"):
+            tensors |= {
+                f"network.{name}": t.detach().cpu().contiguous() for name, t in self.extractor.weights().items()
+            }
+        if self.reduction is not None:
+            tensors |= {f"reduction.{name}": torch.from_numpy(x) for name, x in self.reduction.numbers().items()}
+        if tensors:
+            files.write_tensors(folder / TENSORS, tensors)
+        if self.kind == "pretrained":
+            copy_model(self.source, folder / NETWORK)
+        identity = "" if self.extractor is None else self.extractor.identity
+        reduced = self.reduction is not None
+        about = {"kind": self.kind, "resolution": self.resolution, "identity": identity, "reduced": reduced}
+        return {**about, "tensors": bool(tensors)}
+
+    @classmethod
+    def read(cls, folder: Path, description: Mapping) -> "Describer":
+        """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here;
+        DamagedFile for tensors that are missing or do not fit."""
+        kind, resolution, tensors = description["kind"], int(description["resolution"]), _tensors(folder / TENSORS)
+        network = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
+        learned = {n.removeprefix("reduction."): t.numpy() for n, t in tensors.items() if n.startswith("reduction.")}
+        extractor, source = None, ""
+        try:
+            if kind in _NETWORKS:
+                extractor = _NETWORKS[kind].from_weights(kind, network, description["identity"])
+            elif kind == "cells":
+                extractor = CellDescriptor(resolution)
+            elif kind == "pretrained":
+                source = str(folder / NETWORK)
+                extractor = PretrainedGrid(source, resolution=resolution)
+            elif kind != "pixels":
+                require_trusted(kind, str(folder))
+                extractor = _own_extractor(import_named(kind, "features"), kind)
+            reduction = Reduction.from_numbers(learned) if description["reduced"] else None
+        except KeyError as e:
+            raise DamagedFile(f"{folder / TENSORS} lacks {e}. Copy the folder again.") from None
+        return cls(kind, resolution, extractor, reduction, source)
+
+    def _reduced(self, features: np.ndarray) -> Features:
+        parts = (features, None) if self.reduction is None else self.reduction(features)
+        return feature_reader(*parts)(np.arange(len(features)))
+
+
+def copy_model(name: str, folder: Path) -> None:
+    """Copy what reading a model of transformers (a local folder or a hub name) needs. Raises: BadInput for pickled
+    weights; CannotWrite."""
+    source = find_pretrained(name).path
+    files.make_folder(folder)
+    chosen = [path for path in source.iterdir() if path.suffix in SUFFIXES]
+    if not any(path.suffix == ".safetensors" for path in chosen):
+        raise BadInput(f"{source} has no weights as safetensors, and pickled ones are not shared. Convert them first.")
+    for path in sorted(chosen):
+        files.write_atomic(folder / path.name, path.read_bytes())
+    for path in folder.iterdir():  # of another model that lay here
+        if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
+            path.unlink()
+
+
+def _own_extractor(made: object, kind: str) -> Extractor:
+    """Nothing but an extractor is called, whatever a file names. Raises: BadInput."""
+    if not isinstance(made, type) or not all(hasattr(made, name) for name in ("identity", "shape", "resolution")):
+        raise BadInput(f"{kind!r} is no extractor (data.features.feature_cache.Extractor). Do not use this folder.")
+    return made()
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    if not path.exists():
+        return {}
+    try:
+        with safe_open(path, "pt") as f:
+            tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as e:
+        raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
+    require_plain(tensors, str(path))
+    return tensors

@@ -1,0 +1,114 @@
+"""Images and sentences from outside a corpus, read as a trained method needs them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.fit import Fit
+from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.data.caption_inputs import frozen_reader
+from xmr_core.data.describer import Describer, copy_model
+from xmr_core.data.features.pretrained_states import PretrainedStates
+from xmr_core.data.features.word_pieces import WordPieces
+from xmr_core.data.inputs import ImageReader
+from xmr_core.data.text.nearest import read_nearest, write_nearest
+from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.methods.common import Inputs
+
+STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen text model, and a file
+
+
+@dataclass(frozen=True)
+class RawInputs:
+    """How a method reads what is no corpus of its own.
+
+    inputs: sizes, for building a method. vocabulary: None where a text model brings its own words; pieces is then its
+    tokenizer. describer: of images; None for a method on region features. read: of sentences. nearest: word without a
+    training caption → the training word that it is read as (docs/data.md#data-word-vectors); None where there is none.
+    """
+
+    inputs: Inputs
+    vocabulary: Vocabulary | None
+    pieces: WordPieces | None
+    describer: Describer | None
+    read: Callable[[Sequence[str]], Tokens | Features]
+    nearest: Mapping[str, str] | None = field(default=None, kw_only=True)
+
+    @property
+    def fit(self) -> Fit | None:
+        """How images of any shape become squares before `new_images` takes them; None for squashing."""
+        return self.describer.fit if self.describer else None
+
+    def new_images(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
+        """Images from outside the corpus (or changed ones), as the corpus's own are given to a method.
+
+        Height and width are inputs.resolution.
+        Raises: BadInput for a corpus of region features, images of another resolution, or none.
+        """
+        resolution = self.inputs.resolution
+        describer = self._image_reader()
+        if not len(images) or images.shape[1:] != (resolution, resolution, 3) or images.dtype != np.uint8:
+            raise BadInput(
+                f"images must be uint8 of n×{resolution}×{resolution}×3, "
+                f"got {images.dtype} of {'×'.join(map(str, images.shape))}."
+            )
+        return describer(images)
+
+    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
+        """Reader of all images of another corpus, as this one's are given to a method: image rows → Features or Pixels.
+
+        Frozen features are extracted once and cached on disk, under the content of the images. progress: wraps the
+        list of batches (tqdm).
+        Raises: BadInput where this corpus, or the other, brings region features instead of images.
+        """
+        describer = self._image_reader()
+        if corpus.read_pixels is None:
+            raise BadInput(f"{corpus.name} brings features and no images to be read.")
+        return describer.images_of(corpus, progress)
+
+    def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
+        """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
+        if not len(texts):
+            raise BadInput("no sentence given; give at least one.")
+        return self.read(texts)
+
+    def _image_reader(self) -> Describer:
+        if self.describer is None:
+            raise BadInput("this method reads features of regions; your own images need the detector that made them.")
+        return self.describer
+
+
+def write_inputs(raw: RawInputs, folder: Path, text_model: str = "") -> dict:
+    """Write what reading images and sentences needs into a folder, words excepted, which a saved method brings.
+
+    text_model: folder or hub name of a frozen text model, '' where captions are words or word pieces. Returns the
+    description that `read_inputs` takes. Raises: BadInput for pickled weights; CannotWrite.
+    """
+    if text_model:
+        copy_model(text_model, folder / STATES)
+    if raw.nearest:
+        write_nearest(raw.nearest, folder / NEAREST)
+    return {
+        "images": raw.describer.write(folder) if raw.describer else None,
+        "texts": "states" if text_model else "words" if raw.vocabulary else "pieces",
+        **({"nearest": NEAREST} if raw.nearest else {}),
+    }
+
+
+def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocabulary | WordPieces) -> RawInputs:
+    """What `write_inputs` wrote. inputs, words: those of the method. Raises: as Describer.read and PretrainedStates."""
+    vocabulary, pieces = (words, None) if isinstance(words, Vocabulary) else (None, words)
+    nearest = read_nearest(folder / NEAREST) if description.get("nearest") else None
+    if description["texts"] == "states":
+        model = PretrainedStates(folder / STATES)
+        read: Callable = frozen_reader(model)
+    else:
+        read = partial(vocabulary.encode, nearest=nearest) if vocabulary else lambda texts: pieces(texts)[0]
+    images = description["images"]
+    describer = Describer.read(folder, images) if images else None
+    return RawInputs(inputs, vocabulary, pieces, describer, read, nearest=nearest)

@@ -1,0 +1,101 @@
+"""Which files of a folder hold its captions, in the layouts that people use."""
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from xmr_core.data.readers.caption_file import read_caption_file
+from xmr_core.data.readers.coco_captions import listed_splits, read_coco_captions, words_of_name
+from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.folder_splits import word_split
+
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
+COCO = ("*captions*.json", "annotations/*captions*.json")
+SOUGHT = ", ".join((*FILES, *METADATA, COCO[0]))
+
+
+@dataclass(frozen=True)
+class WrittenCaptions:
+    """Captions as they are written beside images.
+
+    table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
+    names: its files, below the folder. split_origin: where the column split comes from. listed: name of an image →
+    split, from lists of names. collection: laid out as published collections are, so that sub-folders may name splits,
+    and a caption given twice for an image counts twice, as in the official numbers.
+    """
+
+    table: pd.DataFrame
+    source: str
+    names: str
+    split_origin: str = ""
+    listed: dict[str, str] | None = None
+    collection: bool = False
+
+
+def read_captions(base: Path, images: Container[str], faults: FaultLog) -> WrittenCaptions | None:
+    """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
+
+    METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
+    corpus, and the name of each may say its split. images: paths below base of the images that exist.
+    Refused: two files that mean the same; what read_caption_file and read_coco_captions refuse.
+    """
+    own = [base / name for name in FILES if (base / name).is_file()]
+    if own:
+        _refuse_several(own, base, faults)
+        table = read_caption_file(own[0], faults)
+        return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
+    patterns = (f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA)
+    if metadata := _visible((file for pattern in patterns for file in base.glob(pattern)), base):
+        for folder in {file.parent for file in metadata}:
+            _refuse_several([file for file in metadata if file.parent == folder], base, faults)
+        tables = [_from(file.parent, base, read_caption_file(file, faults), images) for file in metadata]
+        return _joined(metadata, base, tables, "column split of")
+    if coco := _visible((file for pattern in COCO for file in base.glob(pattern)), base):
+        tables = []
+        for file in coco:
+            words = words_of_name(file)
+            table = read_coco_captions(file, faults)
+            place = file.stem.lower().removeprefix("captions_")
+            table = _from(base / place, base, table, images)
+            if "split" not in table and (split := word_split(words)):
+                table = table.assign(split=split)
+            tables.append(table)
+        listed = listed_splits(list(dict.fromkeys((*(file.parent for file in coco), base))), faults)
+        return _joined(coco, base, tables, "names or images of", listed)
+    return None
+
+
+def _visible(files: Iterable[Path], base: Path) -> list[Path]:
+    """The files that are not hidden, each once, in alphabetical order."""
+    below = {file: file.relative_to(base).parts for file in files if file.is_file()}
+    return sorted(file for file, parts in below.items() if not any(part.startswith(".") for part in parts))
+
+
+def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
+    if len(files) > 1:
+        names = " and ".join(str(file.relative_to(base)) for file in files)
+        faults.refuse(f"{base} holds {names}. Keep the one that is meant.")
+
+
+def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
+    """A table whose names of images start in base, wherever that names an image; other names stay as they are."""
+    prefix = folder.relative_to(base).as_posix()
+    if prefix == "." or not len(table):
+        return table
+    paths = [f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]]
+    names = [path if path in images else name for path, name in zip(paths, table["image"], strict=True)]
+    return table.assign(image=names)
+
+
+def _joined(
+    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: dict[str, str] | None = None
+) -> WrittenCaptions:
+    table = pd.concat(tables, ignore_index=True)
+    if "split" in table:  # of some files only: the others leave it blank
+        table["split"] = table["split"].fillna("")
+    names = ", ".join(str(file.relative_to(base)) for file in files)
+    source = str(files[0]) if len(files) == 1 else f"{base} ({names})"
+    return WrittenCaptions(table, source, names, f"{origin} {names}", listed, collection=True)

@@ -1,0 +1,1 @@
+"""Claims of papers that have many, a file each."""

@@ -1,0 +1,105 @@
+"""What the paper of VSE+2AD compares inside its method, and the rules that decide its sentences."""
+
+from collections.abc import Mapping
+
+from xmr_core.methods.claim import Claim, Measure
+
+Variant = tuple[str, Mapping[str, object]]  # (id of a method, its options), as in methods.spec, which needs this file
+FULL = "VSE+2AD"
+
+
+def _variants(**options: Mapping[str, object]) -> dict[str, Variant]:
+    return {FULL: ("vse+2ad", {})} | {f"{FULL}, {label}": ("vse+2ad", o) for label, o in options.items()}
+
+
+# Table 3. Without AdOpt the paper trains with the hardest negatives from the first step (its Appendix A.2).
+_REMOVALS = _variants(**{
+    "no token level": {"levels": "embedding"},
+    "no embedding level": {"levels": "token"},
+    "mean pooling": {"pooling": "mean"},
+    "hardest triplet": {"objective": "triplet", "warmup_epochs": 0},
+})  # fmt: skip
+# Table 4 and Table A.1-1, all under AdOpt
+_AGGREGATORS = _variants(**{
+    "LIP": {"pooling": "lip"},
+    "seq2seq": {"pooling": "seq2seq"},
+    "GCN": {"pooling": "gcn"},
+    "self-attention": {"pooling": "self-attention"},
+    "AdaPool": {"pooling": "adapool"},
+    "SoftPool": {"pooling": "softpool"},
+    "GPO": {"pooling": "gpo"},
+    "manual pooling": {"pooling": "manual"},
+})  # fmt: skip
+_SIMPLE = _variants(**{
+    "mean pooling": {"pooling": "mean"},
+    "max pooling": {"pooling": "max"},
+    "5-max pooling": {"pooling": "k-max"},
+})  # fmt: skip
+_BALANCE = _variants(**{  # Table C-2
+    **{f"ω={share}": {"balance": "fixed", "token_share": share} for share in (0.25, 0.5, 0.75)},
+    "random ω": {"balance": "random"},
+})  # fmt: skip
+_OBJECTIVES = _variants(**{  # Figures A.2-1 and C-2; the second control has the warm-up epoch of VSE∞
+    "hardest triplet": {"objective": "triplet", "warmup_epochs": 0},
+    "triplet after a warm-up": {"objective": "triplet", "warmup_epochs": 1},
+    "3 negatives": {"mode": "constant"},
+    "random number of negatives": {"mode": "random"},
+    "AdOpt of the paper": {"adopt": "paper"},
+})  # fmt: skip
+ABLATIONS = {
+    "removals": _REMOVALS,
+    "aggregators": _AGGREGATORS,
+    "simple poolings": _SIMPLE,
+    "balance": _BALANCE,
+    "objectives": _OBJECTIVES,
+}
+
+EPOCHS = Measure("epochs to 95 % of the last validation RSUM", "annotated", "both", "epochs_to_95")
+
+
+def _negatives(d: str) -> dict[str, Measure]:
+    """K of AdOpt for queries of one direction, for rows of 128 candidates, as in the paper."""
+    return {
+        "falls": Measure(f"K per 128 candidates, untrained minus trained, {d}", "", d, "negatives_fall"),
+        "few": Measure(f"5.5 minus K per 128 candidates at the end, {d}", "", d, "negatives_below_5"),
+    }
+
+
+def _others(table: Mapping[str, Variant]) -> tuple[str, ...]:
+    return tuple(label for label in table if label != FULL)
+
+
+def _claims() -> tuple[Claim, ...]:
+    full, triplet, random = (FULL,), (f"{FULL}, hardest triplet",), (f"{FULL}, random ω",)
+    pooling = tuple(label for label in _others(_REMOVALS) if label not in triplet)
+    fixed = tuple(label for label in _others(_BALANCE) if label not in random)
+    table_1, table_3, balance = "VSE+2AD, Table 1", "VSE+2AD, Table 3", "VSE+2AD, Table C-2"
+
+    def negatives(d: str) -> tuple[Claim, ...]:
+        falls, few = (
+            f"AdOpt's number of negatives falls in training ({d}).",
+            f"It ends at 4 to 5 of 128 or fewer ({d}).",
+        )
+        source, measure = "VSE+2AD, Figure C-2", _negatives(d)
+        return (
+            Claim(f"vse2ad-negatives-fall-{d}", source, falls, full, (), measure["falls"]),
+            Claim(f"vse2ad-negatives-few-{d}", source, few, full, (), measure["few"]),
+        )
+
+    return (
+        Claim("vse2ad-gpo", table_1, "AdPool and AdOpt beat GPO.", full, ("VSE∞",)),
+        Claim("vse2ad-scan", table_1, "VSE+2AD beats SCAN.", full, ("SCAN t-i", "SCAN i-t")),
+        Claim("vse2ad-single", table_1, "VSE+2AD beats VSE++ and PVSE.", full, ("VSE++", "PVSE")),
+        Claim("vse2ad-removals", table_3, "Each of the four removals hurts.", full, _others(_REMOVALS)),
+        Claim("vse2ad-adopt-most", table_3, "Removing AdOpt hurts most.", pooling, triplet),
+        Claim("vse2ad-aggregators", "VSE+2AD, Table 4", "AdPool beats eight other aggregators.", full,
+              _others(_AGGREGATORS)),
+        Claim("vse2ad-faster", "VSE+2AD, Figure A.2-1", "AdOpt converges faster than the hardest triplet.", full,
+              triplet, EPOCHS, smaller=True),
+        *(claim for d in ("i2t", "t2i") for claim in negatives(d)),
+        Claim("vse2ad-balance", balance, "A learned balance beats fixed and random ones.", full, (*fixed, *random)),
+        Claim("vse2ad-balance-random", balance, "Fixed balances beat a random one.", fixed, random),
+    )  # fmt: skip
+
+
+CLAIMS = _claims()

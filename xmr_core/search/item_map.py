@@ -1,0 +1,150 @@
+"""A map: all images and captions of a library in two dimensions, with what a map can be coloured by."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from xmr_core.base import files, fingerprint, paths
+from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.extras import require
+from xmr_core.search.export import vectors_of
+from xmr_core.search.library import Library
+
+LAYOUTS = ("pca", "tsne", "umap")
+CLUSTERS = 10
+_COMPONENTS = 50  # to which vectors are reduced before neighbours are compared
+_VERSION = 1  # of the coordinates: raise it when the same vectors get other ones
+
+
+def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
+    """A row for each image and caption of a library, images first: where it stands on the map, and facts of it.
+
+    The vectors are those of `vectors_of`. The mean of the images is subtracted from images and that of the captions
+    from captions, because the two means differ much in most methods, and a map would show little else. layout: 'pca',
+    the first two principal components, at once; 'tsne', which keeps neighbours together and takes minutes on 30,000
+    items; 'umap', the same much faster where umap-learn is installed. Coordinates are cached on disk by the content of
+    the vectors.
+
+    Columns: modality ('images' or 'captions'), position, item (the id), text (a caption, or the name of an image),
+    split, x, y, uncertainty (NaN without), ambiguity (how many right answers are known) and cluster (from 0, by
+    k-means on the first 50 components).
+    Raises: BadInput for another layout, a package that is not installed, or items without vectors.
+
+    >>> from xmr_core.search import example_library
+    >>> map_frame(example_library())[["modality", "item"]].values.tolist()[2:4]
+    [['images', '2.png'], ['captions', '0.txt']]
+    """
+    if layout not in LAYOUTS:
+        raise unknown("layout of the map", layout, LAYOUTS)
+    parts = [_facts(library, modality) for modality in ("images", "captions") if len(library.ids(modality))]
+    vectors = np.concatenate([_centred(library, table["modality"].iloc[0]) for table in parts])
+    x, y = coordinates(vectors, layout).T
+    cluster = _cached(vectors, "clusters", clusters).astype(int)
+    return pd.concat(parts, ignore_index=True).assign(x=x, y=y, cluster=cluster)
+
+
+def coordinates(vectors: Float[np.ndarray, "n d"], layout: str = "pca") -> Float[np.ndarray, "n 2"]:
+    """Vectors in two dimensions, cached on disk. Raises: BadInput for a package that is not installed.
+
+    >>> coordinates(np.eye(4)).shape
+    (4, 2)
+    """
+    return _cached(vectors, layout, {"pca": _pca, "tsne": _tsne, "umap": _umap}[layout])
+
+
+def clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    """The number of the cluster of each vector.
+
+    >>> clusters(np.eye(3)).shape
+    (3,)
+    """
+    require("clusters", "notebooks", "sklearn")
+    from sklearn.cluster import MiniBatchKMeans
+
+    means = MiniBatchKMeans(min(CLUSTERS, len(vectors)), random_state=0, n_init=3)
+    return means.fit_predict(_reduced(vectors, _COMPONENTS)).astype(float)
+
+
+def _facts(library: Library, modality: str) -> pd.DataFrame:
+    n, images = len(library.ids(modality)), modality == "images"
+    uncertainty = library.uncertainty(modality)
+    relevances = [r.transpose() if images else r for r in library.relevance_sets.values()]
+    right = max(relevances, key=lambda r: r.counts.sum(), default=None)
+    split = np.full(n, "", object)
+    if library.splits is not None:
+        split = library.splits if images else _splits_of_captions(library)
+    return pd.DataFrame(
+        {
+            "modality": modality,
+            "position": np.arange(n),
+            "item": library.ids(modality),
+            "text": library.image_ids if images else library.texts,
+            "split": split,
+            "uncertainty": np.full(n, np.nan) if uncertainty is None else uncertainty,
+            "ambiguity": np.zeros(n, int) if right is None else right.counts,
+        }
+    )
+
+
+def _splits_of_captions(library: Library) -> np.ndarray:
+    out, own = np.full(len(library.caption_ids), "", object), library.relevance_sets.get("annotated")
+    if own is not None:
+        out[own.queries] = library.splits[own.indices]
+    return out
+
+
+def _centred(library: Library, modality: str) -> Float[np.ndarray, "n d"]:
+    vectors = vectors_of(library.items(modality))
+    return vectors - vectors.mean(0)
+
+
+def _reduced(vectors: Float[np.ndarray, "n d"], most: int) -> Float[np.ndarray, "n c"]:
+    from sklearn.decomposition import PCA
+
+    n = min(most, *vectors.shape)
+    solver = "randomized" if n < min(vectors.shape) / 4 else "full"
+    return PCA(n, svd_solver=solver, random_state=0).fit_transform(vectors)
+
+
+def _pca(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
+    require("a map", "notebooks", "sklearn")
+    xy = _reduced(vectors, 2)
+    return np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))  # a single item has no second component
+
+
+def _tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
+    require("a map", "notebooks", "sklearn")
+    from sklearn.manifold import TSNE
+
+    perplexity = max(1.0, min(30.0, (len(vectors) - 1) / 3))
+    return TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=-1).fit_transform(
+        _reduced(vectors, _COMPONENTS)
+    )
+
+
+def _umap(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
+    if find_spec("umap") is None:
+        raise BadInput("the layout umap needs another package: pip install umap-learn. Or take tsne.")
+    from umap import UMAP
+
+    return UMAP(random_state=0, n_jobs=1).fit_transform(_reduced(vectors, _COMPONENTS))
+
+
+def _cached(vectors: np.ndarray, name: str, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    key = fingerprint.bytes_hash(np.ascontiguousarray(vectors).tobytes())
+    path = Path(paths.folder("cache")) / "maps" / f"{name}-{_VERSION}-{key}.npy"
+    if path.exists():
+        try:
+            stored = np.load(path, allow_pickle=False)
+            if len(stored) == len(vectors):
+                return stored
+        except (OSError, ValueError):  # damaged: make it again
+            pass
+    out = np.asarray(make(vectors), np.float32)
+    with files.atomic(path) as temporary, open(temporary, "wb") as file:
+        np.save(file, out)
+    return out

@@ -1,0 +1,184 @@
+"""A trained model in three lines: load it, encode sentences and images, score and rank them."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor, nn
+
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.types import Features, Representation
+from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded
+from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.evaluation.analysis.representations import joined
+from xmr_core.evaluation.engine import Scoring, best, score_matrix
+
+_TOGETHER = 64  # images or sentences encoded at a time
+ImageLike = str | Path | Image.Image | np.ndarray
+
+
+@dataclass(frozen=True)
+class Model:
+    """A method with everything that it needs to read sentences and images from anywhere.
+
+    label: the method's name for people. method: encodes and compares. raw: reads images and words as it needs them.
+    about: where it came from: run, data, settings and results, as JSON can hold them.
+
+    >>> from xmr_core.search import example_model
+    >>> model = example_model()
+    >>> images, captions = model.encode_images(np.zeros((2, 64, 64, 3), np.uint8)), model.encode_texts(["a red square"])
+    >>> model.similarity(images, captions).shape
+    torch.Size([2, 1])
+    """
+
+    label: str
+    method: nn.Module
+    raw: RawInputs
+    about: dict = field(default_factory=dict)
+
+    def encode_texts(self, texts: Sequence[str] | str) -> Representation:
+        """Sentences → representations, one for each.
+
+        A word without a training caption is read as the training word with the most similar word vector, where the
+        model has word vectors and there is a similar one (docs/data.md#data-word-vectors); else as unknown.
+
+        Raises: BadInput for no sentence, an empty one, or something else than strings.
+        """
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
+            raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
+        inputs = self.raw.new_captions(texts)
+        return self._in_parts(self.method.encode_captions, inputs, len(texts))
+
+    def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
+        """Images → representations, one for each.
+
+        images: files, PIL images or arrays (uint8 "h w 3") of any size, one or a list of them, or one array "n h w 3".
+        For a model on features of regions: float arrays "l e", one for each image, or one array "n l e"; for one that
+        was trained on one vector of each image also "n e".
+        Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.
+        """
+        if isinstance(images, str | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3
+                                                             and self.raw.describer is not None):  # fmt: skip
+            images = [images]
+        if not len(images):
+            raise BadInput("no image given; give at least one.")
+        if self.raw.describer is None:
+            return self._in_parts(self.method.encode_images, self._regions(images), len(images))
+        parts = []
+        for start in range(0, len(images), _TOGETHER):
+            pixels = np.stack([self._pixels(image) for image in images[start : start + _TOGETHER]])
+            parts.append(self._in_parts(self.method.encode_images, self.raw.new_images(pixels), len(pixels)))
+        return joined(parts)
+
+    def similarity(self, images, texts) -> Float[Tensor, "i t"]:
+        """scores[image, text] of representations, or of raw images and sentences, which are encoded first."""
+        images, texts = self._encoded(images, texts)
+        return torch.from_numpy(score_matrix(self.method.similarity, images, texts))
+
+    def rank(self, queries, gallery, k: int = 10, queries_are: str = "texts") -> list[pd.DataFrame]:
+        """For each query the best k items of a gallery: columns rank, item (position in the gallery), score.
+
+        queries, gallery: raw, or representations of encode_texts and encode_images. queries_are: 'texts', then the
+        gallery holds images, or 'images', then it holds texts. Raises: BadInput for another word, or k below 1.
+        """
+        if queries_are not in ("texts", "images"):
+            raise BadInput(f"queries_are must be 'texts' or 'images', got {queries_are!r}.")
+        of_texts = queries_are == "texts"
+        images, texts = self._encoded(*((gallery, queries) if of_texts else (queries, gallery)))
+        scores = Scoring(self.method.similarity, images, texts)
+        values, items = best(scores, min(k, len(images if of_texts else texts)), "captions" if of_texts else "images")
+        ranks = np.arange(1, values.shape[1] + 1)
+        return [
+            pd.DataFrame({"rank": ranks, "item": row, "score": value})
+            for row, value in zip(items, values, strict=True)
+        ]  # fmt: skip
+
+    def explain(self, image, text) -> pd.DataFrame:
+        """Why one image and one sentence score as they do: for each element of the sentence its best element of the
+        image, their product, and what it adds to the score (NaN where the score is no sum over elements).
+
+        Columns element, best, product, adds. Raises: BadInput for more than one pair, or a model whose similarity has
+        no elements (distributions).
+        """
+        images, texts = self._encoded(image, [text] if isinstance(text, str) else text)
+        if len(images) != 1 or len(texts) != 1:
+            raise BadInput(f"explain takes one image and one sentence, got {len(images)} and {len(texts)}.")
+        parts = self.method.similarity.contributions(images, texts)
+        place = parts.products.argmax(0)
+        adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions
+        elements = np.arange(len(place))
+        return pd.DataFrame(
+            {"element": elements, "best": place, "product": parts.products[place, elements], "adds": adds}
+        )
+
+    def save_pretrained(self, folder: Path | str) -> Path:
+        """Write the model as a folder that `xmr.load` reads anywhere; see search.model_folder. Raises: CannotWrite."""
+        from xmr_core.search.model_folder import write_model  # it reads models with this class
+
+        return write_model(self, folder)
+
+    def push_to_hub(
+        self, repo_id: str, token: str | None = None, private: bool = False, revision: str | None = None
+    ) -> str:
+        """Upload the model; returns its name there, 'owner/name@commit', which `xmr.load` takes.
+
+        The card is written anew. To complete it first, call save_pretrained, change README.md, and upload the folder
+        with search.push_folder, which explains the arguments. Raises: as write_model and push_folder do.
+        """
+        from xmr_core.search.hub import push_folder
+
+        with tempfile.TemporaryDirectory() as folder:
+            return push_folder(self.save_pretrained(folder), repo_id, token, private, revision)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, **options) -> "Model":
+        """`xmr.load` under the name that other libraries have for it."""
+        from xmr_core.search.load import load
+
+        return load(source, **options)
+
+    def _encoded(self, images, texts) -> tuple[Representation, Representation]:
+        images = images if isinstance(images, Representation) else self.encode_images(images)
+        return images, texts if isinstance(texts, Representation) else self.encode_texts(texts)
+
+    def _in_parts(self, encode, inputs, n: int) -> Representation:
+        device = self.method.device
+        with torch.inference_mode():
+            return joined(
+                [encode(inputs[start : start + _TOGETHER].to(device)).to("cpu") for start in range(0, n, _TOGETHER)]
+            )
+
+    def _pixels(self, image: ImageLike) -> np.ndarray:
+        """One image at the model's resolution, read as images of a corpus are."""
+        try:
+            if isinstance(image, str | Path):
+                image = decoded(Path(image).expanduser())
+            if isinstance(image, Image.Image):
+                image = np.asarray(convert_to_rgb(image))
+        except UNREADABLE as e:
+            raise DamagedFile(f"image {image} cannot be read ({e}). Give another file.") from None
+        if not isinstance(image, np.ndarray):
+            raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+            shape = "×".join(map(str, image.shape))
+            raise BadInput(f"an image must be uint8 of height×width×3, got {image.dtype} of {shape}.")
+        return array_reader(image[None])(np.array([0]), self.raw.inputs.resolution, fit=self.raw.fit)[0]
+
+    def _regions(self, images) -> Features:
+        try:
+            x = torch.stack([torch.as_tensor(np.asarray(image), dtype=torch.float32) for image in images])
+        except (RuntimeError, TypeError, ValueError) as e:
+            raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
+        width = self.raw.inputs.image_width
+        if x.ndim == 2 and self.raw.inputs.cells == 1:  # it was trained on one vector of each image
+            x = x[:, None]
+        if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
+            raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
+        return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))

@@ -1,0 +1,101 @@
+"""A model of this package as the benchmark library mteb calls one."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.extras import require
+from xmr_core.base.types import Representation
+from xmr_core.evaluation.analysis.representations import joined
+from xmr_core.evaluation.engine import Scoring, best, score_matrix
+from xmr_core.search.model import Model
+
+_TOGETHER = 256  # rows of a data set that are decoded at a time
+
+
+class MtebModel:
+    """What `mteb.evaluate` takes for tasks of retrieval between images and texts, in any combination.
+
+    It implements mteb's SearchProtocol, so items are compared by the model's own similarity, also where they are sets,
+    distributions or pairs. Its hit_rate_at_k is the R@k of this package; its recall_at_k is the share of all relevant
+    items, which is the same where a query has one.
+    Raises: BadInput where mteb is not installed; in an evaluation, for rows with an image and a text in one, or images
+        compared with images (texts with texts) by a similarity that is not symmetric.
+
+    Example: `mteb.evaluate(MtebModel(xmr.load("my-model")), mteb.get_task("Flickr30kT2IRetrieval"))`
+    """
+
+    def __init__(self, model: Model, name: str = ""):
+        require("an evaluation by mteb", "mteb", "mteb")
+        self.model, self.name = model, name or f"xmr_core/{model.label}"
+        self._gallery: tuple[str, Representation] | None = None
+        self._ids: list[str] = []
+
+    @property
+    def mteb_model_meta(self):
+        """What mteb writes beside results. The revision is a digest of the weights, so that no cached result of another
+        training is taken for this one's."""
+        from mteb.models import ModelMeta
+
+        digest = hashlib.blake2b(digest_size=8)
+        for name, tensor in sorted(self.model.method.state_dict().items()):
+            digest.update(name.encode() + np.ascontiguousarray(tensor.detach().cpu().float().numpy()).tobytes())
+        parameters = sum(p.numel() for p in self.model.method.parameters())
+        facts = {
+            "name": self.name,
+            "revision": digest.hexdigest(),
+            "n_parameters": parameters,
+            "framework": ["PyTorch"],
+        }
+        return ModelMeta.create_empty(facts | {"modalities": ["image", "text"]})
+
+    def index(self, corpus, **_) -> None:
+        """Encode the items that are ranked. corpus: a data set with columns id, and image or text."""
+        self._ids, self._gallery = [str(name) for name in corpus["id"]], self._encoded(corpus)
+
+    def search(self, queries, *, top_k: int, top_ranked: Mapping[str, Sequence[str]] | None = None, **_) -> dict:
+        """query id → {item id: score} of the best top_k items, or of those that top_ranked names for the query."""
+        if self._gallery is None:
+            raise BadInput("nothing was indexed; call index first.")
+        (kind, items), (of_queries, encoded) = self._gallery, self._encoded(queries)
+        names = [str(name) for name in queries["id"]]
+        pair = (items, encoded) if kind == "image" else (encoded, items)
+        if kind == of_queries and not self.model.method.similarity.symmetric:
+            raise BadInput(f"{self.model.label} compares images with texts only, and this task compares {kind}s.")
+        if top_ranked is not None:
+            return self._ranked_again(kind, items, encoded, names, top_ranked)
+        scores = Scoring(self.model.method.similarity, *pair)
+        values, order = best(scores, min(top_k, len(items)), "captions" if kind == "image" else "images")
+        return {
+            name: {self._ids[n]: float(value) for n, value in zip(row, own, strict=True)}
+            for name, row, own in zip(names, order.tolist(), values.tolist(), strict=True)
+        }
+
+    def _ranked_again(self, kind, items, encoded, names, top_ranked) -> dict:
+        out, places = {}, {name: n for n, name in enumerate(self._ids)}
+        for n, name in enumerate(names):
+            chosen = [str(item) for item in top_ranked[name]]
+            candidates, query = items[np.array([places[item] for item in chosen])], encoded[[n]]
+            pair = (candidates, query) if kind == "image" else (query, candidates)
+            scores = score_matrix(self.model.method.similarity, *pair).reshape(-1)
+            out[name] = dict(zip(chosen, scores.tolist(), strict=True))
+        return out
+
+    def _encoded(self, rows) -> tuple[str, Representation]:
+        """('image' or 'text', representations) of a data set."""
+        images, texts = "image" in rows.column_names, "text" in rows.column_names
+        if images == texts:
+            raise BadInput(f"rows need a column image or a column text, got {', '.join(rows.column_names)}.")
+        parts = []
+        for start in range(0, len(rows), _TOGETHER):
+            block = rows[start : start + _TOGETHER]
+            if images:
+                parts.append(self.model.encode_images(block["image"]))
+                continue
+            titles = block.get("title") or [""] * len(block["text"])
+            parts.append(
+                self.model.encode_texts([f"{t} {x}".strip() for t, x in zip(titles, block["text"], strict=True)])
+            )
+        return "image" if images else "text", joined(parts)

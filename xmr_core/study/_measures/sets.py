@@ -1,0 +1,78 @@
+"""What the sets of a trained model hold: the use of their weakest element, whether elements gather by slot, and where
+slots look in each round."""
+
+from math import isqrt
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+
+from xmr_core.data.scenes import object_masks, scenes_of
+from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
+from xmr_core.evaluation.analysis.element_map import neighbourhood
+from xmr_core.evaluation.analysis.element_subsets import element_ablation, weakest_elements
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.training.runs import TrainedRun
+
+_IMAGES = 200  # of the test split, from its start: enough for a mean, and few enough for all pairs of their elements
+
+
+def elements(run: TrainedRun) -> pd.DataFrame:
+    """RSUM (annotated) with single elements of one modality, as fractions: 'rsum_only' and 'rsum_without' with the
+    number of the element as k, and 'rsum_of_weakest_element', what is lost without the one that is worst alone."""
+    split, method = run.prepared().splits["test"], run.method()
+    table = element_ablation(method.similarity, *encode_split(method, split), {"annotated": split.relevance})
+    rows = []
+    for line in table[table["side"] != "both"].itertuples():
+        word, element = line.kept.split()
+        rows.append(("annotated", line.side, f"rsum_{word}", int(element), line.rsum / 100))
+    for line in weakest_elements(table).itertuples():
+        rows.append(("annotated", line.side, "rsum_of_weakest_element", 0, line.gain / 100))
+    return _table(rows, len(run.per_query[run.per_query["relevance"] == "annotated"]))
+
+
+def neighbours(run: TrainedRun) -> pd.DataFrame:
+    """Share of the elements of the first images, and of a caption of each, whose nearest other element (cosine) has the
+    same number in its set. Chance gives one in K."""
+    split = run.prepared().splits["test"].first(_IMAGES)
+    images, captions = encode_split(run.method(), split)
+    first = np.unique(split.owners, return_index=True)[1]
+    share = neighbourhood(images, captions[torch.from_numpy(first)])["same element"]
+    return _table([("", "", "same_slot_share", 0, share / 100)], len(images) + len(first))
+
+
+def attention(run: TrainedRun) -> pd.DataFrame:
+    """Where the slots of images look, against the true objects of scenes, on the first images of the test split.
+
+    'attention_overlap' with the round as k (object_overlap); 'attention_overlap_gain', the last round minus the first;
+    'attention_overlap_over_others', the last round minus the same with the objects of the next image;
+    'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last. No row for a
+    corpus that does not know its objects, or features that lie on no square grid.
+    """
+    prepared, method = run.prepared(), run.method()
+    split = prepared.splits["test"].first(_IMAGES)
+    if prepared.corpus.name != "scenes" or not hasattr(method.image_head, "attention_maps"):
+        return _table([], 0)
+    images = split.images_at(np.arange(len(split.image_rows)))
+    with torch.inference_mode():
+        shares = method.image_head.attention_maps(method.image_encoder(images))[0].mean(2)  # n t k l, over heads
+    grid = isqrt(shares.shape[-1])
+    if grid**2 != shares.shape[-1]:
+        return _table([], 0)
+    masks = torch.from_numpy(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]))
+    masks = F.adaptive_avg_pool2d(masks, grid).flatten(2)  # n o l
+    entropy, overlap = attention_entropy(shares).mean(0), object_overlap(shares, masks).mean(0)
+    others = object_overlap(shares[:, -1:], masks.roll(1, 0)).mean()
+    rows = [("", "images", "attention_overlap", t, float(value)) for t, value in enumerate(overlap, 1)]
+    rows += [
+        ("", "images", "attention_overlap_gain", 0, float(overlap[-1] - overlap[0])),
+        ("", "images", "attention_overlap_over_others", 0, float(overlap[-1] - others)),
+        ("", "images", "attention_entropy_fall", 0, float(entropy[0] - entropy[-1])),
+    ]
+    return _table(rows, len(shares))
+
+
+def _table(rows: list[tuple], n: int) -> pd.DataFrame:
+    return pd.DataFrame([(*row, n) for row in rows], columns=METRIC_COLUMNS)

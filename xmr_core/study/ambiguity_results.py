@@ -1,0 +1,96 @@
+"""When sets, distributions, pairs of elements and hard negatives pay: what each gains over one vector, or over InfoNCE,
+on worlds of growing ambiguity."""
+
+import numpy as np
+import pandas as pd
+
+from xmr_core.evaluation.stats import seed_interval
+from xmr_core.study.jobs import AMBIGUITIES, AMBIGUOUS, OBJECTIVES
+
+BASE = "VSE∞"  # one vector
+KINDS = {"DivE": "sets", "PCME": "distributions", "PCME++": "distributions", "SCAN t-i": "pairs of elements"}
+GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high"]
+
+
+def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.DataFrame:
+    """RSUM (percent) of every run of the ambiguity part: label, objective, ambiguity, seed, rsum.
+
+    relevance: the answers that count; 'exhaustive' counts every true one. rows: of results.read.
+
+    >>> ambiguity_points(pd.DataFrame(columns=["variant", "metric", "relevance", "seed", "value"])).empty
+    True
+    """
+    named = {
+        f"{label}, {name}, ambiguity {value}": (label, name, value)
+        for label in AMBIGUOUS
+        for name in OBJECTIVES
+        for value in AMBIGUITIES
+    }
+    own = rows[rows["variant"].isin(named) & (rows["metric"] == "rsum") & (rows["relevance"] == relevance)]
+    own = own.drop_duplicates(["variant", "seed"], keep="last")
+    lines = [
+        (*named[line.variant], int(line.seed), 100 * float(line.value))
+        for line in own[["variant", "seed", "value"]].itertuples(index=False)
+    ]
+    return pd.DataFrame(lines, columns=["label", "objective", "ambiguity", "seed", "rsum"])
+
+
+def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
+    """What each choice gains at each ambiguity, paired by seed, with its 95 % Student interval; GAIN_COLUMNS.
+
+    A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives with InfoNCE, for
+    each method that has both. points: of ambiguity_points.
+
+    >>> ambiguity_gains(pd.DataFrame(columns=["label", "objective", "ambiguity", "seed", "rsum"])).empty
+    True
+    """
+    table = points.set_index(["label", "objective", "ambiguity", "seed"])["rsum"].sort_index()
+
+    def values(label: str, objective: str, ambiguity: float) -> pd.Series:
+        try:
+            return table.loc[label, objective, ambiguity]
+        except KeyError:
+            return pd.Series(dtype=float)
+
+    pairs = [(kind, label, "InfoNCE", BASE, "InfoNCE") for label, kind in KINDS.items()]
+    pairs += [("hard negatives", label, "hinge", label, "InfoNCE") for label in AMBIGUOUS]
+    lines = []
+    for what, label, objective, other, its_objective in pairs:
+        for ambiguity in sorted(set(points["ambiguity"])):
+            gain = (values(label, objective, ambiguity) - values(other, its_objective, ambiguity)).dropna()
+            if len(gain):
+                against = its_objective if label == other else other
+                lines.append((what, label, against, ambiguity, len(gain), *seed_interval(gain)))
+    return pd.DataFrame(lines, columns=GAIN_COLUMNS)
+
+
+def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:
+    """One sentence for each choice and method: where on the scale of ambiguity it pays, that is, where the interval of
+    its gain lies above 0, with the gains at both ends. Nothing is said of gains without an interval.
+
+    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "seeds": 3, "gain": 9.0, "low": 4.0, "high": 14.0}
+    >>> low, high = line | {"ambiguity": 0.02}, line | {"ambiguity": 0.5, "gain": -1.0, "low": -9.0, "high": 7.0}
+    >>> print(*ambiguity_sentences(pd.DataFrame([low, high])))
+    Sets (DivE against VSE∞) pay at ambiguity 0.02: +9.0 [+4.0, +14.0] at 0.02, -1.0 [-9.0, +7.0] at 0.5.
+    """
+    out = []
+    decided = gains[gains["low"].notna()] if len(gains) else gains
+    for (what, label, against), own in decided.groupby(["what", "label", "against"], sort=False):
+        own = own.sort_values("ambiguity")
+        pays, costs = own[own["low"] > 0]["ambiguity"], own[own["high"] < 0]["ambiguity"]
+        parts = [
+            f"{verb} at ambiguity {_listed(where)}" for verb, where in (("pay", pays), ("cost", costs)) if len(where)
+        ]
+        verdict = " and ".join(parts) or "make no certain difference at any ambiguity"
+        ends = own.iloc[np.unique([0, len(own) - 1])]
+        numbers = ", ".join(
+            f"{r.gain:+.1f} [{r.low:+.1f}, {r.high:+.1f}] at {r.ambiguity:g}" for r in ends.itertuples()
+        )
+        out.append(f"{what.capitalize()} ({label} against {against}) {verdict}: {numbers}.")
+    return out
+
+
+def _listed(values: pd.Series) -> str:
+    """0.02, 0.05 and 0.1 as text."""
+    *first, last = [f"{v:g}" for v in values]
+    return f"{', '.join(first)} and {last}" if first else last

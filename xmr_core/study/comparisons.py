@@ -1,0 +1,137 @@
+"""What a claim compares: the effect of each of its comparisons with its standard error, from rows of results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from xmr_core.methods.claim import Claim, Measure
+from xmr_core.study.results import latest
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One difference of a claim on one corpus, in the direction of the measure (above − below).
+
+    error: standard error of the mean over seeds, with the part of the choice of test images where rows have it.
+    began: UTC time at which the first of its runs started. deciding: its rows come from where nothing was chosen.
+    """
+
+    above: str
+    below: str
+    effect: float
+    error: float
+    seeds: int
+    worlds: int
+    began: str = ""
+    deciding: bool = False
+
+
+def equivalent(measure: Measure) -> float:
+    """Differences of a measure no larger than this are none: 5 points of an RSUM, 1 point of another percentage; 0 for
+    what is no percentage (a correlation, a log variance), which is never equivalent.
+
+    >>> equivalent(Measure("RSUM", "annotated", "both", "rsum", factor=100))
+    5.0
+    """
+    if measure.factor != 100:
+        return 0.0
+    return 5.0 if measure.metric.startswith("rsum") else 1.0
+
+
+def values_of(rows: pd.DataFrame, measure: Measure) -> dict[str, dict[str, pd.DataFrame]]:
+    """Corpus → variant → frame by seed with the columns value, error (of the choice of images; NaN without one) and
+    world. Corpora are in the order of the rows and called 'scenes (quick)' or 'scenes (quick, worlds 1 and 2)'.
+    """
+    own = rows[
+        (rows["relevance"] == measure.relevance) & (rows["direction"] == measure.direction)
+        & (rows["k"].astype(int) == measure.k) & (rows["origin"] == "ours")
+        & rows["metric"].isin([measure.metric, f"{measure.metric}_error"])
+    ]  # fmt: skip
+    own = latest(own).assign(world=_worlds, began=_began, value=lambda t: measure.factor * t["value"].astype(float))
+    own = own.assign(corpus=_corpora(own))
+    keys, is_error = ["corpus", "variant", "seed"], own["metric"] != measure.metric
+    errors = own.loc[is_error, [*keys, "value"]].rename(columns={"value": "error"})
+    table = own[~is_error].merge(errors, on=keys, how="left")
+    table["deciding"] = _deciding(table)
+    columns, out = ["value", "error", "world", "began", "deciding"], {}
+    for (corpus, variant), part in table.groupby(["corpus", "variant"], sort=False):
+        out.setdefault(corpus, {})[variant] = part.set_index("seed")[columns].sort_index()
+    return out
+
+
+def comparisons(claim: Claim, values: Mapping[str, pd.DataFrame]) -> list[Comparison]:
+    """The comparisons of a claim on one corpus, paired by seed; none when a variant is missing or no seed is common.
+
+        effect = mean_s d_s,   error² = var(d) / n + mean_s (e_above,s² + e_below,s²) / W
+
+    d: difference of seed s; e: standard error of a value for the choice of test images; n seeds on W worlds. Both
+    values count as independent there, and the members of a group (rule 'means') as one, which makes it larger, not
+    smaller. Source: docs/protocol.md#protocol-decision.
+
+    >>> one = pd.DataFrame({"value": [3.0, 3.2], "error": [0.3, 0.3], "world": [1, 2]}).assign(began="", deciding=True)
+    >>> two = one.assign(value=[2.0, 2.2])
+    >>> [c] = comparisons(Claim("c", "ours", "Sets win.", ("DivE",), ("VSE++",)), {"DivE": one, "VSE++": two})
+    >>> round(c.effect, 2), round(c.error, 2), c.worlds
+    (1.0, 0.3, 2)
+    """
+    if any(variant not in values for variant in (*claim.above, *claim.below)):
+        return []
+    if claim.rule == "means":
+        groups = [(claim.above, claim.below)]
+    else:
+        groups = [((a,), (b,)) for a in claim.above for b in claim.below] or [((a,), ()) for a in claim.above]
+    out = []
+    for above, below in groups:
+        upper, lower = _group(above, values), _group(below, values) if below else None
+        paired = upper if lower is None else upper.join(lower.add_suffix(" other"), how="inner")
+        paired = paired.dropna(subset=[c for c in paired if c.startswith("value")])
+        if not len(paired):
+            return []
+        difference = paired["value"] - (paired["value other"] if lower is not None else 0.0)
+        images = paired[[c for c in paired if c.startswith("error")]].fillna(0.0).pow(2).sum(axis=1).mean()
+        n, worlds = len(paired), int(paired["world"].nunique())
+        seeds = float(difference.var(ddof=1)) / n if n > 1 else np.nan
+        error = float(np.sqrt(seeds + images / worlds))
+        origin = pd.concat([upper, *([] if lower is None else [lower])]).loc[paired.index]
+        out.append(
+            Comparison(", ".join(above), ", ".join(below), float(difference.mean()), error, n, worlds,
+                       min(origin["began"]), bool(origin["deciding"].all()))
+        )  # fmt: skip
+    return out
+
+
+def _group(names: tuple[str, ...], values: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The mean over variants of their values and, as if they were one, of their errors; only common seeds."""
+    tables = [values[name] for name in names]
+    if len(tables) == 1:
+        return tables[0]
+    value = pd.concat([t["value"] for t in tables], axis=1, join="inner").mean(axis=1)
+    error = pd.concat([t["error"] for t in tables], axis=1, join="inner").mean(axis=1)
+    began = pd.concat([t["began"] for t in tables], axis=1, join="inner").min(axis=1)
+    deciding = pd.concat([t["deciding"] for t in tables], axis=1, join="inner").all(axis=1)
+    world = tables[0]["world"].reindex(value.index)
+    return pd.DataFrame({"value": value, "error": error, "world": world, "began": began, "deciding": deciding})
+
+
+def _worlds(table: pd.DataFrame) -> pd.Series:
+    worlds = table["world"] if "world" in table else pd.Series("", index=table.index)
+    return pd.to_numeric(worlds, errors="coerce").fillna(0).astype(int)
+
+
+def _began(table: pd.DataFrame) -> pd.Series:
+    return table["started_utc"].astype(str) if "started_utc" in table else pd.Series("", index=table.index)
+
+
+def _deciding(table: pd.DataFrame) -> pd.Series:
+    return (table["dataset"] != "scenes") | (table["world"] > 0)
+
+
+def _corpora(table: pd.DataFrame) -> pd.Series:
+    """A name for the corpus of each row; worlds that decide stand together."""
+    size = table["size"].fillna("").astype(str)
+    deciding = table["world"] > 0
+    worlds = " and ".join(map(str, sorted(table.loc[deciding, "world"].unique())))
+    inside = size + deciding.map({True: f", worlds {worlds}", False: ""})
+    return table["dataset"] + inside.map(lambda text: f" ({text})" if text else "").astype(str)

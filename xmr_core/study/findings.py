@@ -1,0 +1,158 @@
+"""The abstract of the study: what its rows say, as sentences that are made from numbers, and what is missing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from xmr_core.study import results
+from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.claims import CLAIMS, counts, ledger
+from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
+from xmr_core.study.method_results import at_equal_time, budget_points, dominated, method_results, protocol_results
+from xmr_core.study.progress import earlier_rows, progress, spent_hours
+from xmr_core.study.protocol import EPOCHS, labels
+
+REFERENCE = "VSE∞"
+
+
+def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
+    """`method_results` of the longest study from before the protocol: the successors' 48 epochs, untuned, on the world
+    of choices. It stands in where the protocol has no rows yet, and is exploratory.
+
+    >>> earlier_results(Path("no such folder/protocol")).empty
+    True
+    """
+    before = folder.parent / "successors"
+    if not (before / "results.csv").exists():
+        return method_results(pd.DataFrame(columns=["variant"]), [])
+    rows, curves = results.read(before / "results.csv"), pd.read_csv(before / "curves.csv")
+    names = [name for name in rows["variant"].unique() if name in labels()]
+    times = next((p for p in (folder / "scoring.csv", before / "scoring.csv") if p.exists()), None)
+    return method_results(rows, names, curves, scoring=pd.read_csv(times) if times else None)
+
+
+def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]:
+    """The best method with its interval, what it costs against the reference, and which methods are on the front.
+
+    table: of method_results.
+
+    >>> line = {"rsum low": 1.0, "rsum high": 9.0, "seeds": 5, "parameters": 8, "scoring ms": 1.0}
+    >>> print(*cost_sentences(pd.DataFrame([line | {"label": "VSE∞", "rsum": 8.0, "train seconds": 4.0}])))
+    VSE∞ has the highest annotated RSUM, 8.0 [1.0, 9.0] (5 seeds).
+    """
+    if not len(table):
+        return []
+    best, out = table.iloc[0], []
+    text = f"{best['label']} has the highest annotated RSUM, {_interval(best)} ({best['seeds']} seeds)"
+    base = table[table["label"] == reference]
+    if len(base) and best["label"] != reference:
+        unit = base.iloc[0]
+        text += f"; {reference}, one vector for each item, has {_interval(unit)}"
+        times = best["train seconds"] / unit["train seconds"]
+        text += f". {best['label']} trains {_times(times)} as long"
+        if best["scoring ms"] == best["scoring ms"] and unit["scoring ms"] > 0:
+            text += f" and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time"
+    out.append(f"{text}.")
+    if len(table) > 1 and table["scoring ms"].notna().all():
+        front = table[~dominated(table, "scoring ms")].sort_values("scoring ms")["label"]
+        out.append(
+            f"By quality and time of scoring, {len(front)} of {len(table)} methods are on the front, beyond which "
+            f"nothing is both better and cheaper: {', '.join(front)}."
+        )
+    return out
+
+
+def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str:
+    """What others reach in the training time of the reference; '' where the budget curves have no such point.
+
+    >>> equal_time_sentence(pd.DataFrame(columns=["label", "epochs"]))
+    ''
+    """
+    table = at_equal_time(points, reference)
+    reached, none = table[table["rsum"].notna()], table.loc[table["rsum"].isna(), "label"]
+    if len(reached) < 2:
+        return ""
+    values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
+    late = f"; {', '.join(none)} have no result by then" if len(none) else ""
+    return f"In the training time of {EPOCHS} epochs of {reference}, the annotated RSUM is: {values}{late}."
+
+
+def ledger_sentence(table: pd.DataFrame) -> str:
+    """How many verdicts a ledger holds, of which word and kind.
+
+    >>> ledger_sentence(pd.DataFrame({"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"]}))
+    'Of 1 claims of the papers 1 have been measured: 1 held (0 confirmatory verdicts, 1 exploratory).'
+    """
+    shown = table[table["verdict"] != "not measured"]
+    words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
+    kinds = {kind: int((shown["kind"] == kind).sum()) for kind in ("confirmatory", "exploratory")}
+    return (
+        f"Of {table['claim'].nunique()} claims of the papers {shown['claim'].nunique()} have been measured: {words} "
+        f"({kinds['confirmatory']} confirmatory verdicts, {kinds['exploratory']} exploratory)."
+    )
+
+
+def missing_sentence(table: pd.DataFrame, spent: float) -> str:
+    """What of the protocol is done, and how many hours the rest would take; table: of study.progress.
+
+    >>> missing_sentence(pd.DataFrame({"part": ["tuning"], "done": [3], "runs": [7], "hours": [2.0]}), 1.5)
+    'Of 7 runs of the protocol 3 are done (1.5 hours of a core); missing: tuning 4 (2.0 h).'
+    """
+    left = table[table["done"] < table["runs"]]
+    parts = ", ".join(f"{r.part} {r.runs - r.done} ({r.hours:.1f} h)" for r in left.itertuples())
+    text = f"Of {table['runs'].sum()} runs of the protocol {table['done'].sum()} are done ({spent:.1f} hours of a core)"
+    return f"{text}; missing: {parts}." if len(left) else f"{text}; none is missing."
+
+
+def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims", "missing")) -> list[str]:
+    """The sentences of the abstract. Before the protocol has rows of its comparison, those of earlier rows, said so.
+
+    >>> [text[:3] for text in findings(Path("no such folder/protocol"), ["quality"])]
+    ['Not']
+    """
+    every, out = protocol_rows(folder), []
+    if "quality" in parts:
+        table = protocol_results(folder=folder)
+        if len(table):
+            out += cost_sentences(table)
+            scenes = every[every["dataset"] == "scenes"]
+            out += [
+                text for text in [equal_time_sentence(budget_points(deciding_and_budgets(scenes), labels()))] if text
+            ]
+            out += ambiguity_sentences(ambiguity_gains(ambiguity_points(every)))
+        else:
+            out.append(
+                "Nothing is decided yet: no run of the protocol's comparison has ended. What follows is exploratory, "
+                "from runs before the protocol, untuned and on the world on which choices were made."
+            )
+            before = earlier_results(folder)
+            if len(before):
+                out.append(f"After {before['epochs'].max()} epochs on `scenes`: {' '.join(cost_sentences(before))}")
+    if "claims" in parts:
+        out.append(ledger_sentence(ledger(results.study_rows(), CLAIMS)))
+    if "missing" in parts:
+        curves = folder / "curves.csv"
+        none = pd.DataFrame(columns=["run_id", "epoch", "value"])
+        table = progress(every, pd.read_csv(curves) if curves.exists() else none, earlier_rows(folder))
+        out.append(missing_sentence(table, spent_hours(every)))
+    return out
+
+
+def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide.
+
+    >>> deciding_and_budgets(pd.DataFrame(columns=list(results.COLUMNS))).empty
+    True
+    """
+    curve = rows["variant"].astype(str).str.contains(r", \d+ epochs$") & (rows["world"].astype(int) > 0)
+    return pd.concat([deciding(rows), rows[curve]], ignore_index=True).drop_duplicates(ignore_index=True)
+
+
+def _interval(line: pd.Series) -> str:
+    low, high = line["rsum low"], line["rsum high"]
+    return f"{line['rsum']:.1f} [{low:.1f}, {high:.1f}]" if low == low else f"{line['rsum']:.1f}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.1f} times"

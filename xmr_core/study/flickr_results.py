@@ -1,0 +1,41 @@
+"""What methods reach on Flickr8k: by the annotated pairs, by the judgements of people, and in the order of their
+ratings."""
+
+import pandas as pd
+
+from xmr_core.methods.claim import Measure
+from xmr_core.study.comparisons import values_of
+from xmr_core.study.method_results import mean_interval, method_results
+
+HUMAN = Measure("RSUM human", "human", "both", "rsum", factor=100)
+GRADES = ("expert", "crowd")
+COLUMNS = [
+    "label", "seeds", "rsum", "rsum low", "rsum high", "human", "human low", "human high", "τ expert", "τ crowd",
+    "best epoch", "epochs", "trial", "train seconds", "parameters", "scoring ms",
+]  # fmt: skip
+
+
+def flickr_results(rows: pd.DataFrame, trials: dict[str, int] | None = None) -> pd.DataFrame:
+    """One line per variant with rows on Flickr8k, the best annotated RSUM first; COLUMNS.
+
+    human: RSUM where pairs that experts rated 3 or more count as right too. τ: Kendall's τ_c, times 100, between scores
+    and ratings, the mean over seeds; NaN without such ratings. rows: of the protocol.
+
+    >>> flickr_results(pd.DataFrame(columns=["variant", "dataset", "world"])).empty
+    True
+    """
+    own = rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")]
+    if not len(own):
+        return pd.DataFrame(columns=COLUMNS)
+    table = method_results(own, list(dict.fromkeys(own["variant"])), trials=trials).reindex(columns=COLUMNS)
+    people = next(iter(values_of(own, HUMAN).values()), {})
+    tau = own[own["metric"] == "kendall_tau_c"].drop_duplicates(["variant", "seed", "relevance"], keep="last")
+    mean = (
+        100 * tau.assign(value=tau["value"].astype(float)).groupby(["variant", "relevance"])["value"].mean()
+    ).to_dict()
+    for n, label in table["label"].items():
+        if label in people:
+            table.loc[n, ["human", "human low", "human high"]] = mean_interval(people[label])
+        for grade in GRADES:
+            table.loc[n, f"τ {grade}"] = mean.get((label, grade), float("nan"))
+    return table.astype({name: float for name in ("human", "human low", "human high", "τ expert", "τ crowd")})

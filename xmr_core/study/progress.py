@@ -1,0 +1,76 @@
+"""How far the runs of the protocol are, and how many hours of a core are missing."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from xmr_core.study import results
+from xmr_core.study.decision_rows import FOLDER
+from xmr_core.study.jobs import PARTS, hours, jobs, missing
+from xmr_core.study.protocol import Job, chosen_trials, labels
+
+UNKNOWN = 0.5  # hours of a run of which nothing is known: it comes early, and then its time is known
+
+
+def estimated(wanted: Sequence[Job], *tables: pd.DataFrame) -> list[tuple[Job, float]]:
+    """(run, hours on one core), part by part, the longest of a part first: from the first table of rows that has
+    something of its variant, so the protocol's own come before those of earlier studies.
+
+    >>> estimated([])
+    []
+    """
+    by_run = [table.drop_duplicates(["run_id", "variant"]) for table in tables]  # a run has many rows
+    first: dict[tuple[str, str], float] = {}  # hours of an epoch, by variant and data set
+    for job in wanted:
+        key = job.variant, job.config.data.dataset
+        if key not in first:
+            needed = next(filter(None, (hours(job, table) for table in by_run)), UNKNOWN)
+            first[key] = needed / job.config.train.epochs if needed != UNKNOWN else 0.0
+    pairs = [(job, first[job.variant, job.config.data.dataset] * job.config.train.epochs or UNKNOWN) for job in wanted]
+    return sorted(pairs, key=lambda pair: (PARTS.index(pair[0].part), -pair[1]))
+
+
+def progress(
+    rows: pd.DataFrame,
+    curves: pd.DataFrame,
+    earlier: pd.DataFrame,
+    photographs: str = "flickr8k",
+) -> pd.DataFrame:
+    """One line per part: part, done, runs, hours (of a core, that the missing ones need).
+
+    What tuning has not chosen yet is counted as if the first trial had been, because trials hardly differ in time; what
+    must run longer is known only once a method's runs are there. rows: of the protocol. earlier: rows of other studies
+    of the same world, for the time of a run. photographs: a folder of Flickr8k, '' to leave that part out.
+    """
+    chosen = dict.fromkeys(labels(), 1) | chosen_trials(rows)
+    every = Counter(job.part for job in jobs(rows, curves, photographs, chosen))
+    left = estimated(missing(rows, curves, photographs, chosen), rows, earlier)
+    lines = []
+    for part in (name for name in PARTS if every[name]):
+        needed = [time for job, time in left if job.part == part]
+        lines.append((part, every[part] - len(needed), every[part], sum(needed)))
+    return pd.DataFrame(lines, columns=["part", "done", "runs", "hours"])
+
+
+def earlier_rows(folder: Path = FOLDER) -> pd.DataFrame:
+    """Rows of the studies beside the protocol's folder, on the same corpora: they say how long a run takes.
+
+    >>> earlier_rows(Path("no such folder/protocol")).empty
+    True
+    """
+    paths = [p for p in (folder.parent / "results.csv", *folder.parent.glob("*/results.csv")) if p.exists()]
+    table = pd.concat(
+        [pd.DataFrame(columns=list(results.COLUMNS)), *(results.read(p) for p in paths if p.parent != folder)]
+    )
+    return table[(table["dataset"] != "scenes") | (table["size"] == "quick")]
+
+
+def spent_hours(rows: pd.DataFrame) -> float:
+    """Hours of training behind rows, each run once.
+
+    >>> spent_hours(pd.DataFrame({"run_id": ["a", "a"], "train_seconds": [1800.0, 1800.0]}))
+    0.5
+    """
+    return float(rows.drop_duplicates("run_id")["train_seconds"].astype(float).sum() / 3600)

@@ -1,0 +1,56 @@
+"""The command `explore`: the explorer of a folder or an index as a page of its own."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from xmr_core.base.extras import require
+from xmr_core.base.files import existing
+
+
+def add_to(commands) -> None:
+    """Declare the command. commands: the result of add_subparsers."""
+    explore = commands.add_parser(
+        "explore", help="open the explorer of a folder of images, or of an index, in a browser"
+    )
+    explore.add_argument("place", metavar="FOLDER_OR_INDEX", help="a folder of images, or one made by `index`")
+    runs = "a run or model that encodes the folder (default: the newest run of each method); several may be given"
+    explore.add_argument("--run", action="append", default=[], metavar="RUN", help=runs)
+    explore.add_argument("--port", type=int, default=0, help="where the page is served (default: a free port)")
+    explore.add_argument("--no-browser", action="store_true", help="print the address, open no browser")
+    explore.add_argument("--dark", action="store_true", help="a dark page")
+
+
+def explore(arguments: argparse.Namespace) -> int:
+    """Run `explore` until it is interrupted. Returns the exit status of the server."""
+    require("the explorer as a page", "app", "voila", "ipywidgets", "nbformat")
+    place = existing(arguments.place, "folder or index").resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        notebook = Path(folder) / "explore.ipynb"
+        notebook.write_text(json.dumps(page_of(place, arguments.run)))
+        words = [sys.executable, "-m", "voila", str(notebook), "--show_tracebacks=True"]
+        words += [f"--port={arguments.port}"] if arguments.port else []
+        words += ["--no-browser"] if arguments.no_browser else []
+        words += ["--theme=dark"] if arguments.dark else []
+        print(f"the explorer of {place}; press Ctrl+C to end it", flush=True)
+        return subprocess.call(words, env=os.environ | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+
+
+def page_of(place: Path, runs: list[str]) -> dict:
+    """A notebook whose only cell shows the explorer.
+
+    >>> page_of(Path("photos"), ["dive-1"])["cells"][0]["source"].splitlines()[-1]
+    "explore('photos', ['dive-1'])"
+    """
+    source = f"from xmr_core.ui.widgets import explore\n\nexplore({str(place)!r}, {runs!r})"
+    cell = {"cell_type": "code", "id": "explorer", "metadata": {}, "execution_count": None, "outputs": []}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": "Explorer"}
+    return {"cells": [{**cell, "source": source}], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+COMMANDS = {"explore": explore}

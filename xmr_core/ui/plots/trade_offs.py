@@ -1,0 +1,103 @@
+"""Quality against what it costs: fronts, budgets of training, and gains over ambiguity."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from xmr_core.ui.plots.style import legend_below, method_style, plain_numbers, start
+
+_COSTS = {
+    "scoring ms": "scoring 1,000 × 5,000 items (ms)",
+    "train seconds": "training (seconds of a core)",
+}
+
+
+def pareto(table: pd.DataFrame) -> Figure:
+    """Annotated RSUM with its interval against each cost on a logarithmic axis; the line joins the methods that no
+    other one beats in both.
+
+    table: of study.method_results; a cost that no line has gets no panel.
+
+    >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}
+    >>> len(pareto(pd.DataFrame([line])).axes)
+    1
+    """
+    costs = [name for name in _COSTS if name in table and table[name].notna().any()]
+    fig, axes = start(4.6 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
+    for ax, cost in zip(axes, costs, strict=False):
+        for n, line in enumerate(table.itertuples(index=False)):
+            values = dict(zip(table.columns, line, strict=True))
+            x, y = values[cost], values["rsum"]
+            ends = [[max(0.0, y - values["rsum low"])], [max(0.0, values["rsum high"] - y)]]
+            has_interval = values["rsum low"] == values["rsum low"]
+            ax.errorbar(
+                [x], [y], yerr=ends if has_interval else None, ls="", ms=7, capsize=2, lw=1, label=values["label"],
+                **method_style(n),
+            )  # fmt: skip
+        own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
+        front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
+        ax.plot(front[cost], front["rsum"], color="0.6", lw=1, zorder=0)
+        ax.set(xscale="log", xlabel=_COSTS[cost])
+    axes[0].set_ylabel("RSUM annotated (%)")
+    legend_below(fig, axes[0], 4)
+    return fig
+
+
+def budget_curves(points: pd.DataFrame) -> Figure:
+    """Annotated RSUM after each budget, over epochs and over seconds of training; the bar is the 95 % interval.
+
+    points: columns label, epochs, seconds, rsum, low, high.
+
+    >>> line = {"label": "DivE", "epochs": 8, "seconds": 3.0, "rsum": 9.0, "low": 8.0, "high": 9.5}
+    >>> len(budget_curves(pd.DataFrame([line])).axes)
+    2
+    """
+    fig, axes = start(9.2, 4.6, columns=2, sharey=True)
+    for ax, x in zip(axes, ("epochs", "seconds"), strict=True):
+        for n, (label, own) in enumerate(points.groupby("label", sort=False)):
+            own = own.sort_values(x)
+            _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, n)
+        ax.set(xscale="log", xlabel={"epochs": "epochs of training", "seconds": "seconds of a core"}[x])
+        plain_numbers(ax)
+    axes[0].xaxis.set_major_locator(FixedLocator(sorted(set(points["epochs"]))))
+    axes[0].xaxis.set_minor_locator(NullLocator())
+    axes[0].set_ylabel("RSUM annotated (%)")
+    legend_below(fig, axes[0], 5)
+    return fig
+
+
+def ambiguity_curves(gains: pd.DataFrame) -> Figure:
+    """What each choice gains over ambiguity, one panel for each kind of choice; the bar is the 95 % interval.
+
+    gains: columns what, label, against, ambiguity, gain, low, high.
+
+    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0, "low": 1, "high": 3}
+    >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line])).axes]
+    ['sets']
+    """
+    kinds = list(dict.fromkeys(gains["what"]))
+    names = list(dict.fromkeys(zip(gains["label"], gains["against"], strict=True)))
+    fig, axes = start(2.9 * max(2, len(kinds)), 3.9, columns=max(1, len(kinds)), sharey=True)
+    for ax, kind in zip(axes, kinds, strict=True):
+        for (label, against), own in gains[gains["what"] == kind].groupby(["label", "against"], sort=False):
+            own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
+            text = f"{label} − {against}" if kind != "hard negatives" else f"{label}: hinge − {against}"
+            _draw_line(ax, own["ambiguity"], own, text, names.index((label, against)))
+        ax.axhline(0, color="0.3", lw=1)
+        ax.set(xscale="log", xlabel="ambiguity", title=kind)
+        ax.xaxis.set_major_locator(FixedLocator(sorted(set(gains["ambiguity"]))))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.tick_params(axis="x", labelrotation=45)
+        plain_numbers(ax)
+    axes[0].set_ylabel("gain in RSUM exhaustive (points)")
+    handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    return fig
+
+
+def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, n: int) -> None:
+    """One line with bars down to `low` and up to `high`; those that are missing are not drawn."""
+    low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
+    ends = [(own["value"] - low).clip(lower=0), (high - own["value"]).clip(lower=0)]
+    ax.errorbar(x, own["value"], yerr=ends, label=label, ms=5, lw=1.3, capsize=2, elinewidth=0.8, **method_style(n))
