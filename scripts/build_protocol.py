@@ -153,12 +153,18 @@ def changes() -> str:
     shown = pd.DataFrame(
         {
             "claim": changed["sentence"],
-            "before": [f"{r.before}, {r[5]:+.1f} ({r[6]} epochs)" for r in changed.itertuples()],
-            "after": [f"{r.after}, {r[8]:+.1f} ({r[11]} epochs)" for r in changed.itertuples()],
+            "before": _verdicts(changed, "before"),
+            "after": _verdicts(changed, "after"),
             "kind": changed["kind"],
         }
     )
     return text + f"{len(changed)} of {len(table)}.\n\n" + (f"{markdown(shown)}\n\n" if len(changed) else "")
+
+
+def _verdicts(changed: pd.DataFrame, when: str) -> list[str]:
+    """'held, +3.1 (72 epochs)' for each claim. when: 'before' or 'after'."""
+    columns = changed[when], changed[f"effect {when}"], changed[f"epochs {when}"]
+    return [f"{verdict}, {effect:+.1f} ({epochs} epochs)" for verdict, effect, epochs in zip(*columns, strict=True)]
 
 
 def hours_left() -> pd.Series:

@@ -1,9 +1,9 @@
 """The rows that docs/protocol.md asks for: what is missing is trained, part by part, the longest runs of a part first,
 on all cores. Ensembles that claims name are computed from their members' runs, without training.
 
-python scripts/run_study.py [--status] [--part NAME …] [--flickr8k FOLDER] [--hours H] [--workers N]. It can be killed
-and started again at any time: a run goes on from its last saved state, and rows are appended to reports/protocol/ as
-soon as a run ends.
+python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--flickr8k FOLDER] [--hours H]
+[--workers N]. It can be killed and started again at any time: a run goes on from its last saved state, and rows are
+appended to reports/protocol/ as soon as a run ends. Two of it may run at once, each with parts or variants of its own.
 --status says what is done, what is missing and how long it will take, and trains nothing. --hours: nothing begins that
 would end later than that; without it, it goes on until everything is there.
 """
@@ -96,6 +96,10 @@ def main() -> int:
     parser.add_argument("--status", action="store_true", help="say what is done, and train nothing")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated")
     parser.add_argument(
+        "--variant", action="append", choices=labels(), metavar="LABEL",
+        help="only runs that take the trial of this variant ('DivE', 'SCAN t-i', …); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--flickr8k", default="", help="folder of Flickr8k in its official layout; without it, no such run"
     )
     parser.add_argument("--hours", type=float, default=float("inf"), help="begin nothing that would end later")
@@ -109,7 +113,10 @@ def main() -> int:
         left = (until - time.monotonic()) / 3600
         compute(asked.flickr8k, left)
         there = rows()
-        wanted = [job for job in missing(there, curves(), asked.flickr8k) if job.part in (asked.part or PARTS)]
+        wanted = [
+            job for job in missing(there, curves(), asked.flickr8k)
+            if job.part in (asked.part or PARTS) and job.variant in (asked.variant or [job.variant])
+        ]  # fmt: skip
         # few at a time, so that what they tell (trials, hours) is heard, and none is begun too late
         batch = [job for job, needed in estimated(wanted, there, earlier_rows()) if needed < left][: 2 * asked.workers]
         if not batch:

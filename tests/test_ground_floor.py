@@ -148,7 +148,7 @@ def test_rebuilding_is_said(tmp_path):
 
 
 def pages_cleared(times: int = 10, megabytes: int = 100) -> int:
-    """Page faults of making and freeing an array."""
+    """Page faults of making and freeing an array: at least one for each two megabytes, the size of a huge page."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(times):
         np.empty(megabytes << 20, np.uint8)[::4096] = 1
@@ -162,8 +162,8 @@ def test_reused_buffers_are_not_cleared_again_and_are_given_back():
         pytest.skip(f"this kernel counts no page faults ({anew} for a gigabyte of new arrays)")
     with reused_buffers():
         pages_cleared(1)
-        assert pages_cleared() < anew / 5
-    assert pages_cleared() > anew / 2, "the setting stays"
+        assert pages_cleared() < min(anew / 5, 200)
+    assert pages_cleared() > 400, "the setting stays"  # the system may answer with huge pages the second time
     pages_cleared(1, 16)
     assert pages_cleared(10, 16) < anew / 50, "smaller arrays are mapped anew too"
 

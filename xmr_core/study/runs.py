@@ -88,9 +88,8 @@ class Runs:
         near = means["label"][means["rsum annotated high"] >= best["rsum annotated low"]].iloc[1:].tolist()
         half = (means["rsum annotated high"] - means["rsum annotated low"]).mean() / 2
         about = f"± {half:.0f} points of RSUM"
-        verdict = (
-            f"do not separate {best['label']} from {', '.join(near)}" if near else f"put {best['label']} above all others"
-        )
+        alone = f"put {best['label']} above all others"
+        verdict = f"do not separate {best['label']} from {', '.join(near)}" if near else alone
         if seeds > 1:
             return f"The intervals over {seeds} seeds ({about}) {verdict}."
         return (
