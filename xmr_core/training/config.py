@@ -6,6 +6,13 @@ from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_fields
 from xmr_core.base.errors import BadInput
 from xmr_core.training.schedule import SCHEDULES
 
+PRECISIONS = ("auto", "float32", "bfloat16")
+_LIMITS = {
+    "epochs": (1, 1_000_000), "lr": (0, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
+    "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
+    "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -43,14 +50,6 @@ class TrainConfig:
         require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
         if not self.lr > 0:
             raise BadInput(f"lr must be positive, got {self.lr!r}.")
-
-
-PRECISIONS = ("auto", "float32", "bfloat16")
-_LIMITS = {
-    "epochs": (1, 1_000_000), "lr": (0, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
-    "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
-    "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
-}  # fmt: skip
 
 
 @dataclass
