@@ -181,6 +181,17 @@ index_split(train_or_load(tiny_config("vse++", epochs=1)), "index")
 """
 
 
+MADE = """
+from xmr_core.base.shapes import only_shapes
+from xmr_core.methods import Inputs
+from xmr_core.methods.registry import build, methods
+with only_shapes():
+    for name in methods():
+        made = build(name, Inputs(image_width=16, cells=4, vocabulary=20)).state_dict()
+        assert all(t.device.type == "meta" for t in made.values())
+"""
+
+
 def python(code: str, *arguments: str, blocked=(), home: Path | None = None, cwd: Path | None = None):
     """A process of its own that runs code, in which some packages are not installed."""
     code = BLOCKED.format(names=set(blocked)) + code if blocked else code
@@ -230,7 +241,12 @@ class TestLightCore:
     def test_a_search_on_the_command_line_loads_only_what_it_uses(self, searchable):
         code = COMMAND.replace("sys.argv[1:]", "['search', 'index', 'a red circle', '-k', '2']")
         loaded = loaded_by(code, cwd=searchable)
-        assert "torch" in loaded and not loaded & {"transformers", "scipy", "faiss", *STUDY_ONLY}
+        assert "torch" in loaded and not loaded & {"transformers", "scipy", "faiss", "sympy", *STUDY_ONLY}
+
+    def test_reading_a_model_of_any_method_loads_no_compiler(self):
+        """sympy comes with torch's compiler, and takes as long as a search does."""
+        loaded = loaded_by(MADE)
+        assert "torch" in loaded and not loaded & {"sympy", "transformers", *STUDY_ONLY}
 
     def test_searching_and_training_work_where_the_study_is_not_installed(self, searchable, tmp_path):
         options = {"blocked": STUDY_ONLY | {"faiss"}, "cwd": searchable}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.shapes import only_shapes
 from xmr_core.base.weights import require_same_kind
 from xmr_core.encoders.bert import BertEncoder, bert_of
 from xmr_core.encoders.regions import ResidualRegions
@@ -58,7 +59,7 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
         _complain(name, method, absent, surplus, [])
     flat = [f"{k}: {tuple(ours[k].shape)}" for k in [*needed, *_MATRICES] if k in ours and ours[k].ndim != _axes(k)]
     _complain(name, method, [], [], flat)
-    with torch.device("meta"):  # costs no memory, whatever sizes the file asks for
+    with only_shapes():  # costs no memory, whatever sizes the file asks for
         _compare(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
     made, inputs = _made(method, ours, bert, options)
     made.eval()

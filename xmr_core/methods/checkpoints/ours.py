@@ -11,6 +11,7 @@ from safetensors.torch import save as save_tensors
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import bytes_hash, content_hash
+from xmr_core.base.shapes import only_shapes
 from xmr_core.base.trust import require_trusted
 from xmr_core.base.weights import require_plain, require_same_kind
 from xmr_core.data.features.word_pieces import WordPieces
@@ -85,7 +86,7 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
         words = kind.from_json(json.dumps(description["words"]))
         inputs = Inputs(**description["inputs"])
         arguments = (description["method"], inputs, description["form"])
-        with torch.device("meta"):  # costs no memory, whatever sizes the file asks for
+        with only_shapes():  # costs no memory, whatever sizes the file asks for
             expected = build(*arguments, **description["options"]).state_dict()
         if different := [n for n in expected | tensors if n not in tensors or n not in expected
                          or tensors[n].shape != expected[n].shape]:  # fmt: skip
