@@ -1,5 +1,5 @@
-"""The rows that docs/protocol.md asks for: what is missing is trained, part by part, the longest runs of a part first,
-on all cores. Ensembles that claims name are computed from their members' runs, without training.
+"""The rows that docs/protocol.md asks for: what is missing is trained, part by part and seed by seed, the longest runs
+of a seed first, on all cores. Ensembles that claims name are computed from their members' runs, without training.
 
 python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--flickr8k FOLDER] [--hours H]
 [--workers N]. It can be killed and started again at any time: a run goes on from its last saved state, and rows are

@@ -231,3 +231,18 @@ def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch)
     monkeypatch.setattr(run_study, "write", write)
     run_study.train(two_jobs, 1)
     assert set(run_study.rows()["variant"]) == {"VSE++", "VSE++, longer"}
+
+
+def test_a_stop_at_any_time_leaves_as_many_seeds_of_each_variant():
+    """Seed by seed, the longest first, and never a later part before an earlier one."""
+    jobs = [
+        Job(part, label, label, protocol.in_common_form(label, seed=seed, epochs=8))
+        for part in ("comparison", "tuning") for label in ("VSE++", "DivE") for seed in (1, 0)
+    ]  # fmt: skip
+    seconds = pd.DataFrame(
+        {"variant": ["DivE", "VSE++"], "run_id": ["a", "b"], "train_seconds": [80.0, 8.0], "epochs": [8, 8]}
+    )
+    order = [(job.part, job.config.train.seed, job.label) for job, _ in progress.estimated(jobs, seconds)]
+    assert order == [
+        (part, seed, label) for part in ("tuning", "comparison") for seed in (0, 1) for label in ("DivE", "VSE++")
+    ]

@@ -15,8 +15,9 @@ UNKNOWN = 0.5  # hours of a run of which nothing is known: it comes early, and t
 
 
 def estimated(wanted: Sequence[Job], *tables: pd.DataFrame) -> list[tuple[Job, float]]:
-    """(run, hours on one core), part by part, the longest of a part first: from the first table of rows that has
-    something of its variant, so the protocol's own come before those of earlier studies.
+    """(run, hours on one core), part by part and seed by seed, the longest of a seed first, so that a stop at any time
+    leaves as many seeds of each variant. The hours come from the first table of rows that has something of the variant,
+    so the protocol's own come before those of earlier studies.
 
     >>> estimated([])
     []
@@ -29,7 +30,7 @@ def estimated(wanted: Sequence[Job], *tables: pd.DataFrame) -> list[tuple[Job, f
             needed = next(filter(None, (hours(job, table) for table in by_run)), UNKNOWN)
             first[key] = needed / job.config.train.epochs if needed != UNKNOWN else 0.0
     pairs = [(job, first[job.variant, job.config.data.dataset] * job.config.train.epochs or UNKNOWN) for job in wanted]
-    return sorted(pairs, key=lambda pair: (PARTS.index(pair[0].part), -pair[1]))
+    return sorted(pairs, key=lambda pair: (PARTS.index(pair[0].part), pair[0].config.train.seed, -pair[1]))
 
 
 def progress(
