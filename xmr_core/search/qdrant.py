@@ -85,7 +85,7 @@ class _Embedded:
 
 class _Server:
     def __init__(self, url: str, client: object, name: str, width: int | None, graph: bool):
-        self._models = models = _module("qdrant_client").models
+        self._models = models = _module("qdrant_client.models")
         from qdrant_client.http.exceptions import ApiException
 
         self.errors = (ApiException, ValueError, OSError)  # ValueError: of the client itself, for a missing collection
@@ -133,5 +133,5 @@ def _module(name: str):
     try:
         return import_module(name)
     except ImportError:
-        package = name.replace("_edge", "-edge-py").replace("_client", "-client")
+        package = name.partition(".")[0].replace("_edge", "-edge-py").replace("_client", "-client")
         raise BadInput(f"a gallery on an engine needs {package}: pip install 'xmr-study[engine]'.") from None
