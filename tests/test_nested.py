@@ -147,7 +147,8 @@ def test_a_plain_sum_of_scorings_keeps_every_bit():
 
     images, captions = ragged(5, 4, seed=1, dtype=torch.float32), ragged(5, 4, seed=2, dtype=torch.float32)
     hinge, match = partial(hinge_triplet, margin=0.2), torch.eye(5, dtype=torch.bool)
-    loss, *_ = SetMethod(Two(), Objective(hinge)).loss(Batch(images, captions, match, None, None))
+    rows = torch.arange(5)
+    loss, *_ = SetMethod(Two(), Objective(hinge)).loss(Batch(images, captions, match, rows, rows))
     assert torch.equal(
         loss, hinge(SmoothChamfer()(images, captions), match) + hinge(MaxPairwise()(images, captions), match)
     )

@@ -137,7 +137,7 @@ def test_mixed_cells_without_a_partner_stay_themselves():
     """A cell that only one of two images has comes from that image, and padding reaches nothing."""
     local = torch.tensor([[[1.0], [2.0]], [[3.0], [math.nan]]])
     mask = torch.tensor([[True, True], [True, False]])
-    out, _ = mixed(Features(local, mask), torch.tensor([0.5, 0.5]), torch.zeros(2, dtype=torch.bool), torch.zeros(2, 4))
+    out, _ = mixed(Features(local, mask), torch.tensor([0.5, 0.5]), torch.zeros(2, dtype=torch.bool), None)
     assert out.mask.all() and out.local_feats.flatten().tolist() == [2.0, 2.0, 2.0, 2.0]
 
 

@@ -79,13 +79,14 @@ class EmbeddingSet(Rows):
     """A set of vectors per item: tokens of SCAN and SGRAF, slots of DivE, heads of PVSE.
 
     residual: the set before it was fused with the global feature, which the diversity losses read.
-    attention: weight of each local feature for each element, for visualisation; None unless requested.
+    attention: weight of each local feature for each of the first a elements, for visualisation; None unless requested.
+    All elements have such weights in DivE and PVSE, and the global one alone, which comes first, in SGRAF.
     """
 
     x: Float[Tensor, "n k d"]
     mask: Bool[Tensor, "n k"]
     residual: Float[Tensor, "n k d"] | None = None
-    attention: Float[Tensor, "n k l"] | None = None
+    attention: Float[Tensor, "n a l"] | None = None
 
 
 @dataclass(frozen=True)

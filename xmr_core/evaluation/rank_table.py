@@ -1,10 +1,10 @@
 """All metrics of one direction, from a table of scores that was made anywhere."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Num, Shaped
 from scipy import sparse
 from torch import Tensor
 
@@ -15,18 +15,18 @@ from xmr_core.evaluation.engine import MatrixScores, Question, ranks
 
 RelevantItems = (
     Relevance
-    | Bool[np.ndarray, "query gallery"]
-    | Bool[Tensor, "query gallery"]
+    | Shaped[np.ndarray, "query gallery"]
+    | Shaped[Tensor, "query gallery"]
     | sparse.sparray
     | sparse.spmatrix
-    | Sequence[Sequence[int]]
-    | Mapping[int, Sequence[int]]
+    | Sequence[Collection[int] | int]
+    | Mapping[int, Collection[int] | int]
     | Mapping[str, Mapping[str, int]]
 )
 
 
 def rank_metrics(
-    scores: Float[np.ndarray, "query gallery"] | Float[Tensor, "query gallery"],
+    scores: Num[np.ndarray, "query gallery"] | Num[Tensor, "query gallery"],
     relevance: RelevantItems,
     ks: Sequence[int] = (1, 5, 10),
     query_ids: Sequence | None = None,

@@ -56,10 +56,10 @@ class MixedSamples:
 
 
 def mixed(
-    images: Pixels | Features, lam: Float[Tensor, " n"], cut: Bool[Tensor, " n"], boxes: Int[Tensor, "n 4"]
+    images: Pixels | Features, lam: Float[Tensor, " n"], cut: Bool[Tensor, " n"], boxes: Int[Tensor, "n 4"] | None
 ) -> tuple[Pixels | Features, Float[Tensor, " n"]]:
     """(images mixed with their partners, the share that each kept). boxes: top, bottom, left, right of what CutMix
-    takes from the partner, ends excluded; read where `cut`.
+    takes from the partner, ends excluded; read where `cut`, and None where the images are no grid.
 
     Raises: BadInput for a cut through features that are no square grid.
 

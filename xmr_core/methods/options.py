@@ -82,7 +82,7 @@ class Options:
         return cls(**values)
 
 
-def _checked(f: Field, type_: type, value: object) -> object:
+def _checked(f: Field, type_: object, value: object) -> object:
     """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is
     allowed.
     """

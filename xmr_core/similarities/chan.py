@@ -137,7 +137,7 @@ def pooled(
 
 def _coded(
     images: EmbeddingSet, captions: EmbeddingSet, coding: str, alpha: float
-) -> tuple[Float[Tensor, "i t q"], Bool[Tensor, "i t q"]]:
+) -> tuple[Float[Tensor, "i t q"], Bool[Tensor, "#i #t q"]]:
     """(relevance of each query element, which are real; the mask has length 1 on the axis of the other item)."""
     if coding == "vsa":
         relevance = attended_cosines(captions, images, 1 / alpha, "no_norm", 0.0).transpose(0, 1)  # i t k
