@@ -5,6 +5,7 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from PIL import Image
 
@@ -13,6 +14,7 @@ from xmr_core.data.scenes import load_scenes
 
 BIRDS = [f"{n:03d}.Bird_{n}" for n in range(1, 10)]  # six to train on, three for test
 EACH = 12  # images of a bird
+CORNERS = [(x, y) for y in (0, 8, 16) for x in (0, 8, 16)]  # upper left corners of the regions, 16 × 16 pixels each
 
 
 def miniature(dataset: str, root: Path) -> Path:
@@ -21,7 +23,9 @@ def miniature(dataset: str, root: Path) -> Path:
     captions = corpus.captions.groupby("image_id", sort=False)["text"].agg(list)
     images = [Image.fromarray(x).resize((32, 32)) for x in corpus.read_pixels(range(len(corpus.images)))]
     root.mkdir(parents=True)
-    {"folder": _folder, "flickr30k": _flickr30k, "coco": _coco, "cub": _cub}[dataset](root, images, captions)
+    {"folder": _folder, "flickr30k": _flickr30k, "coco": _coco, "cub": _cub, "precomputed": _precomputed}[dataset](
+        root, images, captions
+    )
     return root
 
 
@@ -81,6 +85,23 @@ def _coco(root: Path, images: list, captions: pd.Series) -> None:
     }
     (root / "annotations").mkdir()
     (root / "annotations" / "instances_val2014.json").write_text(json.dumps(content))
+
+
+def _precomputed(root: Path, images: list, captions: pd.Series) -> None:
+    """Regions as SCAN's files have them, and their boxes in pixels: a region is the 4 × 4 mean colours of a box.
+
+    An image has one row in train, and five equal ones in dev and testall.
+    """
+    boxes = np.array([(x, y, x + 16, y + 16) for x, y in CORNERS], np.float32)
+    crops = [[image.resize((4, 4), Image.Resampling.BOX, box=tuple(box)) for box in boxes] for image in images]
+    regions = np.array([[np.asarray(crop, np.float32).reshape(-1) / 255 for crop in row] for row in crops])
+    split = np.array(["testall" if n % 4 == 0 else "dev" if n % 8 == 1 else "train" for n in range(len(images))])
+    for stem in ("train", "dev", "testall"):
+        chosen = np.flatnonzero(split == stem)
+        rows = chosen if stem == "train" else chosen.repeat(5)
+        np.save(root / f"{stem}_ims.npy", regions[rows])
+        np.save(root / f"{stem}_boxes.npy", np.broadcast_to(boxes, (len(rows), *boxes.shape)))
+        (root / f"{stem}_caps.txt").write_text("".join(f"{t}\n" for n in chosen for t in captions.iloc[n][:5]))
 
 
 def _judged_ids(n: int) -> list[tuple[int, list[int]]]:

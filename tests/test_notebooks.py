@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -297,3 +298,59 @@ def test_the_guide_has_every_notebook_once_with_its_question():
     for name, about in lines:
         title = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells[0].source.splitlines()[0].removeprefix("# ")
         assert about.startswith(title) and len(about) > len(title) + 20, name
+
+
+ITEMS = {"DivE": 16, "PCME": 28, "SGRAF": 11, "SCAN": 7, "VSE+2AD": 9}  # tables and figures with an experiment: 71
+
+
+def item_problems(text: str) -> list[str]:
+    """What is wrong with the guide's tables of items: their number, and notebooks and cells that show nothing."""
+    out, counted = [], {}
+    for paper, table in re.findall(r"^\*\*([\w+]+) \([^)]*\)\*\*, \d+ items\n\n((?:\|.*\n)+)", text, re.M):
+        rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+        counted[paper] = len({row[0].strip("| ") for row in rows})
+        for row in rows:
+            named = re.findall(
+                r"\[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) cells? ([\d, ]+)", row[3] if len(row) == 6 else ""
+            )
+            if not named or not all(row):
+                out.append(f"{paper}, {row[0]}: no notebook with cells, or an empty column")
+            for name, cells in named:
+                shows = showing(name)
+                missing = [int(n) for n in cells.split(", ") if int(n) not in shows]
+                out += [f"{paper}, {row[0]}: cell {n} of {name} shows no table and no figure" for n in missing]
+    return out + ([] if counted == ITEMS else [f"items {counted}"])
+
+
+@cache
+def showing(name: str) -> set[int]:
+    """Numbers of the code cells of a notebook whose stored outputs are a table, a picture or text; none without it."""
+    path = FOLDER / f"{name}.ipynb"
+    cells = [c for c in nbformat.read(path, 4).cells if c.cell_type == "code"] if path.exists() else []
+    return {cell.execution_count for cell in cells if cell.outputs}
+
+
+def test_the_guide_has_every_table_and_figure_with_a_cell_that_shows_it():
+    text = GUIDE.read_text()
+    assert not item_problems(text) and sum(ITEMS.values()) == 71
+    whole = sum(line.endswith("| all |") for line in text.splitlines())
+    assert f"Of the 71, {whole} come whole by default" in " ".join(text.split()), whole
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cells 5, 6, 7, 10 |", "cells 5, 6, 7, 99 |", "DivE, Table 5: cell 99 of ablation_elements shows no"),
+        (
+            "(../notebooks/tsne.ipynb) cells",
+            "(../notebooks/tsn.ipynb) cells",
+            "DivE, Figure A1: no notebook with cells",
+        ),
+        ("[`tsne`](../notebooks/tsne.ipynb) cells", "[`tsn`](../notebooks/tsn.ipynb) cells", "cell 5 of tsn shows no"),
+        ("| Figure E.2 |", "| Figure E.1 |", "items {"),
+    ],
+)
+def test_an_item_without_its_cell_is_seen(old, new, message):
+    text = GUIDE.read_text()
+    assert old in text
+    assert any(message in problem for problem in item_problems(text.replace(old, new)))

@@ -7,7 +7,8 @@ with its own defaults; give it a line below where it needs other parameters, or 
 from importlib.util import find_spec
 
 import pytest
-from miniatures import miniature
+from matplotlib.patches import Rectangle
+from miniatures import CORNERS, miniature
 from notebook_cells import FOLDER, layout_only, run_cells
 
 from xmr_core.base.errors import BadInput
@@ -24,7 +25,7 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_similarity": (KARPATHY, {"variants": ["single vector", "smooth-Chamfer, slots"]}),
     "ablation_slot_attention": (KARPATHY, {"variants": ["slots as in the paper", "GRU update"]}),
     "ambiguity_benchmarks": (("folder", "coco"), {}),
-    "attention_maps": (KARPATHY, {}),
+    "attention_maps": ((*KARPATHY, "precomputed"), {}),
     "circular_variance": (KARPATHY, {"variants": ["smooth-Chamfer, slots", "MIL, slots"]}),
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
     "corruption_vs_uncertainty": (("folder", "coco", "cub"), {"shares": [0.0, 0.5, 1.0]}),
@@ -90,13 +91,26 @@ def test_a_notebook_completes_on_a_small_corpus(name, dataset, corpora, monkeypa
         pytest.xfail("known to fail")
     more = CASES.get(name, ((), {}))[1]
     given = COMMON | more | {"dataset": dataset, "data_root": str(corpora(dataset))}
+    given |= {"features": "auto"} if dataset == "precomputed" else {}
     if (name, dataset) in REFUSED:
         refused(name, given, REFUSED[name, dataset], monkeypatch)
         return
     space, text = run_cells(name, **given)
     assert "finished; made:" in text and space["p"].dataset == dataset
+    if (name, dataset) == ("attention_maps", "precomputed"):
+        boxes_are_drawn(space["figures"])
     if (name, dataset) == ("compare_methods", "coco") and find_spec("eccv_caption"):
         assert {"i2t eccv mAP@R", "t2i cxc R@1"} <= set(space["others"])  # the columns of DivE's Table A1
+
+
+def boxes_are_drawn(figures: dict) -> None:
+    """Every panel of an element or a word, that is all but the first of a figure, has boxes of the corpus."""
+    for name, figure in figures.items():
+        for ax in figure.axes[1:]:
+            drawn = [patch.get_bbox() for patch in ax.patches if isinstance(patch, Rectangle)]
+            assert drawn and {(box.x0, box.y0) for box in drawn} <= set(CORNERS), (name, ax.get_title())
+            assert {(box.width, box.height) for box in drawn} == {(16, 16)}
+    assert {name.split("_")[0] for name in figures} == {"slots", "words"}
 
 
 def refused(name: str, given: dict, message: str, monkeypatch) -> None:

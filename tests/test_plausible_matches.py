@@ -1,6 +1,7 @@
 """Which images could stand for one another, and whether looks lie on objects: on cases that a person can check."""
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from xmr_core.data.readers.coco import load_coco
 from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.analysis import pointing, sorted_variances
+from xmr_core.study import plausible
 from xmr_core.study.plausible import interchangeable, nearest_by_objects
 
 
@@ -57,6 +59,38 @@ def test_a_group_is_mutual_has_different_images_and_is_the_largest_where_there_i
     assert interchangeable(truth, own, 4) == [("a2", 1), ("b", 2), ("c", 3)]
     with pytest.raises(BadInput, match="n of at least 1"):
         interchangeable(truth, own, 0)
+
+
+def two_way(n: int, pairs) -> tuple[Relevance, Relevance]:
+    """(truth, own) of n captions, each of an image of its own and right for the images of its pairs."""
+    ids, images = [f"c{t}" for t in range(n)], list(range(n))
+    own = [(f"c{t}", t) for t in range(n)]
+    named = [(f"c{t}", i) for t, i in pairs]
+    return Relevance.from_pairs(own + named, ids, images), Relevance.from_pairs(own, ids, images)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_group_is_the_first_of_all_groups_in_file_order(seed):
+    rng, n = np.random.default_rng(seed), 24
+    fits = rng.random((n, n)) < 0.6
+    truth, own = two_way(n, [(t, i) for t in range(n) for i in range(n) if fits[t, i] and t != i])
+    mutual = fits & fits.T
+    every = (g for g in combinations(range(n), 3) if all(mutual[a, b] for a, b in combinations(g, 2)))
+    assert interchangeable(truth, own, 3) == [(f"c{t}", t) for t in next(every)]
+
+
+def test_a_search_without_end_ends(monkeypatch):
+    """Three kinds of images, and a caption fits all but the others of its kind: groups of three, and none of four."""
+    truth, own = two_way(60, [(t, i) for t in range(60) for i in range(60) if i % 3 != t % 3])
+    assert len(interchangeable(truth, own, 4)) == 3
+    seen = []
+    monkeypatch.setattr(
+        plausible, "max", lambda *groups, key: seen.append(groups) or max(*groups, key=key), raising=False
+    )
+    for most, at_least, at_most in ((300, 3, 20), (10**9, 1000, 10**6)):
+        monkeypatch.setattr(plausible, "_MOST", most)
+        seen.clear()
+        assert len(interchangeable(truth, own, 4)) == 3 and at_least <= len(seen) <= at_most
 
 
 def test_pointing_counts_the_strongest_cell_and_small_objects_have_one():

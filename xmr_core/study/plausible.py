@@ -1,5 +1,8 @@
 """Right answers that nobody annotated: PMRP of a run by ζ and protocol, and examples of such answers."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -12,6 +15,8 @@ from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.evaluation.protocols import get_protocol
 from xmr_core.training.runs import TrainedRun
 from xmr_core.training.runs.ensemble import scores_of
+
+_MOST = 20_000_000  # pairs of captions that a search for a group looks at before it gives what it has: seconds
 
 
 def plausible_precision(run: TrainedRun) -> pd.DataFrame:
@@ -62,7 +67,8 @@ def interchangeable(truth: Relevance, own: Relevance, n: int = 4) -> list[tuple[
     """(caption id, id of its own image) of n captions of n images such that every caption is right for every image.
 
     truth: which images are relevant to a caption. own: the annotated pairs, one image for each caption. The first such
-    group in file order; a smaller one, with the most members found, where there is none of n.
+    group in file order; a smaller one, with the most members found, where there is none of n, or none was found
+    among twenty million pairs. A caption is compared with those that share an image with it, not with all others.
     Raises: BadInput for n < 1, or no caption at all.
     Source: Chun et al., CVPR 2021 (PCME), Figure 4, whose four pairs come from COCO.
 
@@ -77,20 +83,32 @@ def interchangeable(truth: Relevance, own: Relevance, n: int = 4) -> list[tuple[
     right = {caption: fitting for caption, fitting in right.items() if image_of.get(caption) in fitting}
     if n < 1 or not right:
         raise BadInput(f"a group needs captions, and n of at least 1; got {len(right)} captions and n = {n}.")
-    best: list = []
+    captions, fitted, best = list(right), defaultdict(set), []  # of an image: the places of captions it is right for
+    for place, caption in enumerate(captions):
+        for image in right[caption]:
+            fitted[image].add(place)
+    partners = {}
 
-    def extend(group: list, rest: list) -> bool:
-        nonlocal best
+    def partners_of(place: int) -> set[int]:
+        """Places of the captions that fit this one both ways, kept because a caption is asked many times."""
+        if place not in partners:
+            own_image, fitting = image_of[captions[place]], right[captions[place]]
+            near = (other for other in fitted[own_image] if image_of[captions[other]] in fitting)
+            partners[place] = {other for other in near if image_of[captions[other]] != own_image}
+        return partners[place]
+
+    def extend(group: list[int], rest: Iterable[int]) -> None:
+        nonlocal best, left
         best = max(best, group, key=len)
-        for place, caption in enumerate(rest):
-            if len(best) == n:
-                return True
-            image = image_of[caption]
-            fit = [c for c in rest[place + 1 :] if image in right[c] and image_of[c] in right[caption]]
-            fit = [c for c in fit if image_of[c] != image]
+        for place in rest:
+            if len(best) == n or left < 0:
+                return
+            near = partners_of(place)
+            left -= 1 + len(near)
+            fit = sorted(other for other in (near.intersection(rest) if group else near) if other > place)
             if len(group) + 1 + len(fit) > len(best):
-                extend([*group, caption], fit)
-        return len(best) == n
+                extend([*group, place], fit)
 
-    extend([], list(right))
-    return [(caption, image_of[caption]) for caption in best[:n]]
+    left = _MOST
+    extend([], range(len(captions)))
+    return [(captions[place], image_of[captions[place]]) for place in best[:n]]

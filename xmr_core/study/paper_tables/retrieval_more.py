@@ -46,4 +46,13 @@ MORE = {
         ("DivE", _WSL, _BERT, (86.3, 97.8, 99.4, 72.4, 94.0, 97.6), _DE.format(1)),
         ("DivE + DivE", _WSL, _BERT, (86.6, 98.2, 99.4, 73.4, 94.5, 97.8), _DE.format(1)),
     ],
+    "coco5k": [
+        ("SCAN i-t LSE", _R, _GRU, (46.4, 77.4, 87.2, 34.4, 63.7, 75.7), _SC.format(2)),
+        ("DivE + DivE", _R, _GRU, (60.4, 86.2, 92.4, 42.6, 73.1, 83.1), _DE.format(1)),
+        ("VSE+2AD", _RGP, _BERT, (69.5, 91.2, None, 52.5, 80.2, None), "VSE+2AD, Table 2"),
+        ("VSE∞", _WSL, _BERT, (66.4, 89.3, 94.6, 51.6, 79.3, 87.6), _DE.format(1)),
+        ("VSE∞ + VSE∞", _WSL, _BERT, (68.1, 90.2, 95.2, 52.7, 80.2, 88.3), _DE.format(1)),
+        ("DivE", _WSL, _BERT, (69.1, 90.7, 95.6, 52.1, 79.6, 87.8), _DE.format(1)),
+        ("DivE + DivE", _WSL, _BERT, (71.0, 91.8, 96.3, 53.4, 80.9, 88.6), _DE.format(1)),
+    ],
 }  # fmt: skip
