@@ -17,6 +17,7 @@ from xmr_core.training.runs import many
 from xmr_core.ui.parameters import declared_parameters
 
 KARPATHY = ("folder", "flickr30k", "coco")
+SCANS = ["SCAN t-i", "SCAN i-t", "MaxSim i-t", "SCAN i-t, hinge"]
 CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_alpha": (KARPATHY, {"alphas": [1.0]}),
     "ablation_cardinality": (KARPATHY, {"slots": [1, 2]}),
@@ -25,22 +26,22 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "ablation_similarity": (KARPATHY, {"variants": ["single vector", "smooth-Chamfer, slots"]}),
     "ablation_slot_attention": (KARPATHY, {"variants": ["slots as in the paper", "GRU update"]}),
     "ambiguity_benchmarks": (("folder", "coco"), {}),
-    "attention_maps": ((*KARPATHY, "precomputed"), {}),
+    "attention_maps": ((*KARPATHY, "precomputed"), {"images": [0]}),
     "circular_variance": (KARPATHY, {"variants": ["smooth-Chamfer, slots", "MIL, slots"]}),
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
     "corruption_vs_uncertainty": (("folder", "coco", "cub"), {"shares": [0.0, 0.5, 1.0]}),
     "explore": (KARPATHY, {"methods": ["DivE", "PCME"]}),
-    "gaussian_distances": (("folder", "coco", "cub"), {"samples": [1, 7]}),
+    "gaussian_distances": (("folder", "coco", "cub"), {"samples": [1, 7], "draws": 1}),
     "adaptive_objective": (("folder", "coco"), {}),
-    "alignments": (("folder", "flickr30k"), {}),
+    "alignments": (("folder", "flickr30k"), {"images": [0]}),
     "gaussian_2d": (("folder", "cub"), {}),
     "hard_negatives": (("folder", "coco", "cub"), {}),
     "nested_sets": (KARPATHY, {"methods": ["dive"]}),
-    "pcme_ablations": (("folder", "cub"), {}),
+    "pcme_ablations": (("folder", "cub"), {"sweeps": ["PCME", "PCME, J=1", "PCME, μ only, d=32"]}),
     "plausible_matches": (("folder", "coco"), {}),
-    "pooling": (("folder", "coco"), {}),
+    "pooling": (("folder", "coco"), {"repeats": 1}),
     "retrieval_examples": (KARPATHY, {}),
-    "scan_variants": (("folder", "flickr30k"), {}),
+    "scan_variants": (("folder", "flickr30k"), {"variants": SCANS}),
     "sgraf_configurations": (("folder", "flickr30k"), {}),
     "uncertain_examples": (("folder", "coco"), {}),
     "tsne": (KARPATHY, {"variants": ["MIL, slots", "smooth-Chamfer, slots"]}),
