@@ -2,32 +2,22 @@
 installed.
 """
 
-import json
 import os
 import re
-import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+from in_browser import BROWSER, CARD, PATIENCE, cards, free_port, lasso, wait_for, wait_for_server
 from PIL import Image
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[test]')")
-BROWSER = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (found := shutil.which(name))),
-    None,
-)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")]
 
 ROOT = Path(__file__).resolve().parents[1]
-CARD = "[aria-label^='answer ']"
-PATIENCE = 90_000  # milliseconds, for a machine that does other things too
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +31,10 @@ def lab(tmp_path_factory):
     ).replace("epochs: int = 0", "epochs: int = 1")
     for code in (c for c in notebook.cells if c.cell_type == "code"):
         code.outputs = []  # what is waited for must be new
+    cell = nbformat.v4.new_code_cell("'nothing' if explorer.selection is None else explorer.selection.head(60)")
+    notebook.cells.append(cell)
     nbformat.write(notebook, folder / "explore.ipynb")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     words = [
         "--no-browser",
         "--allow-root",
@@ -65,12 +55,7 @@ def lab(tmp_path_factory):
         stderr=subprocess.DEVNULL,
     )
     try:
-        for _ in range(120):
-            try:
-                json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=2))
-                break
-            except OSError:
-                time.sleep(0.5)
+        wait_for_server(f"http://127.0.0.1:{port}/api")
         yield f"http://127.0.0.1:{port}/lab/tree/explore.ipynb"
     finally:
         server.terminate()
@@ -93,20 +78,6 @@ def page(lab):
         browser.close()
 
 
-def status(page) -> str:
-    return page.locator("[role=status]").last.inner_text()
-
-
-def wait_for(page, text: str) -> None:
-    page.wait_for_function(
-        "text => [...document.querySelectorAll('[role=status]')].some(e => e.innerText.includes(text))", arg=text
-    )
-
-
-def cards(page) -> list[str]:
-    return page.locator(CARD).evaluate_all("all => all.map(e => e.innerText)")
-
-
 def upload(page, file: Path) -> None:
     """Choose a file as a person does: by the button, because the input behind it is not part of the page."""
     with page.expect_file_chooser() as chooser:
@@ -119,6 +90,7 @@ def test_the_first_minute(page, tmp_path):
     box.scroll_into_view_if_needed()
     box.fill("a large red circle above a blue ring")
     box.press("Enter")
+    page.locator("b", has_text="“a large red circle above a blue ring”").wait_for()  # the example was ranked before
     wait_for(page, "images ranked by DivE")
     assert len(cards(page)) == 10 and page.locator(f"{CARD} img").count() == 10
     before = cards(page)
@@ -201,3 +173,21 @@ def test_every_control_has_a_name(page):
         )).map(e => e.outerHTML.slice(0, 200))"""
     )
     assert nameless == []
+
+
+def test_a_lasso_gives_the_frame_in_the_notebook(page):
+    """The selection on the map is a DataFrame in the next cell, and the ranking is restricted to it."""
+    page.locator(".jupyter-widgets button", has_text=re.compile("^Map$")).click()
+    page.locator(".js-plotly-plot .nsewdrag").first.wait_for()
+    lasso(page)
+    said = "[...document.querySelectorAll('[role=status]')].some(e => /of [0-9,]+ images ranked/.test(e.innerText))"
+    page.wait_for_function(said)
+    last = page.locator(".jp-CodeCell").last
+    last.scroll_into_view_if_needed()
+    last.locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    table = page.locator(".jp-CodeCell table.dataframe").last
+    page.wait_for_function("document.body.innerText.includes('ambiguity')")
+    heads = table.locator("thead th").all_inner_texts()
+    assert {"modality", "item", "x", "y", "split", "cluster"} <= set(heads)
+    assert set(table.locator("tbody tr td:nth-child(2)").all_inner_texts()) <= {"images", "captions"}

@@ -68,9 +68,7 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     figure = explorer.map.figure
     assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1]
     assert list(figure.data[2].text) == ["1", "2", "3"]
-    explorer.map._choose("images", [0, 2])
-    assert explorer.selection is None, "plotly reports the captions next"
-    explorer.map._choose("captions", [1])
+    explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "3": [0]}, "time": 1}  # 3: the star of the query
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
     assert "2 of 3 images ranked" in explorer.status.value and len(figure.data[2].x) == 2
     assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
@@ -79,7 +77,7 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     place = figure.data[-1].x[0], figure.data[-1].y[0]
     own = explorer.map.frame.query("modality == 'images' and item == @explorer.state.query.item").iloc[0]
     assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
-    explorer.map._clear()
+    explorer.map.events.selected = {"points": None, "time": 2}
     assert explorer.selection is None and explorer.state.filter.captions == ()
     explorer.map.colour.value = "rank"
     assert figure.data[1].marker.color.argmax() == explorer.rankings[0].order[0]

@@ -293,7 +293,7 @@ def test_the_core_needs_no_notebook():
         for own in (r for r in by_name(lines).values() if r.name == PROJECT["name"]):
             assert own.extras <= set(extras), f"{name} names an extra that is not there"
     with_test = by_name(extras["test"])["xmr-study"].extras
-    outside = {"test", "ann", "app", "mteb", "tensorboard"}
+    outside = {"test", "ann", "mteb", "tensorboard"}
     assert with_test == set(extras) - outside, "make setup installs the entire study"
 
 

@@ -501,7 +501,9 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
         and "does not know: zeppelin" in said.err
     )
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 4
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 1 + 2 + 2 + 2 * 2, "a table, a heading, and for each similar image a line and its cells"
+    assert sum("cells that count most" in line and "row " in line for line in said) == 2
     assert main(["index", runs["dive"].id, str(tmp_path / "own"), "--half"]) == 0
     assert (
         "32 images, 160 captions" in capsys.readouterr().out

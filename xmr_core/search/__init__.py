@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = catalogue(
         **dict.fromkeys(("Elements", "build_elements", "faiss_library", "open_elements"), "elements"),
         **dict.fromkeys(("EngineElements", "build_engine", "open_engine"), "engine"),
         **dict.fromkeys(("example_library", "example_model"), "example"),
+        **dict.fromkeys(("explained", "in_sentences"), "explained"),
         **dict.fromkeys(("export_frame", "vectors_of"), "export"),
         "fit": "fit",
         "Model": "model",

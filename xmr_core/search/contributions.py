@@ -11,16 +11,16 @@ from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
 from xmr_core.search.query import words_of
 from xmr_core.search.ranking import Settings, similarity_of
-from xmr_core.search.why import without_each_cell, without_each_word
+from xmr_core.search.why import OutsideImage, encoded_image, image_input, without_each_cell, without_each_word
 from xmr_core.similarities.base import Contributions
 
 TERM, WITHOUT = "terms of the score", "the score minus the score without it"
 
 
 def word_contributions(
-    library: Library, text: str, position: int, caption: Representation, settings: Settings = Settings()
+    library: Library, text: str, image: int | OutsideImage, caption: Representation, settings: Settings = Settings()
 ) -> pd.DataFrame:
-    """What each word of a sentence adds to its score with the image at a position.
+    """What each word of a sentence adds to its score with an image, given by its position or from outside.
 
     caption: the sentence, encoded. Where the score is a sum over the words, its terms are taken; the row '(others)' is
     what <start>, <end> and the image's own terms add, so that the rows sum to the score. Otherwise a word adds the
@@ -32,24 +32,24 @@ def word_contributions(
     >>> word_contributions(library, "a red circle", 0, library.captions[0]).attrs["how"]
     'terms of the score'
     """
-    parts = element_contributions(library, library.images[position], caption, settings)
+    parts = element_contributions(library, encoded_image(library, image), caption, settings)
     names = [] if parts is None or parts.captions is None else element_names(library, text, len(parts.captions))
     if names and np.any(parts.captions[1:-1]):
         rest = float(parts.captions[[0, -1]].sum() + parts.images.sum())
         table = pd.DataFrame({"word": [*names[1:-1], "(others)"], "adds": [*parts.captions[1:-1].tolist(), rest]})
         table.attrs["how"] = TERM
         return table
-    table = without_each_word(library, text, position, settings).rename(columns={"worth": "adds"})
+    table = without_each_word(library, text, image, settings).rename(columns={"worth": "adds"})
     table.attrs["how"] = WITHOUT
     return table
 
 
 def cell_contributions(
-    library: Library, position: int, caption: Representation, settings: Settings = Settings()
+    library: Library, image: int | OutsideImage, caption: Representation, settings: Settings = Settings()
 ) -> tuple[Float[np.ndarray, " l"], str]:
-    """(what each of the l cells of the image at a position adds to its score with a caption, TERM or WITHOUT).
+    """(what each of the l cells of an image adds to its score with a caption, TERM or WITHOUT).
 
-    Raises: BadInput as without_each_cell.
+    image: by its position, or from outside. Raises: BadInput as without_each_cell.
 
     >>> from xmr_core.search import example_library
     >>> library = example_library("vse++")
@@ -57,12 +57,12 @@ def cell_contributions(
     >>> values.shape, how
     ((4,), 'the score minus the score without it')
     """
-    parts = element_contributions(library, library.images[position], caption, settings)
+    parts = element_contributions(library, encoded_image(library, image), caption, settings)
     if parts is not None and parts.images is not None and np.any(parts.images) and _of_words(library):
-        features = library.inputs(np.array([position]))
+        features = image_input(library, image)
         if isinstance(features, Features) and int(features.mask.sum()) == len(parts.images) > 1:
             return parts.images, TERM
-    return without_each_cell(library, position, caption, settings), WITHOUT
+    return without_each_cell(library, image, caption, settings), WITHOUT
 
 
 def element_contributions(

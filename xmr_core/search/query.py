@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.types import Representation
+from xmr_core.base.types import Features, Pixels, Representation
 from xmr_core.data.images.files import array_reader
 from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
@@ -68,13 +68,17 @@ def encode(library: Library, query: Query) -> Representation:
     return library.last["encoded"]
 
 
+def uploaded_input(library: Library, query: Query) -> Features | Pixels:
+    """The method's input for the image of a query of the kind 'upload'."""
+    raw = library.prepared
+    return raw.new_images(array_reader(query.pixels[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit))
+
+
 def _encode(library: Library, query: Query) -> Representation:
     device = library.method.device
     with torch.inference_mode():
         if query.kind == "upload":
-            raw = library.prepared
-            images = array_reader(query.pixels[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)
-            return library.method.encode_images(raw.new_images(images).to(device)).to("cpu")
+            return library.method.encode_images(uploaded_input(library, query).to(device)).to("cpu")
         if library.prepared.vocabulary is not None:
             known_words(library, query.text)  # refuses a sentence without any known word
         return library.method.encode_captions(library.prepared.new_captions([query.text]).to(device)).to("cpu")

@@ -1,5 +1,7 @@
 """Why a method returned an item: its score without a word or without a cell, and how uncertain the item is."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import torch
@@ -9,14 +11,39 @@ from xmr_core.base.types import Features, Pixels, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.engine import score_matrix
 from xmr_core.search.library import Library
-from xmr_core.search.query import known_words
+from xmr_core.search.query import Query, encode, known_words, uploaded_input
 from xmr_core.search.ranking import Settings, similarity_of
 
 PATCHES = 5  # of an image of pixels, in a row and in a column
 
 
-def without_each_word(library: Library, text: str, position: int, settings: Settings = Settings()) -> pd.DataFrame:
-    """What each known word of a sentence is worth for the score with the image at a position: the score, minus the
+@dataclass(frozen=True)
+class OutsideImage:
+    """An image that is not in the library. items: encoded. inputs: what the method reads of it."""
+
+    items: Representation
+    inputs: Features | Pixels
+
+
+def outside_image(library: Library, query: Query) -> OutsideImage:
+    """The image of a query of the kind 'upload', encoded."""
+    return OutsideImage(encode(library, query), uploaded_input(library, query))
+
+
+def encoded_image(library: Library, image: int | OutsideImage) -> Representation:
+    """An image by its position in the library, or one from outside, encoded."""
+    return image.items if isinstance(image, OutsideImage) else library.images[image]
+
+
+def image_input(library: Library, image: int | OutsideImage) -> Features | Pixels:
+    """What the method reads of an image. Raises: BadInput where the images of an index are gone."""
+    return image.inputs if isinstance(image, OutsideImage) else library.inputs(np.array([image]))
+
+
+def without_each_word(
+    library: Library, text: str, image: int | OutsideImage, settings: Settings = Settings()
+) -> pd.DataFrame:
+    """What each known word of a sentence is worth for the score with an image (its position): the score, minus the
     score of the sentence without the word. This works for every method, whatever it attends to.
 
     Returns: columns word and worth, positive where the word raises the score. No rows for a sentence of one word.
@@ -32,14 +59,14 @@ def without_each_word(library: Library, text: str, position: int, settings: Sett
     tokens = library.prepared.new_captions([" ".join(words), *shorter])
     with torch.inference_mode():
         captions = library.method.encode_captions(tokens.to(library.method.device)).to("cpu")
-    scores = score_matrix(similarity_of(library, settings), library.images[position], captions)[0]
+    scores = score_matrix(similarity_of(library, settings), encoded_image(library, image), captions)[0]
     return pd.DataFrame({"word": words[: len(shorter)], "worth": scores[0] - scores[1:]})
 
 
 def without_each_cell(
-    library: Library, position: int, caption: Representation, settings: Settings = Settings()
+    library: Library, image: int | OutsideImage, caption: Representation, settings: Settings = Settings()
 ) -> Float[np.ndarray, " l"]:
-    """What each of the l cells of the image at a position is worth for its score with one caption: the score, minus the
+    """What each of the l cells of an image (its position) is worth for its score with one caption: the score, minus the
     score without the cell. A method that reads pixels has no cells; its image is cut into PATCHES × PATCHES, and the
     pixels of one after the other take their mean colour over the image.
 
@@ -48,7 +75,7 @@ def without_each_cell(
     >>> without_each_cell(library, 0, library.captions[0]).shape
     (4,)
     """
-    features = library.inputs(np.array([position]))
+    features = image_input(library, image)
     inputs = _without_patches(features) if isinstance(features, Pixels) else _without_cells(features)
     with torch.inference_mode():
         images = library.method.encode_images(inputs.to(library.method.device)).to("cpu")

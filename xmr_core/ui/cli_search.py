@@ -35,7 +35,7 @@ def add_to(commands) -> None:
     search.add_argument("--processes", action="store_true", help=processes)
     verify = "compare the digests of all files first, also of galleries of more than 1 GiB"
     search.add_argument("--verify", action="store_true", help=verify)
-    explain = "show the cosines between elements, and what each element adds to the score"
+    explain = "say what each word of the sentence, and the cells of the image that count most, add to each score"
     search.add_argument("--explain", action="store_true", help=explain)
 
 
@@ -96,7 +96,15 @@ def search(arguments: argparse.Namespace) -> int:
         library, elements = open_index(arguments.index, verify), None
         if arguments.fast:
             elements = open_elements(library.folder, library.images, library.digest("images"), verify)
-        table = search_library(library, *query, arguments.explain, elements, arguments.certify)
+        table = search_library(library, *query, elements=elements, most=arguments.certify)
+    explanation = None
+    if arguments.explain:
+        from xmr_core.search import Query, explained, in_sentences
+        from xmr_core.search.answers import pixels_of
+
+        file = arguments.image
+        query_again = Query("text", arguments.text) if file is None else Query("upload", pixels=pixels_of(file))
+        explanation = explained(library, query_again, table)
     if "certified" in table.attrs and arguments.certify:
         print(_certificate(**table.attrs), file=sys.stderr)
     if unknown := table.attrs.get("unknown_words"):
@@ -107,6 +115,8 @@ def search(arguments: argparse.Namespace) -> int:
     for name in {"folder", "item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
     print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
+    if explanation is not None:
+        print("\nwhat adds to the scores", *(printable(line) for line in in_sentences(explanation)), sep="\n")
     return 0
 
 

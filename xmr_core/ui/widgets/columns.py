@@ -55,11 +55,11 @@ class Card:
             verdict: button(sign, f"answer {rank} is {verdict}", lambda v=verdict: acts.mark(self, v))
             for verdict, sign in VERDICT_SIGNS.items()
         }
-        reason = button("why?", f"why answer {rank} is there", lambda: acts.explain(self))
+        self.reason = button("why?", f"why answer {rank} is there", lambda: acts.explain(self))
         large = button("⤢", f"enlarge answer {rank}", lambda: acts.enlarge(self))
         again = button("ask this", f"make answer {rank} the next query", lambda: acts.ask(self.query))
-        row_of_buttons = w.HBox([reason, large, *self.marks.values(), again], layout=w.Layout(flex_flow="row wrap"))
-        self.widget = w.Box([self.html, row_of_buttons]).add_class("xmr-card")
+        buttons = [self.reason, large, *self.marks.values(), again]
+        self.widget = w.Box([self.html, w.HBox(buttons, layout=w.Layout(flex_flow="row wrap"))]).add_class("xmr-card")
         self.close = button("close", f"close what is said of answer {rank}", self.shut)
         self.tags = w.Text(placeholder="tags, with commas", continuous_update=False, layout=w.Layout(width="180px"))
         self.tags.description, self.tags.style = "Tags", {"description_width": "initial"}
@@ -119,6 +119,11 @@ class Column:
         if self.grid.children != widgets:
             self.grid.children = widgets
         (self.grid.remove_class if images else self.grid.add_class)("xmr-texts")
+
+    def focus(self) -> None:
+        """Move the keyboard to the first answer."""
+        if self.grid.children:
+            self.cards[0].reason.focus()
 
 
 def thumbnail(library: Library, position: int, resolution: int = cards.THUMBNAIL) -> str:

@@ -34,6 +34,7 @@ class MapPanel:
     ):
         self._act, self._selected, self._hovered = act, selected, hovered
         self.figure, self.frame, self._library, self._ranking, self._query = None, None, None, None, None
+        self.events = None
         names = {"style": {"description_width": "initial"}, "layout": w.Layout(width="auto")}
         layouts = [(_LAYOUT_NAMES[name], name) for name in LAYOUTS]
         self.layout = w.Dropdown(options=layouts, description="Map by", **names)
@@ -85,10 +86,12 @@ class MapPanel:
         line = {"width": 2, "color": "#ffffff"}
         top = {"size": 17, "color": "#a34700", "line": line}
         star = {"size": 22, "symbol": "star", "color": "#e69f00", "line": {"width": 2, "color": "#000000"}}
+        # By WebGL as the other points: plotly draws WebGL above SVG, so points would cover the answers.
+        above = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1}, "textfont": {"color": "#ffffff"}}}
         traces += [
-            go.Scatter(x=[], y=[], mode="markers+text", marker=top, textfont={"size": 10, "color": "#ffffff"},
-                       hoverinfo="skip", name="answers"),
-            go.Scatter(x=[], y=[], mode="markers", marker=star, hoverinfo="skip", name="query"),
+            go.Scattergl(x=[], y=[], mode="markers+text", marker=top, textfont={"size": 10, "color": "#ffffff"},
+                         name="answers", **above),
+            go.Scattergl(x=[], y=[], mode="markers", marker=star, name="query", **above),
         ]  # fmt: skip
         figure = go.FigureWidget(traces)
         clear = "rgba(0,0,0,0)"
@@ -97,14 +100,18 @@ class MapPanel:
             autosize=True,
             height=_HEIGHT, margin={"l": 0, "r": 0, "t": 0, "b": 0}, dragmode="lasso", showlegend=False,
             paper_bgcolor=clear, plot_bgcolor=clear, xaxis=_NO_AXIS, yaxis=_NO_AXIS, hovermode="closest",
-            uirevision="one",
+            uirevision="one", modebar={"bgcolor": clear, "color": "#808080", "activecolor": "#a34700"},
         )  # fmt: skip
         for number, modality in enumerate(self.frame["modality"].unique()):
-            figure.data[number].on_selection(lambda trace, points, _, m=modality: self._choose(m, points.point_inds))
-            figure.data[number].on_deselect(lambda *_: self._clear())
             figure.data[number].on_hover(lambda trace, points, _, m=modality: self._point(m, points.point_inds))
-        self.figure, self._chosen = figure, {}
+        self.figure = figure
         self._paint()
+        if self.events is None:
+            from xmr_core.ui.widgets.map_events import MapEvents
+
+            self.events = MapEvents()
+            self.events.observe(lambda change: self._choose(change["new"]["points"]), "selected")
+            self.widget.children = (*self.widget.children, self.events)
         for old in self.place.children:
             old.close()
         self.place.children = (figure,)
@@ -144,19 +151,13 @@ class MapPanel:
         for number, modality in enumerate(self.frame["modality"].unique()):
             self.figure.data[number].marker.color = colours.values[(self.frame["modality"] == modality).to_numpy()]
 
-    def _choose(self, modality: str, points: list[int]) -> None:
-        """Plotly reports the selected points of one trace after the other; both together are the selection."""
-        self._chosen[modality] = list(points)
-        if set(self._chosen) < set(self.frame["modality"].unique()):
-            return
-        rows = [self.frame[self.frame["modality"] == m].iloc[p] for m, p in self._chosen.items()]
-        self._chosen = {}
+    def _choose(self, points: dict[str, list[int]] | None) -> None:
+        """points: of each trace by its number, None when the selection was taken back."""
+        rows = []
+        for number, modality in enumerate(self.frame["modality"].unique()):
+            rows.append(self.frame[self.frame["modality"] == modality].iloc[(points or {}).get(str(number), [])])
         chosen = pd.concat(rows)
         self._selected(chosen if len(chosen) else None)
-
-    def _clear(self) -> None:
-        self._chosen = {}
-        self._selected(None)
 
     def _point(self, modality: str, points: list[int]) -> None:
         if points:

@@ -30,6 +30,8 @@ class Page:
         tips = {"Ask": "rank the images for this sentence", "Back": "the query before"}
         tips |= {name: tip for name, (tip, _) in DRAWS.items()}
         self.buttons = {name: w.Button(description=name, tooltip=tip, layout=_FIT) for name, tip in tips.items()}
+        self.skip = w.Button(description="To the answers", tooltip="by keyboard: to the first answer", layout=_FIT)
+        self.skip.add_class("xmr-skip").on_click(lambda _: self.columns[0].focus())
         self.upload = w.FileUpload(accept="image/*", multiple=False, description="Upload an image", layout=_FIT)
         self.first = w.Dropdown(options=labels, description="Method")
         self.second = w.Dropdown(options=(NONE, *labels), value=NONE, description="beside")
@@ -40,7 +42,7 @@ class Page:
         self.controls, self.answers = w.VBox(), w.Box().add_class("xmr-columns")
         self.toggles = {name: _toggle(name, widget) for name, widget in panels.items()}
         lines = (
-            w.HBox([self.text, self.buttons["Ask"], self.buttons["Back"]], layout=_WRAP),
+            w.HBox([self.text, self.skip, self.buttons["Ask"], self.buttons["Back"]], layout=_WRAP),
             w.HBox([*(self.buttons[name] for name in DRAWS), self.upload], layout=_WRAP),
             w.HBox([self.first, self.second, self.k, *self.toggles.values()], layout=_WRAP),
         )

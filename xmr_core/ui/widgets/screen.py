@@ -119,8 +119,9 @@ class Screen(Page):
             return
         shown = dict(zip(self.state.methods, libraries, strict=True))
         text, self.query.value = query_html(query, shown, self.rankings[0])
-        if query.kind == "text" and self.text.value != text:
-            self.text.value = text  # the field is observed, but the explorer is busy, so nothing is ranked twice
+        typed = text if query.kind == "text" else ""  # a sentence that was not asked now would be stale
+        if self.text.value != typed:
+            self.text.value = typed  # the field is observed, but the explorer is busy, so nothing is ranked twice
         for n, (library, ranking) in enumerate(zip(libraries, self.rankings, strict=True)):
             lines = ()
             if two:

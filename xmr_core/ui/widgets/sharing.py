@@ -107,5 +107,6 @@ def _link_html(state: State) -> str:
     letters = state_to_link(state)
     text = html.escape(state_to_json(state))
     voila = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
-    link = f"<a href='?view={letters}'>This view as a link</a>" if voila else "In voila this view is the address with"
-    return f"<div>{link} <code>?view={letters}</code></div><details><summary>as text</summary>{text}</details>"
+    said = f"<a href='?view={letters}'>This view as a link</a>" if voila else "In voila this view is the address with"
+    field = f"<input readonly class='xmr-address' aria-label='the address of this view' value='?view={letters}'>"
+    return f"<div>{said} {field}</div><details><summary>as text</summary>{text}</details>"

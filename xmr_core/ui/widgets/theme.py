@@ -25,9 +25,11 @@ STYLE = f"""<style>
 .xmr .jupyter-widgets {{max-width:100%}}
 .xmr input::placeholder {{color:var(--xmr-soft); opacity:1}}
 .xmr input, .xmr select {{color:var(--xmr-fg); background-color:var(--xmr-bg)}}
+.xmr select {{appearance:auto !important; background-image:none !important}}
 .xmr .jupyter-button {{color:var(--xmr-fg); background:var(--xmr-fill); border:1px solid var(--xmr-line)}}
-.xmr .jupyter-button.xmr-on {{background:var(--xmr-fg); color:var(--xmr-bg)}}
+.xmr .jupyter-button.xmr-on, .xmr .jupyter-button.mod-active {{background:var(--xmr-fg); color:var(--xmr-bg)}}
 .xmr :focus-visible {{outline:3px solid var(--xmr-accent) !important; outline-offset:1px}}
+.xmr .xmr-skip:not(:focus) {{position:absolute; clip-path:inset(50%)}}
 .xmr h3, .xmr h4 {{margin:4px 0; font-size:1.05em; color:var(--xmr-fg)}}
 .xmr-soft {{color:var(--xmr-soft); font-size:90%}}
 .xmr-right {{color:var(--xmr-right); font-weight:bold}} .xmr-wrong {{color:var(--xmr-wrong); font-weight:bold}}
@@ -52,7 +54,12 @@ STYLE = f"""<style>
 .xmr-bar {{background:var(--xmr-line); height:4px; margin-top:2px}}
 .xmr-bar > div {{background:var(--xmr-accent); height:4px}}
 .xmr-panel {{grid-column:1/-1; border:2px solid var(--xmr-accent); border-radius:4px; padding:6px; margin:0;
-  overflow:auto; width:auto}}
+  overflow:hidden; width:auto}}
+.xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
+.xmr-panel .jupyter-button {{scroll-margin:300px 0 max(260px,calc(100vh - 440px))}}
+.xmr-map .js-plotly-plot {{flex:1 1 auto; min-width:0}}
+.xmr-address {{width:60%; font-family:monospace}}
+.xmr .widget-checkbox {{margin-left:10px}}
 .xmr-figures {{display:flex; flex-wrap:wrap; gap:8px}}
 .xmr-figures figure {{margin:0; max-width:180px}} .xmr-figures figcaption {{color:var(--xmr-fg); font-size:90%}}
 .xmr-figures img {{display:block; max-width:100%; max-height:180px; min-width:96px; image-rendering:auto}}
