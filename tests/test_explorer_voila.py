@@ -214,6 +214,7 @@ def test_a_link_opens_the_same_view(linked):
     page, dark = linked
     assert cards(dark) == cards(page) and len(cards(page)) > 2
     show(dark, "Filter")
+    dark.wait_for_function("document.querySelector('.xmr').innerText.includes('items selected on the map')")
     selected = [re.search(r"(\d+) items selected", p.locator(".xmr").inner_text())[1] for p in linked]
     assert selected[0] == selected[1]
     for n in (0, 1):

@@ -11,7 +11,7 @@ import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.search import example_library, export_frame, index_folder, index_split, vectors_of
-from xmr_core.search.export import _projected
+from xmr_core.search.projections import projected
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +69,11 @@ def test_an_index_gives_what_its_run_gives_and_the_files_of_a_folder(tmp_path):
 
 def test_projections_keep_what_they_promise():
     points = np.random.default_rng(0).normal(size=(30, 5)) * [9, 4, 1, 1, 1]
-    xy = _projected(points, "pca")
+    xy = projected(points, "pca")
     centred = points - points.mean(0)
     largest = np.linalg.eigvalsh(centred.T @ centred)[::-1][:2]
     assert np.allclose((xy.astype(float) ** 2).sum(0), largest) and abs((xy[:, 0] * xy[:, 1]).sum()) < 1e-2
-    assert np.allclose(_projected(points[:, ::-1], "pca"), xy, atol=1e-5), "the sign is fixed"
+    assert np.allclose(projected(points[:, ::-1], "pca"), xy, atol=1e-5), "the sign is fixed"
     frame = export_frame(example_library(), project="tsne")
     assert frame[["x", "y"]].notna().all(axis=None) and len(frame) == 6
 
@@ -83,7 +83,7 @@ def test_projections_keep_what_they_promise():
     [
         ("no-such-run", {}, "'no-such-run' is neither a folder of an index nor a run here"),
         (3, {}, "takes a run, a library, an index or a model, got int"),
-        (example_library, {"project": "umap"}, "unknown projection 'umap'"),
+        (example_library, {"project": "globe"}, "unknown projection 'globe'"),
         (xmr.search.example_model, {}, "a model holds no items"),
         (xmr.search.example_model, {"texts": ["a"], "project": "pca"}, "at least three rows, got 1"),
     ],

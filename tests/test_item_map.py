@@ -8,7 +8,8 @@ import pytest
 
 from xmr_core.base.errors import BadInput
 from xmr_core.search import Query, Settings, example_library, item_map, rank
-from xmr_core.search.item_map import coordinates, map_frame
+from xmr_core.search.item_map import coordinates, element_places, map_frame
+from xmr_core.search.projections import vectors_of
 from xmr_core.ui.cli_explore import page_of
 from xmr_core.ui.widgets import Explorer, explore
 from xmr_core.ui.widgets.map_colours import COLOURINGS, legend_html, point_colours
@@ -35,7 +36,7 @@ def test_coordinates_are_made_once_and_damage_is_repaired(tmp_path, monkeypatch)
     centred = vectors - vectors.mean(0)
     directions = np.linalg.svd(centred)[2][:2]
     assert np.allclose(np.abs(first), np.abs(centred @ directions.T), atol=1e-4)
-    monkeypatch.setattr(item_map, "_pca", None)
+    monkeypatch.setattr(item_map, "projected", None)
     assert np.array_equal(coordinates(vectors), first), "from the disk"
     monkeypatch.undo()
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
@@ -66,7 +67,7 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     assert explorer.map.figure is None, "nothing is drawn before it is shown"
     explorer.toggles["Map"].value = True
     figure = explorer.map.figure
-    assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1]
+    assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1, 0]
     assert list(figure.data[2].text) == ["1", "2", "3"]
     explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "3": [0]}, "time": 1}  # 3: the star of the query
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
@@ -74,7 +75,7 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
     explorer.buttons["Random image"].click()
     assert "1 of 3 captions ranked" in explorer.status.value
-    place = figure.data[-1].x[0], figure.data[-1].y[0]
+    place = figure.data[-2].x[0], figure.data[-2].y[0]
     own = explorer.map.frame.query("modality == 'images' and item == @explorer.state.query.item").iloc[0]
     assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
     explorer.map.events.selected = {"points": None, "time": 2}
@@ -92,3 +93,27 @@ def test_the_page_of_the_command_has_one_cell(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(BadInput, match="no finished run"):
         explore(tmp_path / "photos")
+
+
+def test_the_elements_of_an_item_stand_on_the_axes_of_the_items(tmp_path):
+    library = example_library()
+    frame, images = map_frame(library), library.images
+    vectors = np.concatenate([vectors_of(own) - vectors_of(own).mean(0) for own in (images, library.captions)])
+    axes = np.linalg.svd(vectors - vectors.mean(0))[2][:2].T
+    axes *= np.sign(((vectors - vectors.mean(0)) @ axes * frame[["x", "y"]].to_numpy()).sum(0))  # a sign is free
+    expected = (images.x[1].numpy() - vectors_of(images).mean(0) - vectors.mean(0)) @ axes
+    assert np.allclose(element_places(library, "images", 1, frame), expected, atol=1e-4)
+    assert np.allclose(np.linalg.norm(images.x[1], axis=1), 1), "elements are of unit length already"
+    for other, layout, message in ((library, "tsne", "no place for single elements"), ("vse++", "pca", "no elements")):
+        other = other if layout == "tsne" else example_library(other)
+        with pytest.raises(BadInput, match=message):
+            element_places(other, "images", 1, frame, layout)
+    explorer = Explorer(lambda _: library, ["dive"], k=3, judgments=str(tmp_path / "judgments.jsonl"))
+    explorer.text.value = "a red circle"
+    explorer.toggles["Map"].value = True
+    for time, n in ((1, 12), (2, 0)):
+        explorer.map.events.clicked = {"trace": 1, "point": 2, "time": time}
+        assert len(explorer.map.figure.data[-1].x) == n, "a line to each of four elements; the second click ends it"
+    explorer.map.layout.value = "tsne"
+    explorer.map.events.clicked = {"trace": 0, "point": 0, "time": 3}
+    assert "choose PCA" in explorer.status.value

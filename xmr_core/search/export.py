@@ -5,19 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.extras import require
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.base.types import EmbeddingSet, Representation
 from xmr_core.search.library import Library, open_library
 from xmr_core.search.model import Model
 from xmr_core.search.opened import Index, open_index
+from xmr_core.search.projections import PROJECTIONS, projected, vectors_of
 from xmr_core.training.runs import TrainedRun, load
 from xmr_core.training.runs.names import find_run
 
-PROJECTIONS = ("", "pca", "tsne")
 _COLUMNS = ("modality", "id", "image_id", "text", "split", "file", "element", "uncertainty", "embedding")
 
 
@@ -36,7 +33,7 @@ def export_frame(
         any Library, with the items that it holds; or a Model, with `images` and `texts` as it encodes them.
     elements: False gives one row for each item, with the vector of the item: the mean of a set's elements, scaled to
         unit length, or the mean of a distribution. True gives a row for each element of a set.
-    project: also columns x and y: 'pca', the first two principal components of all rows, or 'tsne' (extra `notebooks`).
+    project: also columns x and y, by a name of projections.projected: 'pca', 'tsne' (extra `notebooks`) or 'umap'.
     wide: columns e0, e1, … in place of the column embedding.
 
     Columns: modality ('image' or 'caption'), id, image_id (of a caption its first annotated image), text ('' for an
@@ -50,7 +47,7 @@ def export_frame(
     >>> frame["modality"].tolist(), frame["embedding"][0].shape, frame.columns[-2:].tolist()
     (['image', 'image', 'image', 'caption', 'caption', 'caption'], (8,), ['x', 'y'])
     """
-    if project not in PROJECTIONS:
+    if project and project not in PROJECTIONS:
         raise unknown("projection", project, PROJECTIONS)
     items = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(source, split)
     parts = [part for name, table in items.items() if (part := _rows(name, *table, elements)) is not None]
@@ -59,7 +56,11 @@ def export_frame(
     if wide:
         columns = pd.DataFrame(points, columns=[f"e{n}" for n in range(points.shape[1])])
         frame = pd.concat([frame.drop(columns="embedding"), columns], axis=1)
-    return frame.assign(**dict(zip("xy", _projected(points, project).T, strict=True))) if project else frame
+    if not project:
+        return frame
+    if len(points) < 3:
+        raise BadInput(f"a projection needs at least three rows, got {len(points)}.")
+    return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True)))
 
 
 Items = Mapping[str, tuple[pd.DataFrame, Representation | None]]
@@ -82,12 +83,8 @@ def _of_library(source: TrainedRun | Library | Path | str, split: str) -> Items:
     library, files = _opened(source, split)
     images = pd.DataFrame({"id": library.image_ids, "image_id": library.image_ids, "file": files})
     captions = pd.DataFrame({"id": library.caption_ids, "text": library.texts})
-    if (annotated := library.relevance_sets.get("annotated")) is not None:
-        first = annotated.indptr[:-1]
-        paired = np.diff(annotated.indptr) > 0
-        owners = np.full(len(captions), "", object)
-        owners[paired] = library.image_ids[annotated.indices[first[paired]]]
-        captions["image_id"] = owners
+    if "annotated" in library.relevance_sets:
+        captions["image_id"] = np.append(library.image_ids.astype(object), "")[library.own_images()]  # −1: none
     if not isinstance(library, Index):
         name = "" if isinstance(source, Library) else split
     else:
@@ -130,38 +127,3 @@ def _rows(modality: str, table: pd.DataFrame, items: Representation | None, elem
     else:
         vectors, table = vectors_of(items), table.assign(element=0)
     return table.assign(embedding=list(vectors))
-
-
-def vectors_of(items: Representation) -> Float[np.ndarray, "n d"]:
-    """One vector for each item, for tools that know nothing else: the mean of a set's elements, scaled to unit length,
-    or the mean of a distribution.
-
-    Raises: BadInput for items of another kind.
-
-    >>> vectors_of(EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool))).round(3)
-    array([[0.707, 0.707]], dtype=float32)
-    """
-    if isinstance(items, EmbeddingSet):
-        sums = (items.x.float() * items.mask[..., None]).sum(1)
-        return torch.nn.functional.normalize(sums, dim=-1).numpy()
-    if isinstance(items, GaussianEmbedding):
-        return items.mean.float().numpy()
-    if isinstance(items, Embedding):
-        return items.x.float().numpy()
-    raise BadInput(f"items of the kind {type(items).__name__} have no vectors that stand alone.")
-
-
-def _projected(points: Float[np.ndarray, "n d"], project: str) -> Float[np.ndarray, "n 2"]:
-    if len(points) < 3:
-        raise BadInput(f"a projection needs at least three rows, got {len(points)}.")
-    if project == "tsne":
-        require("a map by t-SNE", "notebooks", "sklearn")
-        from sklearn.manifold import TSNE
-
-        perplexity = min(30.0, (len(points) - 1) / 3)
-        return TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(points)
-    centred = (points - points.mean(0)).astype(np.float64)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    xy = left[:, :2] * sizes[:2]
-    signs = np.sign(xy[np.abs(xy).argmax(0), np.arange(2)])  # the sign of a component is free; the largest is positive
-    return (xy * np.where(signs == 0, 1, signs)).astype(np.float32)

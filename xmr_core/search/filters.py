@@ -130,9 +130,6 @@ def _splits(library: Library, modality: str) -> np.ndarray:
     """The split of each item; a caption has that of its image. Raises: BadInput where no split is known."""
     if library.splits is None:
         raise BadInput("these images have no splits to choose from.")
-    if modality == "images":
-        return library.splits
-    own = library.relevance_sets.get("annotated")
-    if own is None or len(own) == 0 or own.counts.min() == 0:
+    if modality == "captions" and (library.own_images() < 0).any():
         raise BadInput("some captions have no image, so they have no split; filter by something else.")
-    return library.splits[own.indices[own.indptr[:-1]]]
+    return library.split_of_each(modality)

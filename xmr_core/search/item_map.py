@@ -1,23 +1,23 @@
 """A map: all images and captions of a library in two dimensions, with what a map can be coloured by."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
 
 from xmr_core.base import files, fingerprint, paths
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.extras import require
-from xmr_core.search.export import vectors_of
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.search.library import Library
+from xmr_core.search.projections import COMPONENTS, PROJECTIONS, components, placed, projected, vectors_of
 
-LAYOUTS = ("pca", "tsne", "umap")
+LAYOUTS = PROJECTIONS
 CLUSTERS = 10
-_COMPONENTS = 50  # to which vectors are reduced before neighbours are compared
-_VERSION = 1  # of the coordinates: raise it when the same vectors get other ones
+_VERSION = 2  # of the coordinates: raise it when the same vectors get other ones
 
 
 def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
@@ -47,13 +47,39 @@ def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(x=x, y=y, cluster=cluster)
 
 
+def element_places(
+    library: Library, modality: str, position: int, frame: pd.DataFrame, layout: str = "pca"
+) -> Float[np.ndarray, "k 2"]:
+    """Where the elements of one item stand on a map: each of its vectors on the two axes of the items. frame, layout:
+    of map_frame.
+
+    Raises: BadInput for another layout than 'pca', whose places are not computed from a vector alone, and for a method
+        whose items are no sets.
+
+    >>> from xmr_core.search import example_library
+    >>> library = example_library()
+    >>> element_places(library, "images", 0, map_frame(library)).shape
+    (4, 2)
+    """
+    if layout != "pca":
+        raise BadInput(f"a map by {layout} has no place for single elements; choose PCA.")
+    items = library.items(modality)
+    if not isinstance(items, EmbeddingSet):
+        raise BadInput(f"{library.label} makes one vector or distribution per item, so there are no elements.")
+    names = [name for name in ("images", "captions") if len(library.ids(name))]
+    vectors = np.concatenate([_centred(library, name) for name in names])
+    one = items[position]
+    elements = torch.nn.functional.normalize(one.x[one.mask].float(), dim=-1).numpy()
+    return placed(elements - vectors_of(items).mean(0), vectors, frame[["x", "y"]].to_numpy())
+
+
 def coordinates(vectors: Float[np.ndarray, "n d"], layout: str = "pca") -> Float[np.ndarray, "n 2"]:
     """Vectors in two dimensions, cached on disk. Raises: BadInput for a package that is not installed.
 
     >>> coordinates(np.eye(4)).shape
     (4, 2)
     """
-    return _cached(vectors, layout, {"pca": _pca, "tsne": _tsne, "umap": _umap}[layout])
+    return _cached(vectors, layout, lambda own: projected(own, layout))
 
 
 def clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
@@ -66,7 +92,7 @@ def clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     from sklearn.cluster import MiniBatchKMeans
 
     means = MiniBatchKMeans(min(CLUSTERS, len(vectors)), random_state=0, n_init=3)
-    return means.fit_predict(_reduced(vectors, _COMPONENTS)).astype(float)
+    return means.fit_predict(components(vectors, COMPONENTS)).astype(float)
 
 
 def _facts(library: Library, modality: str) -> pd.DataFrame:
@@ -74,9 +100,7 @@ def _facts(library: Library, modality: str) -> pd.DataFrame:
     uncertainty = library.uncertainty(modality)
     relevances = [r.transpose() if images else r for r in library.relevance_sets.values()]
     right = max(relevances, key=lambda r: r.counts.sum(), default=None)
-    split = np.full(n, "", object)
-    if library.splits is not None:
-        split = library.splits if images else _splits_of_captions(library)
+    split = np.full(n, "", object) if library.splits is None else library.split_of_each(modality)
     return pd.DataFrame(
         {
             "modality": modality,
@@ -90,48 +114,9 @@ def _facts(library: Library, modality: str) -> pd.DataFrame:
     )
 
 
-def _splits_of_captions(library: Library) -> np.ndarray:
-    out, own = np.full(len(library.caption_ids), "", object), library.relevance_sets.get("annotated")
-    if own is not None:
-        out[own.queries] = library.splits[own.indices]
-    return out
-
-
 def _centred(library: Library, modality: str) -> Float[np.ndarray, "n d"]:
     vectors = vectors_of(library.items(modality))
     return vectors - vectors.mean(0)
-
-
-def _reduced(vectors: Float[np.ndarray, "n d"], most: int) -> Float[np.ndarray, "n c"]:
-    from sklearn.decomposition import PCA
-
-    n = min(most, *vectors.shape)
-    solver = "randomized" if n < min(vectors.shape) / 4 else "full"
-    return PCA(n, svd_solver=solver, random_state=0).fit_transform(vectors)
-
-
-def _pca(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    require("a map", "notebooks", "sklearn")
-    xy = _reduced(vectors, 2)
-    return np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))  # a single item has no second component
-
-
-def _tsne(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    require("a map", "notebooks", "sklearn")
-    from sklearn.manifold import TSNE
-
-    perplexity = max(1.0, min(30.0, (len(vectors) - 1) / 3))
-    return TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=-1).fit_transform(
-        _reduced(vectors, _COMPONENTS)
-    )
-
-
-def _umap(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    if find_spec("umap") is None:
-        raise BadInput("the layout umap needs another package: pip install umap-learn. Or take tsne.")
-    from umap import UMAP
-
-    return UMAP(random_state=0, n_jobs=1).fit_transform(_reduced(vectors, _COMPONENTS))
 
 
 def _cached(vectors: np.ndarray, name: str, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

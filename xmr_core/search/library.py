@@ -100,6 +100,24 @@ class Library:
             relevance = self._once(("transposed", kind), relevance.transpose)
         return relevance[position]
 
+    def own_images(self) -> np.ndarray:
+        """The position of the first annotated image of each caption, −1 where there is none."""
+
+        def compute():
+            out, own = np.full(len(self.caption_ids), -1), self.relevance_sets.get("annotated")
+            if own is not None:
+                paired = np.diff(own.indptr) > 0
+                out[paired] = own.indices[own.indptr[:-1][paired]]
+            return out
+
+        return self._once(("own images",), compute)
+
+    def split_of_each(self, modality: str) -> np.ndarray:
+        """The split of each of the 'images' or 'captions', that of a caption being its image's; '' where none is
+        known."""
+        known = np.full(len(self.image_ids), "", object) if self.splits is None else self.splits
+        return known if modality == "images" else np.append(known, "")[self.own_images()]
+
     def _once(self, name: tuple, compute: Callable):
         if name not in self._cache:
             self._cache[name] = compute()

@@ -19,6 +19,10 @@ function render({ model, el }) {
       for (const point of event.points) (points[point.curveNumber] ??= []).push(point.pointNumber);
       say({ points, time: Date.now() });
     });
+    plot.on("plotly_click", ({ points: [point] }) => {
+      model.set("clicked", { trace: point.curveNumber, point: point.pointNumber, time: Date.now() });
+      model.save_changes();
+    });
     plot.on("plotly_deselect", () => say({ points: null, time: Date.now() }));
     window.dispatchEvent(new Event("resize"));
   };
@@ -43,7 +47,9 @@ export default { render };
 
 class MapEvents(anywidget.AnyWidget):
     """selected: 'points', the number of a trace (as text) → numbers of its selected points, or None when the selection
-    was taken back; and 'time', by which a selection that is drawn a second time differs from the first."""
+    was taken back; and 'time', by which a selection that is drawn a second time differs from the first. clicked: the
+    number of a trace and of its point, and the time."""
 
     _esm = _SCRIPT
     selected = traitlets.Dict().tag(sync=True)
+    clicked = traitlets.Dict().tag(sync=True)

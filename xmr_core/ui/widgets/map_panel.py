@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.extras import require
-from xmr_core.search.item_map import LAYOUTS, map_frame
+from xmr_core.search.item_map import LAYOUTS, element_places, map_frame
 from xmr_core.search.library import Library
 from xmr_core.search.ranking import Ranking
 from xmr_core.ui.widgets.map_colours import COLOURINGS, legend_html, point_colours
@@ -86,12 +86,15 @@ class MapPanel:
         line = {"width": 2, "color": "#ffffff"}
         top = {"size": 17, "color": "#a34700", "line": line}
         star = {"size": 22, "symbol": "star", "color": "#e69f00", "line": {"width": 2, "color": "#000000"}}
+        part = {"size": 11, "symbol": "x", "color": "#cc78bc", "line": {"width": 1, "color": "#000000"}}
         # By WebGL as the other points: plotly draws WebGL above SVG, so points would cover the answers.
         above = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1}, "textfont": {"color": "#ffffff"}}}
         traces += [
             go.Scattergl(x=[], y=[], mode="markers+text", marker=top, textfont={"size": 10, "color": "#ffffff"},
                          name="answers", **above),
             go.Scattergl(x=[], y=[], mode="markers", marker=star, name="query", **above),
+            go.Scattergl(x=[], y=[], mode="lines+markers", marker=part, line={"color": "#808080", "width": 1},
+                         name="elements", **above),
         ]  # fmt: skip
         figure = go.FigureWidget(traces)
         clear = "rgba(0,0,0,0)"
@@ -111,6 +114,7 @@ class MapPanel:
 
             self.events = MapEvents()
             self.events.observe(lambda change: self._choose(change["new"]["points"]), "selected")
+            self.events.observe(lambda change: self._act(lambda: self._show_elements(change["new"])), "clicked")
             self.widget.children = (*self.widget.children, self.events)
         for old in self.place.children:
             old.close()
@@ -140,7 +144,7 @@ class MapPanel:
         if self._query is not None:
             modality, position = self._query
             query = self.frame[self.frame["modality"] == modality].iloc[position]
-        answers, star = self.figure.data[-2], self.figure.data[-1]
+        answers, star, _ = self.figure.data[-3:]
         with self.figure.batch_update():
             answers.x, answers.y = rows["x"].to_numpy(np.float32), rows["y"].to_numpy(np.float32)
             answers.text = [str(rank) for rank in range(1, len(rows) + 1)]
@@ -158,6 +162,22 @@ class MapPanel:
             rows.append(self.frame[self.frame["modality"] == modality].iloc[(points or {}).get(str(number), [])])
         chosen = pd.concat(rows)
         self._selected(chosen if len(chosen) else None)
+
+    def _show_elements(self, click: dict) -> None:
+        """Lines from the item that was clicked to each of its elements; a second click takes them back."""
+        names, elements = self.frame["modality"].unique(), self.figure.data[-1]
+        if click["trace"] >= len(names):  # an answer or the query, which lie above their items
+            return
+        modality = names[click["trace"]]
+        item = self.frame[self.frame["modality"] == modality].iloc[click["point"]]
+        start, lines = [item["x"], item["y"]], []
+        places = element_places(self._library, modality, click["point"], self.frame, self.layout.value)
+        for place in places:
+            lines += [start, place, [None, None]]
+        if elements.x is not None and len(elements.x) and elements.x[0] == start[0]:
+            lines = []
+        with self.figure.batch_update():
+            elements.x, elements.y = [x for x, _ in lines], [y for _, y in lines]
 
     def _point(self, modality: str, points: list[int]) -> None:
         if points:
