@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.search import Query, Settings, example_library, item_map, rank
+from xmr_core.search import Query, Settings, example_library, example_model, index_folder, item_map, rank
 from xmr_core.search.item_map import coordinates, element_places, map_frame
 from xmr_core.search.projections import vectors_of
 from xmr_core.ui.cli_explore import page_of
@@ -93,6 +94,12 @@ def test_the_page_of_the_command_has_one_cell(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(BadInput, match="no finished run"):
         explore(tmp_path / "photos")
+    for n in range(2):
+        Image.fromarray(np.full((64, 64, 3), 90 * n, np.uint8)).save(tmp_path / "photos" / f"{n}.png")
+    index = index_folder(example_model(), tmp_path / "photos", tmp_path / "index", progress=iter)
+    explorer = explore(index)  # it holds its model, so no run is needed
+    explorer.begin()
+    assert "2 images ranked by" in explorer.status.value and "<img" in explorer.columns[0].cards[0].html.value
 
 
 def test_the_elements_of_an_item_stand_on_the_axes_of_the_items(tmp_path):

@@ -115,8 +115,8 @@ class Library:
     def split_of_each(self, modality: str) -> np.ndarray:
         """The split of each of the 'images' or 'captions', that of a caption being its image's; '' where none is
         known."""
-        known = np.full(len(self.image_ids), "", object) if self.splits is None else self.splits
-        return known if modality == "images" else np.append(known, "")[self.own_images()]
+        splits = np.full(len(self.image_ids), "", object) if self.splits is None else self.splits
+        return splits if modality == "images" else np.append(splits, "")[self.own_images()]
 
     def _once(self, name: tuple, compute: Callable):
         if name not in self._cache:
