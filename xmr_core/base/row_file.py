@@ -71,7 +71,6 @@ class RowFile(_Shaped):
                 f"{self.path} holds {kind}; rows of float32 or float16 in C order are needed. "
                 "Save it again with numpy.save(file, numpy.ascontiguousarray(array, 'float32'))."
             )
-        self.file_shape = shape  # of all rows of the file
         if not all(isinstance(n, int) and n > 0 for n in shape[1:]) or not isinstance(shape[0], int) or shape[0] < 0:
             raise DamagedFile(f"{self.path} has a header that no array has: shape {str(shape)[:100]}. Get it again.")
         self._row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
