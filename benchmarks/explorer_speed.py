@@ -43,7 +43,9 @@ def like(one, n: int, generator: torch.Generator):
     return EmbeddingSet(x, torch.ones(shape[:2], dtype=torch.bool))
 
 
-def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library:
+def library(
+    name: str, method: Method, prepared: Prepared, seed: int, n_images: int = IMAGES, n_captions: int = CAPTIONS
+) -> Library:
     """A method with random encodings of many items, and random images."""
     generator, split = torch.Generator().manual_seed(seed), prepared.splits["test"]
     with torch.inference_mode():
@@ -51,10 +53,11 @@ def library(name: str, method: Method, prepared: Prepared, seed: int) -> Library
             method.encode_images(split.images_at(np.array([0]))),
             method.encode_captions(split.captions_at(np.array([0]))),
         )
-    images, captions = like(one[0], IMAGES, generator), like(one[1], CAPTIONS, generator)
-    ids, caption_ids = np.array([f"i{n}" for n in range(IMAGES)]), np.array([f"c{n}" for n in range(CAPTIONS)])
-    own = Relevance.from_positions(np.arange(CAPTIONS), np.arange(CAPTIONS) // (CAPTIONS // IMAGES), caption_ids, ids)
-    texts = np.array([f"caption number {n}" for n in range(CAPTIONS)], dtype=object)
+    images, captions = like(one[0], n_images, generator), like(one[1], n_captions, generator)
+    ids, caption_ids = np.array([f"i{n}" for n in range(n_images)]), np.array([f"c{n}" for n in range(n_captions)])
+    owners = np.arange(n_captions) // (n_captions // n_images)
+    own = Relevance.from_positions(np.arange(n_captions), owners, caption_ids, ids)
+    texts = np.array([f"caption number {n}" for n in range(n_captions)], dtype=object)
     image = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
     return Library(
         name, method, prepared, images, captions, ids, caption_ids, texts, {"annotated": own}, split.images_at, image

@@ -69,7 +69,7 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     explorer.toggles["Map"].value = True
     figure = explorer.map.figure
     assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1, 0]
-    assert list(figure.data[2].text) == ["1", "2", "3"]
+    assert [note.text for note in figure.layout.annotations] == ["1", "2", "3"]
     explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "3": [0]}, "time": 1}  # 3: the star of the query
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
     assert "2 of 3 images ranked" in explorer.status.value and len(figure.data[2].x) == 2

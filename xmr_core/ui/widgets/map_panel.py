@@ -88,10 +88,9 @@ class MapPanel:
         star = {"size": 22, "symbol": "star", "color": "#e69f00", "line": {"width": 2, "color": "#000000"}}
         part = {"size": 11, "symbol": "x", "color": "#cc78bc", "line": {"width": 1, "color": "#000000"}}
         # By WebGL as the other points: plotly draws WebGL above SVG, so points would cover the answers.
-        above = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1}, "textfont": {"color": "#ffffff"}}}
+        above = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1}}}
         traces += [
-            go.Scattergl(x=[], y=[], mode="markers+text", marker=top, textfont={"size": 10, "color": "#ffffff"},
-                         name="answers", **above),
+            go.Scattergl(x=[], y=[], mode="markers", marker=top, name="answers", **above),
             go.Scattergl(x=[], y=[], mode="markers", marker=star, name="query", **above),
             go.Scattergl(x=[], y=[], mode="lines+markers", marker=part, line={"color": "#808080", "width": 1},
                          name="elements", **above),
@@ -147,7 +146,11 @@ class MapPanel:
         answers, star, _ = self.figure.data[-3:]
         with self.figure.batch_update():
             answers.x, answers.y = rows["x"].to_numpy(np.float32), rows["y"].to_numpy(np.float32)
-            answers.text = [str(rank) for rank in range(1, len(rows) + 1)]
+            numbers = enumerate(zip(rows["x"].tolist(), rows["y"].tolist(), strict=True), 1)
+            self.figure.layout.annotations = [  # and no text of the trace, which a selection makes invisible
+                {"x": x, "y": y, "text": str(rank), "showarrow": False, "font": {"size": 10, "color": "#ffffff"}}
+                for rank, (x, y) in numbers
+            ]
             star.x, star.y = [float(query["x"])], [float(query["y"])]
 
     def _paint_ranks(self) -> None:
