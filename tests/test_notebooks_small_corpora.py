@@ -4,6 +4,7 @@ It completes, or says in one line, before it trains anything, why it does not ap
 with its own defaults; give it a line below where it needs other parameters, or its paper used other corpora.
 """
 
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -11,8 +12,9 @@ from matplotlib.patches import Rectangle
 from miniatures import CORNERS, miniature
 from notebook_cells import FOLDER, layout_only, run_cells
 
+from xmr_core import study
 from xmr_core.base.errors import BadInput
-from xmr_core.study import presets
+from xmr_core.study import presets, results
 from xmr_core.training.runs import many
 from xmr_core.ui.parameters import declared_parameters
 
@@ -81,7 +83,22 @@ def corpora(tmp_path_factory):
         patch.setattr("matplotlib.figure.Figure.savefig", layout_only)
         small = presets._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
         patch.setitem(presets._SIZES, ("photographs", "quick"), small)
+        patch.setattr("xmr_core.study.results.study_rows", cache(results.study_rows))
+        patch.setattr("xmr_core.study.ledger", each_once(study.ledger))
         yield data_root
+
+
+def each_once(ledger):
+    """Verdicts come from the study's own rows, whatever corpus a notebook is on: one call for each list of claims."""
+    kept = {}
+
+    def verdicts(rows, claims, ids=()):
+        key = (len(rows), len(claims), *ids)
+        if key not in kept:
+            kept[key] = ledger(rows, claims, ids)
+        return kept[key].copy()
+
+    return verdicts
 
 
 @pytest.mark.slow
