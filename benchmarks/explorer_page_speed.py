@@ -3,9 +3,9 @@
 python benchmarks/explorer_page_speed.py [--images 5000 --captions 25000] [--method dive --second pcme] [--width 256].
 The embeddings are random and the encoders untrained, so only times and memory mean something. A time is that between
 the event of the click (key, pointer) in the page and the last change of the page before a second without any. Without
-a GPU the browser draws the map's points in software, and a lasso mostly measures that. Printed
-are the best and the median of several, because other work on the machine only adds, and the machine's load. Memory is
-the peak of the kernel, where the library lives. Needs the extras `app` and `test`, and a Chromium on the path.
+a GPU the browser draws the map's points in software. Printed are the best and the median of several, because other work
+on the machine only adds, and the machine's load. Memory is the peak of the kernel, where the library lives. Needs the
+extras `app` and `test`, and a Chromium on the path.
 """
 
 import argparse

@@ -19,6 +19,7 @@ from xmr_core.evaluation.engine import score_matrix
 from xmr_core.methods.checkpoints import load_with_inputs, save_method
 from xmr_core.methods.registry import build
 from xmr_core.search import example_model, read_model
+from xmr_core.search.model_folder import write_model
 from xmr_core.training.runs import train_or_load
 
 METHODS = ("vse++", "dive", "pcme", "scan")
@@ -204,3 +205,16 @@ def test_an_exported_file_that_needs_a_text_model_is_refused(runs, tmp_path):
     save_method(path, build("vse++", wider), wider, words, about=about)
     with pytest.raises(BadInput, match="states of a text model"):
         xmr.load(path)
+
+
+def test_what_a_killed_write_left_over_is_removed_by_the_next(tmp_path):
+    """Every file is written under another name first, which a kill leaves behind."""
+    model = example_model()
+    folder = write_model(model, tmp_path / "model")
+    left_over = [folder / ".README.md.1a_b.tmp", folder / ".model.safetensors.2cd.tmp", folder / ".config.json.3.tmp"]
+    own = [folder / ".notes.tmp", folder / "README.md.tmp"]  # of its owner
+    for path in left_over + own:
+        path.write_text("half")
+    write_model(model, folder)
+    assert not any(path.exists() for path in left_over) and all(path.exists() for path in own)
+    assert len(read_model(folder).encode_texts("a red circle")) == 1

@@ -42,6 +42,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
     folder = files.make_folder(Path(folder).expanduser())
     with filelock.FileLock(folder / ".lock"):
         _remove(folder, [CONFIG])  # without it, what is being written is no model
+        _remove(folder, _left_over(folder))
         words = model.raw.vocabulary or model.raw.pieces
         save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
         inputs = write_inputs(model.raw, folder, model.about.get("text_model", ""))
@@ -114,6 +115,13 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
             (folder / name).unlink(missing_ok=True)
     except OSError as e:
         raise files.cannot_write(folder, e) from None
+
+
+def _left_over(folder: Path) -> list[str]:
+    """Files under a name of their own for the time of writing, of a process that was killed."""
+    roots = CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, f"{NETWORK}/", f"{STATES}/"
+    patterns = [f"{name}.*.*.tmp" if name.endswith("/") else f".{name}.*.tmp" for name in roots]
+    return [path.relative_to(folder).as_posix() for pattern in patterns for path in folder.glob(pattern)]
 
 
 def _written(folder: Path, inputs: dict) -> list[str]:
