@@ -201,7 +201,7 @@ def test_a_lasso_and_a_box_restrict_the_ranking(page):
         wait_for(page, f"of {IMAGES} images ranked")
         found.append(int(re.match(r"(\d+) of", status(page))[1]))
         assert len(cards(page)) == min(10, found[-1])
-        assert "items selected on the map" in page.locator(".xmr").inner_text()
+        page.wait_for_function("document.querySelector('.xmr').innerText.includes('items selected on the map')")
         page.locator("[data-title='Box Select']").click()
         plot = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
         page.mouse.dblclick(plot["x"] + beside * plot["width"], plot["y"] + plot["height"] / 2)
