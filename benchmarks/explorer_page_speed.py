@@ -139,7 +139,7 @@ def main() -> None:
             page.get_by_role("button", name="Map", exact=True).click()
             page.locator(".js-plotly-plot .nsewdrag").first.wait_for(timeout=120_000)
             page.wait_for_timeout(3000)
-            growing = [lasso(page, wanted.lasso * (1 + n / 20)) for n in range(TIMES)]  # each begins outside the last
+            growing = [lasso(page, wanted.lasso * (1 + n / 4)) for n in range(TIMES)]  # outside the last
             timed(page, "a lasso", growing)
             page.get_by_role("button", name="Filter", exact=True).click()
             page.wait_for_timeout(500)
