@@ -44,7 +44,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
     if not len(table):
         return []
     best, out = table.iloc[0], []
-    text = f"{best['label']} has the highest annotated RSUM, {_interval(best)} ({best['seeds']} seeds)"
+    text = f"{best['label']} has the highest annotated RSUM, {_interval(best)} ({_seeds(best['seeds'])})"
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]
@@ -61,6 +61,24 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
             f"nothing is both better and cheaper: {', '.join(front)}."
         )
     return out
+
+
+def unfinished_sentence(table: pd.DataFrame) -> str:
+    """Which methods of the comparison have no rows yet, so that nobody takes the best of some for the best of all; ''
+    when none is missing. table: of method_results.
+
+    >>> unfinished_sentence(pd.DataFrame({"label": labels()[1:], "seeds": 1}))
+    'The comparison is not finished: 15 of 16 methods have runs so far, with 1 seed; missing: VSE++.'
+    """
+    absent = [label for label in labels() if label not in set(table["label"])]
+    if not absent:
+        return ""
+    fewest, most = int(table["seeds"].min()), int(table["seeds"].max())
+    seeds = _seeds(most) if fewest == most else f"{fewest} to {_seeds(most)}"
+    return (
+        f"The comparison is not finished: {len(table)} of {len(labels())} methods have runs so far, with {seeds}; "
+        f"missing: {', '.join(absent)}."
+    )
 
 
 def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str:
@@ -115,7 +133,8 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
     if "quality" in parts:
         table = protocol_results(folder=folder)
         if len(table):
-            out += cost_sentences(table)
+            unfinished = unfinished_sentence(table)  # the front of some methods is not that of all
+            out += [unfinished, *cost_sentences(table)[:1]] if unfinished else cost_sentences(table)
             scenes = every[every["dataset"] == "scenes"]
             out += [
                 text for text in [equal_time_sentence(budget_points(deciding_and_budgets(scenes), labels()))] if text
@@ -126,9 +145,11 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
                 "Nothing is decided yet: no run of the protocol's comparison has ended. What follows is exploratory, "
                 "from runs before the protocol, untuned and on the world on which choices were made."
             )
-            before = earlier_results(folder)
-            if len(before):
-                out.append(f"After {before['epochs'].max()} epochs on `scenes`: {' '.join(cost_sentences(before))}")
+        before = earlier_results(folder)
+        if len(before) and len(table) < len(labels()):
+            start = "From before the protocol, untuned and exploratory: after" if len(table) else "After"
+            said = cost_sentences(before)[: 1 if len(table) else None]
+            out.append(f"{start} {before['epochs'].max()} epochs on `scenes`: {' '.join(said)}")
     if "claims" in parts:
         out.append(ledger_sentence(ledger(results.study_rows(), CLAIMS)))
     if "missing" in parts:
@@ -152,6 +173,10 @@ def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
 def _interval(line: pd.Series) -> str:
     low, high = line["rsum low"], line["rsum high"]
     return f"{line['rsum']:.1f} [{low:.1f}, {high:.1f}]" if low == low else f"{line['rsum']:.1f}"
+
+
+def _seeds(n: int) -> str:
+    return f"{n} seed" if n == 1 else f"{n} seeds"
 
 
 def _times(ratio: float) -> str:
