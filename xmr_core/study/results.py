@@ -97,7 +97,7 @@ def study_rows() -> pd.DataFrame:
 
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
     before = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
-    after = deciding(protocol_rows())
+    after = deciding(protocol_rows(path.parent / "protocol"))
     return pd.concat([before, after], ignore_index=True) if len(after) else before
 
 
