@@ -1,5 +1,7 @@
 """Training: it learns, it resumes bit for bit, it says early when it goes wrong."""
 
+import time
+
 import pytest
 import torch
 from tiny import tiny_config
@@ -70,6 +72,15 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
     resumed, history = run(path)
     assert same(undisturbed, resumed)
     assert [e["loss"] for e in history.epochs] == [e["loss"] for e in whole.epochs]
+
+
+def test_seconds_of_training_are_not_those_that_it_waited_for_the_machine():
+    def waits(method):
+        time.sleep(3.0)
+        return size(method)
+
+    _, history = run(epochs=2, validate=waits)
+    assert 0 < history.epochs[0]["seconds"] < history.epochs[1]["seconds"] <= history.seconds < 6.0
 
 
 def test_the_best_epoch_is_kept():

@@ -34,7 +34,8 @@ class Provenance:
     """Where the numbers came from.
 
     Attributes:
-        started_utc: ISO time. train_seconds, evaluate_seconds: wall clock.
+        started_utc: ISO time. train_seconds: of a core, all threads together, on a CPU; wall clock on another device
+            and for runs before 2026-11-23. evaluate_seconds: wall clock.
         parameters: how many numbers can be trained.
         environment: packages and machine.
         code: hash of the code that was run, '' where none was computed. versions: of the components that were run.

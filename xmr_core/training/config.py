@@ -57,6 +57,7 @@ class History:
     """What happened. epochs: one dict per finished epoch, with epoch, loss and its terms, lr, value and seconds.
 
     best_epoch: 0-based epoch of the best value on the validation split, whose weights stay. messages: warnings.
+    seconds: of a core since the start, all threads together, on a CPU; by the wall clock on another device.
 
     >>> History().best_epoch
     -1
