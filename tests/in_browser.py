@@ -66,6 +66,21 @@ def lasso(page) -> None:
     drag(page, [(0.01, 0.01), (0.5, 0.01), (0.5, 0.99), (0.01, 0.99), (0.01, 0.02)])
 
 
+def point_to(page, trace: int, point: int) -> None:
+    """Move the pointer onto a point of the map."""
+    page.locator(".js-plotly-plot .nsewdrag").first.scroll_into_view_if_needed()
+    x, y = page.evaluate(
+        """([trace, point]) => {
+        const plot = document.querySelector('.js-plotly-plot'), {xaxis, yaxis} = plot._fullLayout;
+        const at = plot.querySelector('.nsewdrag').getBoundingClientRect(), own = plot._fullData[trace];
+        return [at.x + xaxis.d2p(own.x[point]), at.y + yaxis.d2p(own.y[point])];
+    }""",
+        [trace, point],
+    )
+    page.mouse.move(x - 2, y)
+    page.mouse.move(x, y, steps=2)
+
+
 def contrasts(page) -> list[tuple[float, str]]:
     """(contrast by WCAG 2, text) of every text that is seen in the explorer, the lowest first. Both colours are what
     the browser computed; a colour that is partly transparent is laid over what is behind it."""

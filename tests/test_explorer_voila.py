@@ -18,6 +18,7 @@ from in_browser import (
     drag,
     free_port,
     lasso,
+    point_to,
     status,
     wait_for,
     wait_for_server,
@@ -140,6 +141,7 @@ def overflow(page) -> list[str]:
 def test_the_page_is_the_explorer_with_something_to_see(page):
     assert page.title() == "Explorer" and len(cards(page)) == 10 and f"{IMAGES} images ranked" in status(page)
     assert page.locator(".jp-InputArea").count() == 0 or not page.locator(".jp-InputArea").first.is_visible()
+    assert page.locator(".widget-hprogress").count() == 1 and not page.locator(".widget-hprogress").is_visible()
     assert page.locator(".xmr-badge").first.inner_text() in ("train", "test")
 
 
@@ -208,6 +210,51 @@ def test_a_lasso_and_a_box_restrict_the_ranking(page):
         wait_for(page, f"{IMAGES} images ranked by")
         page.wait_for_function("!document.querySelector('.xmr').innerText.includes('items selected on the map')")
     assert sum(found) == IMAGES and min(found) > 0, "the left half and the right half"
+
+
+def test_a_lasso_draws_no_point_anew_from_the_kernel(page):
+    """Plotly's own answer to a selection would draw all points again for each trace, half a second at 30,000 points."""
+    ask(page, "a blue ring")
+    show(page, "Map")
+    page.locator(".js-plotly-plot .nsewdrag").first.wait_for()
+    page.wait_for_function("document.querySelector('.js-plotly-plot .main-svg').clientWidth > 1000")
+    page.evaluate(
+        """() => {
+        window.drawn = [];
+        for (const name of ['plotly_restyle', 'plotly_update', 'plotly_selected'])
+            document.querySelector('.js-plotly-plot').on(name, () => window.drawn.push(name));
+    }"""
+    )
+    lasso(page)
+    wait_for(page, f"of {IMAGES} images ranked")
+    page.wait_for_timeout(1000)
+    assert page.evaluate("window.drawn") == ["plotly_selected"]
+    show(page, "Filter")
+    page.get_by_role("button", name="Clear filter").click()
+    wait_for(page, f"{IMAGES} images ranked by")
+    plot = "document.querySelector('.js-plotly-plot')"
+    page.wait_for_function(f"{plot}.data.every(t => [undefined, null, t.x.length].includes(t.selectedpoints?.length))")
+    page.wait_for_function(f"{plot}.querySelectorAll('.selectionlayer path').length === 0")
+
+
+def test_the_pointer_shows_an_item_and_a_click_its_elements(page):
+    show(page, "Map")
+    page.locator("[data-title='Pan']").click()
+    lines = "n => document.querySelector('.js-plotly-plot').data[2].x.length === n"
+    for trace, point in ((0, 3), (1, 5)):  # captions, images
+        point_to(page, trace, point)
+        page.locator(".js-plotly-plot .hovertext").wait_for()
+        shown = page.evaluate("([t, p]) => document.querySelector('.js-plotly-plot').data[t].text[p]", [trace, point])
+        page.wait_for_function(
+            "text => document.querySelector('.xmr-map').innerText.replace(/\\s+/g, ' ').includes(text)", arg=shown
+        )
+        page.mouse.down()
+        page.mouse.up()
+        page.wait_for_function(lines, arg=12)  # from the item to each of four elements, and a gap
+        page.wait_for_timeout(500)  # a second click too soon is a double click, which shows the whole map
+        page.mouse.down()
+        page.mouse.up()
+        page.wait_for_function(lines, arg=0)
 
 
 def test_a_link_opens_the_same_view(linked):

@@ -68,22 +68,22 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     assert explorer.map.figure is None, "nothing is drawn before it is shown"
     explorer.toggles["Map"].value = True
     figure = explorer.map.figure
-    assert [len(trace.x) for trace in figure.data] == [3, 3, 3, 1, 0]
-    assert [note.text for note in figure.layout.annotations] == ["1", "2", "3"]
-    explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "3": [0]}, "time": 1}  # 3: the star of the query
+    assert [len(trace.x) for trace in figure.data] == [3, 3, 0]
+    assert [note.text for note in figure.layout.annotations] == ["3", "2", "1", "★"], "the first above the others"
+    explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "2": [0]}, "time": 1}  # 2: an element
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
-    assert "2 of 3 images ranked" in explorer.status.value and len(figure.data[2].x) == 2
+    assert "2 of 3 images ranked" in explorer.status.value and len(figure.layout.annotations) == 3
     assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
     explorer.buttons["Random image"].click()
     assert "1 of 3 captions ranked" in explorer.status.value
-    place = figure.data[-2].x[0], figure.data[-2].y[0]
+    place = figure.layout.annotations[-1].x, figure.layout.annotations[-1].y
     own = explorer.map.frame.query("modality == 'images' and item == @explorer.state.query.item").iloc[0]
     assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
     explorer.map.events.selected = {"points": None, "time": 2}
     assert explorer.selection is None and explorer.state.filter.captions == ()
     explorer.map.colour.value = "rank"
     assert figure.data[1].marker.color.argmax() == explorer.rankings[0].order[0]
-    explorer.map._point("captions", [2])
+    explorer.map.events.hovered = {"trace": 0, "point": 2, "time": 3}
     assert "a green ring" in explorer.map.item.value
 
 

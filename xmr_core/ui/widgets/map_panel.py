@@ -14,8 +14,11 @@ from xmr_core.ui.widgets.map_colours import COLOURINGS, legend_html, point_colou
 
 _HEIGHT = 460  # pixels
 _LAYOUT_NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+_MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
 _NO_AXIS = {"visible": False, "showgrid": False, "zeroline": False}
+_ANSWER = {"showarrow": False, "font": {"size": 11, "color": "#ffffff"}, "bgcolor": "#a34700", "bordercolor": "#ffffff"}
+_QUERY = {"showarrow": False, "text": "★", "font": {"size": 26, "color": "#e69f00", "shadow": "auto"}}
 _SYMBOLS = {"images": "circle", "captions": "diamond"}
 
 
@@ -34,7 +37,7 @@ class MapPanel:
     ):
         self._act, self._selected, self._hovered = act, selected, hovered
         self.figure, self.frame, self._library, self._ranking, self._query = None, None, None, None, None
-        self.events = None
+        self.events, self._selecting = None, False
         names = {"style": {"description_width": "initial"}, "layout": w.Layout(width="auto")}
         layouts = [(_LAYOUT_NAMES[name], name) for name in LAYOUTS]
         self.layout = w.Dropdown(options=layouts, description="Map by", **names)
@@ -60,6 +63,12 @@ class MapPanel:
         if self.visible:
             self._draw() if changed or self.figure is None else self._light()
 
+    def select_nothing(self) -> None:
+        """Draw all points alike again."""
+        if self._selecting:
+            self._selecting = False
+            self._draw()  # anew, because Python cannot take back what the page selected: plotly selects it again
+
     def show(self) -> None:
         """Draw what was ranked while the panel was closed."""
         if self._library is not None:
@@ -83,29 +92,23 @@ class MapPanel:
                     marker={"size": size, "symbol": _SYMBOLS[modality], "opacity": 0.75},
                 )
             )  # fmt: skip
-        line = {"width": 2, "color": "#ffffff"}
-        top = {"size": 17, "color": "#a34700", "line": line}
-        star = {"size": 22, "symbol": "star", "color": "#e69f00", "line": {"width": 2, "color": "#000000"}}
         part = {"size": 11, "symbol": "x", "color": "#cc78bc", "line": {"width": 1, "color": "#000000"}}
-        # By WebGL as the other points: plotly draws WebGL above SVG, so points would cover the answers.
-        above = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1}}}
-        traces += [
-            go.Scattergl(x=[], y=[], mode="markers", marker=top, name="answers", **above),
-            go.Scattergl(x=[], y=[], mode="markers", marker=star, name="query", **above),
-            go.Scattergl(x=[], y=[], mode="lines+markers", marker=part, line={"color": "#808080", "width": 1},
-                         name="elements", **above),
-        ]  # fmt: skip
+        # By WebGL as the items: plotly draws WebGL above SVG, so points would cover the lines.
+        line = {"marker": part, "line": {"color": "#808080", "width": 1}, "name": "elements", "hoverinfo": "skip"}
+        traces.append(
+            go.Scattergl(x=[], y=[], mode="lines+markers", unselected={"marker": {"opacity": 1}}, **line)
+        )
         figure = go.FigureWidget(traces)
         clear = "rgba(0,0,0,0)"
-        figure._config = {"responsive": True, "displaylogo": False}
+        sharp = 2 if len(self.frame) <= _MOST_SHARP else 1  # a browser without a GPU draws every pixel by itself
+        figure._config = {"responsive": True, "displaylogo": False, "plotGlPixelRatio": sharp}
         figure.update_layout(
             autosize=True,
             height=_HEIGHT, margin={"l": 0, "r": 0, "t": 0, "b": 0}, dragmode="lasso", showlegend=False,
             paper_bgcolor=clear, plot_bgcolor=clear, xaxis=_NO_AXIS, yaxis=_NO_AXIS, hovermode="closest",
             uirevision="one", modebar={"bgcolor": clear, "color": "#808080", "activecolor": "#a34700"},
         )  # fmt: skip
-        for number, modality in enumerate(self.frame["modality"].unique()):
-            figure.data[number].on_hover(lambda trace, points, _, m=modality: self._point(m, points.point_inds))
+        figure.unobserve_all("_js2py_pointsCallback")  # of events, which MapEvents tells
         self.figure = figure
         self._paint()
         if self.events is None:
@@ -114,6 +117,7 @@ class MapPanel:
             self.events = MapEvents()
             self.events.observe(lambda change: self._choose(change["new"]["points"]), "selected")
             self.events.observe(lambda change: self._act(lambda: self._show_elements(change["new"])), "clicked")
+            self.events.observe(lambda change: self._point(change["new"]), "hovered")
             self.widget.children = (*self.widget.children, self.events)
         for old in self.place.children:
             old.close()
@@ -143,15 +147,9 @@ class MapPanel:
         if self._query is not None:
             modality, position = self._query
             query = self.frame[self.frame["modality"] == modality].iloc[position]
-        answers, star, _ = self.figure.data[-3:]
-        with self.figure.batch_update():
-            answers.x, answers.y = rows["x"].to_numpy(np.float32), rows["y"].to_numpy(np.float32)
-            numbers = enumerate(zip(rows["x"].tolist(), rows["y"].tolist(), strict=True), 1)
-            self.figure.layout.annotations = [  # and no text of the trace, which a selection makes invisible
-                {"x": x, "y": y, "text": str(rank), "showarrow": False, "font": {"size": 10, "color": "#ffffff"}}
-                for rank, (x, y) in numbers
-            ]
-            star.x, star.y = [float(query["x"])], [float(query["y"])]
+        # As annotations, which are drawn above the points, and for which no point is drawn again
+        marks = [_ANSWER | {"x": r.x, "y": r.y, "text": str(rank)} for rank, r in enumerate(rows.itertuples(), 1)]
+        self.figure.layout.annotations = [*marks[::-1], _QUERY | {"x": query["x"], "y": query["y"]}]
 
     def _paint_ranks(self) -> None:
         colours = point_colours(self.frame, "rank", self._ranking)
@@ -164,6 +162,7 @@ class MapPanel:
         for number, modality in enumerate(self.frame["modality"].unique()):
             rows.append(self.frame[self.frame["modality"] == modality].iloc[(points or {}).get(str(number), [])])
         chosen = pd.concat(rows)
+        self._selecting = len(chosen) > 0
         self._selected(chosen if len(chosen) else None)
 
     def _show_elements(self, click: dict) -> None:
@@ -182,7 +181,10 @@ class MapPanel:
         with self.figure.batch_update():
             elements.x, elements.y = [x for x, _ in lines], [y for _, y in lines]
 
-    def _point(self, modality: str, points: list[int]) -> None:
-        if points:
-            row = self.frame[self.frame["modality"] == modality].iloc[points[0]]
+    def _point(self, hover: dict) -> None:
+        """Show the item under the pointer."""
+        names = self.frame["modality"].unique()
+        if hover["trace"] < len(names):
+            modality = names[hover["trace"]]
+            row = self.frame[self.frame["modality"] == modality].iloc[hover["point"]]
             self.item.value = self._hovered(modality, int(row["position"]))

@@ -141,6 +141,9 @@ class Screen(Page):
         self._say(f"{count} {query.target} ranked by {' and by '.join(self._titles())}.")
         item = (f"{query.kind}s", libraries[0].position(f"{query.kind}s", query.item)) if query.item != "" else None
         self.map.update(libraries[0], self.rankings[0], item)
+        if not (self.state.filter.images or self.state.filter.captions):
+            self.selection = None
+            self.map.select_nothing()
 
     def _select(self, rows: pd.DataFrame | None) -> None:
         """Restrict answers to the items that were selected on the map, None for all; `selection` holds their frame."""
