@@ -110,8 +110,10 @@ def _open(folder: Path, verify: bool | None, images: Path | str) -> Index:
         for kind in items["relevance_sets"]
     }
     n = {IMAGES: len(ids), CAPTIONS: len(caption_ids)}
-    if not galleries.keys() <= n.keys() or len(texts) != len(caption_ids) or any(
-        len(gallery) != n[name] for name, gallery in galleries.items()
+    if (
+        not galleries.keys() <= n.keys()
+        or len(texts) != len(caption_ids)
+        or any(len(gallery) != n[name] for name, gallery in galleries.items())
     ):
         raise DamagedFile(f"{folder / ITEMS} does not fit the galleries beside it. Build it again: {_AGAIN}.")
     source = _Images(model, Source(**about["source"]), images)

@@ -95,9 +95,7 @@ class MapPanel:
         part = {"size": 11, "symbol": "x", "color": "#cc78bc", "line": {"width": 1, "color": "#000000"}}
         # By WebGL as the items: plotly draws WebGL above SVG, so points would cover the lines.
         line = {"marker": part, "line": {"color": "#808080", "width": 1}, "name": "elements", "hoverinfo": "skip"}
-        traces.append(
-            go.Scattergl(x=[], y=[], mode="lines+markers", unselected={"marker": {"opacity": 1}}, **line)
-        )
+        traces.append(go.Scattergl(x=[], y=[], mode="lines+markers", unselected={"marker": {"opacity": 1}}, **line))
         figure = go.FigureWidget(traces)
         clear = "rgba(0,0,0,0)"
         sharp = 2 if len(self.frame) <= _MOST_SHARP else 1  # a browser without a GPU draws every pixel by itself
