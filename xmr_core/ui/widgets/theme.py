@@ -58,7 +58,6 @@ STYLE = f"""<style>
 .xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
 .xmr-panel .jupyter-button {{scroll-margin:300px 0 max(260px,calc(100vh - 440px))}}
 .xmr-map .js-plotly-plot {{flex:1 1 auto; min-width:0}}
-.xmr-map .annotation * {{pointer-events:none !important}}
 [data-voila] .jp-OutputArea-child:has(.widget-hprogress .progress-bar-success):not(:has(.xmr)) {{display:none}}
 .xmr-address {{width:60%; font-family:monospace}}
 .xmr .widget-checkbox {{margin-left:10px}}
