@@ -145,17 +145,17 @@ def links(pairs: Sequence[tuple[int, int]], first: int, second: int) -> str:
 
     numbers = "".join(
         f"<text x='{x}' y='{y(n) + 4}' text-anchor='{anchor}' font-size='12'>{n + 1}</text>"
-        for x, anchor, count in ((14, "end", first), (76, "start", second))
+        for x, anchor, count in ((16, "end", first), (80, "start", second))
         for n in range(count)
     )
     lines = ""
     for a, b in pairs:
         colour = "soft" if a == b else "accent" if b < a else "wrong"
-        lines += f"<line x1='18' x2='72' y1='{y(a)}' y2='{y(b)}' style='stroke:var(--xmr-{colour});stroke-width:2'/>"
+        lines += f"<line x1='20' x2='76' y1='{y(a)}' y2='{y(b)}' style='stroke:var(--xmr-{colour});stroke-width:2'/>"
     label = f"{len(pairs)} answers are in both columns" + "".join(f", {a + 1} to {b + 1}" for a, b in pairs)
     return (
         f"<div class='xmr-soft' style='text-align:center'>in both: {len(pairs)}</div>"
-        f"<svg role='img' aria-label='{label}' width='90' height='{_ROW * max(first, second)}'>{lines}{numbers}</svg>"
+        f"<svg role='img' aria-label='{label}' width='100' height='{_ROW * max(first, second)}'>{lines}{numbers}</svg>"
     )
 
 

@@ -25,7 +25,7 @@ class Page:
     """
 
     def __init__(self, labels: Sequence[str], k: int, acts: Acts, panels: dict[str, w.Widget]):
-        example = {"placeholder": "a red circle above a blue square", "continuous_update": False}
+        example = {"placeholder": "a red circle above a blue square, for example", "continuous_update": False}
         self.text = w.Text(description="Sentence", layout=w.Layout(width="auto", flex="1 1 240px"), **example)
         tips = {"Ask": "rank the images for this sentence", "Back": "the query before"}
         tips |= {name: tip for name, (tip, _) in DRAWS.items()}

@@ -23,7 +23,7 @@ STYLE = f"""<style>
 .xmr .widget-html-content, .xmr .jupyter-widgets label, .xmr .widget-label {{color:var(--xmr-fg)}}
 .xmr .widget-html, .xmr .widget-html-content {{height:auto; line-height:1.3; overflow:visible; min-width:0}}
 .xmr .jupyter-widgets {{max-width:100%}}
-.xmr input::placeholder {{color:var(--xmr-soft); opacity:1}}
+.xmr input::placeholder {{color:var(--xmr-soft); opacity:1; font-style:italic}}
 .xmr input, .xmr select {{color:var(--xmr-fg); background-color:var(--xmr-bg)}}
 .xmr select {{appearance:auto !important; background-image:none !important}}
 .xmr .jupyter-button {{color:var(--xmr-fg); background:var(--xmr-fill); border:1px solid var(--xmr-line)}}
@@ -36,7 +36,7 @@ STYLE = f"""<style>
 .xmr-info {{color:var(--xmr-soft)}} .xmr-error {{color:var(--xmr-wrong)}} .xmr-busy {{color:var(--xmr-accent)}}
 .xmr-columns {{display:flex; flex-wrap:wrap; gap:6px; align-items:flex-start; overflow:visible; margin:0}}
 .xmr-column {{flex:1 1 360px; min-width:0; overflow:visible}}
-.xmr-links {{flex:0 0 92px}}
+.xmr-links {{flex:0 0 100px}}
 .xmr-grid {{display:grid; grid-template-columns:repeat(auto-fill,minmax(156px,1fr)); grid-auto-flow:row dense; gap:6px;
   overflow:visible; margin:0}}
 .xmr-grid.xmr-texts {{grid-template-columns:minmax(0,1fr)}}
