@@ -34,8 +34,11 @@ def like(one, n: int, generator: torch.Generator):
             F.normalize(torch.randn(n, one.mean.shape[1], generator=generator), dim=-1),
             torch.full((n, one.mean.shape[1]), -2.0),
         )
-        noise = torch.randn(n, *one.samples.shape[1:], generator=generator)
-        return GaussianEmbedding(mean, log_std, F.normalize(mean[:, None] + noise * 0.1, dim=-1))
+        samples = torch.randn(n, *one.samples.shape[1:], generator=generator)
+        for block, centre in zip(samples.split(1000), mean.split(1000), strict=True):  # in place, as below
+            block.mul_(0.1).add_(centre[:, None])
+            block /= block.norm(dim=-1, keepdim=True)
+        return GaussianEmbedding(mean, log_std, samples)
     shape = (n, *one.x.shape[1:])
     x = torch.randn(shape, generator=generator)
     for block in x.split(1000):  # in place: a second copy would count as memory of the explorer
