@@ -57,8 +57,8 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
     )
     rules = "## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
     if paper:
-        absent = every.loc[every["verdict"] == "not measured", ["sentence", "source"]].itertuples(index=False)
-        rules = "## Not measured yet\n\n" + " ".join(f"{line.sentence} ({line.source})" for line in absent)
+        absent = every.loc[every["verdict"] == "not measured", ["sentence", "source"]]
+        rules = "## Not measured yet\n\n" + markdown(absent.set_axis(["claim", "source"], axis=1))
     return (
         "# Claims of the papers, and what the rows say\n\n"
         "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "

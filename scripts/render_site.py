@@ -22,7 +22,7 @@ PORTRAIT, SHORT = (
     112,
     14,
 )  # letters of 8 points that fit beside each other on an upright page; of a cell that is not broken
-QUALITY, WIDEST = 46, 640  # of images on paper: JPEG's quality, pixels
+QUALITY, WIDEST = 44, 640  # of images on paper: JPEG's quality, pixels
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -68,7 +68,8 @@ def smaller(data: str) -> dict[str, str]:
 
 def fitted(page: Path) -> None:
     """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
-    whose columns share the width and break words."""
+    whose columns share the width and break words. A number that is missing is a dash; parts of a formula may stand
+    below each other."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(page.read_text(), "html.parser")
@@ -80,7 +81,26 @@ def fitted(page: Path) -> None:
         if wide:
             outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table
             outer["class"] = [*outer.get("class", []), "wide"]
+        for cell in table.find_all("td"):
+            if cell.get_text(strip=True) == "NaN":
+                cell.string = "–"
+    for formula in soup.select("div.math-block > math > mrow"):
+        parted(soup, formula)
     page.write_text(str(soup))
+
+
+def parted(soup, row) -> None:
+    """Divide a formula at its wide gaps into several that stand beside each other where the line has room."""
+    outer, parts = row.parent, [[]]
+    for part in list(row.children):
+        wide = part.name == "mspace" and float(part.get("width", "0em").removesuffix("em") or 0) >= 1
+        parts.append([]) if wide else parts[-1].append(part)
+    for part in filter(None, parts) if len(parts) > 1 else ():
+        one = soup.new_tag("math", attrs={"xmlns": outer["xmlns"], "displaystyle": "true"})
+        one.extend(part)
+        outer.insert_before(one, " ")
+    if len(parts) > 1:
+        outer.decompose()
 
 
 def letters(table) -> int:
@@ -92,6 +112,7 @@ def letters(table) -> int:
             text = cell.get_text(" ", strip=True)
             one_line = cell.name == "td" and len(text) <= SHORT
             need = len(text) if one_line else max(map(len, text.split()), default=0)
+            need += need // 6 if cell.name == "th" else 0  # bold
             if n == len(widths):
                 widths.append(0)
             widths[n] = max(widths[n], need)

@@ -136,6 +136,25 @@ def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
     assert page.read_text().count("wide") == 1 and 'class="cell_output wide"' in page.read_text()
 
 
+def test_on_paper_a_formula_is_divided_at_its_gaps_and_a_missing_number_is_a_dash(tmp_path):
+    import render_site
+    from bs4 import BeautifulSoup
+
+    row = "<mrow><mi>a</mi><mspace width='{}'></mspace><mi>b</mi></mrow>"
+    formulas = "".join(
+        f"<div class='math-block'><math xmlns='m' display='block'>{row.format(gap)}</math></div>"
+        for gap in ("2em", "0.167em")
+    )
+    page = tmp_path / "index.html"
+    page.write_text(formulas + "<table><tr><td>NaN</td><td>NaNny</td></tr></table>")
+    render_site.fitted(page)
+    soup = BeautifulSoup(page.read_text(), "html.parser")
+    wide, narrow = soup.select("div.math-block")
+    assert [math.get_text() for math in wide.find_all("math")] == ["a", "b"] and wide.find("mspace") is None
+    assert len(narrow.find_all("math")) == 1 and narrow.find("mspace") is not None
+    assert [cell.get_text() for cell in soup.find_all("td")] == ["–", "NaNny"]
+
+
 def test_formulas_become_mathml():
     pytest.importorskip("latex2mathml", reason="the extra 'report' is not installed")
     sys.path.insert(0, str(build_site.SITE))
