@@ -64,7 +64,7 @@ def over_distance(panels: Mapping[str, pd.DataFrame], ylabel: str = "match proba
 def curves(panels: Mapping[str, pd.DataFrame], xlabel: str, ylabel: str, log: bool = False) -> Figure:
     """Lines over the index of a table: one panel for each title and one line for each column of its table.
 
-    log: a logarithmic vertical axis.
+    xlabel: '' for the name of each table's index. log: a logarithmic vertical axis.
 
     >>> table = pd.DataFrame({"PCME": [0.2, 0.1], "PCME, one σ": [0.1, 0.1]}, index=[1, 2])
     >>> [len(ax.lines) for ax in curves({"images": table}, "dimension", "variance", log=True).axes]
@@ -74,7 +74,7 @@ def curves(panels: Mapping[str, pd.DataFrame], xlabel: str, ylabel: str, log: bo
     for ax, (title, table) in zip(axes, panels.items(), strict=True):
         for (label, values), colour, style in zip(table.items(), cycle(COLOURS), cycle(("-", "--", ":", "-."))):
             ax.plot(table.index, values, color=colour, ls=style, lw=2, label=label)
-        ax.set(title=title, xlabel=xlabel, yscale="log" if log else "linear")
+        ax.set(title=title, xlabel=xlabel or table.index.name, yscale="log" if log else "linear")
         if table.index.dtype.kind == "i":
             ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend(frameon=False, fontsize=8)
