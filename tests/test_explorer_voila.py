@@ -222,14 +222,15 @@ def test_a_lasso_draws_no_point_anew_from_the_kernel(page):
     page.evaluate(
         """() => {
         window.drawn = [];
-        for (const name of ['plotly_restyle', 'plotly_update', 'plotly_selected'])
+        for (const name of ['plotly_afterplot', 'plotly_selected'])
             document.querySelector('.js-plotly-plot').on(name, () => window.drawn.push(name));
     }"""
     )
     lasso(page)
     wait_for(page, f"of {IMAGES} images ranked")
     page.wait_for_timeout(1000)
-    assert page.evaluate("window.drawn") == ["plotly_selected"]
+    drawn = page.evaluate("window.drawn")
+    assert drawn[drawn.index("plotly_selected") :] == ["plotly_selected"]
     show(page, "Filter")
     page.get_by_role("button", name="Clear filter").click()
     wait_for(page, f"{IMAGES} images ranked by")
@@ -242,13 +243,19 @@ def test_the_pointer_shows_an_item_and_a_click_its_elements(page):
     show(page, "Map")
     page.locator("[data-title='Pan']").click()
     lines = "n => document.querySelector('.js-plotly-plot').data[2].x.length === n"
-    first_answer = page.evaluate(
+    first_answer, away = page.evaluate(
         """() => {
-        const {layout, data} = document.querySelector('.js-plotly-plot');
-        const at = layout.annotations.find(a => a.text === '1').x;
-        return data[0].x.findIndex(x => Math.abs(x - at) < 1e-6);
+        const plot = document.querySelector('.js-plotly-plot'), {x, y} = plot.data[0];
+        const {xaxis, yaxis} = plot._fullLayout;
+        const number = [...plot.querySelectorAll('.xmr-answer')].find(mark => mark.textContent === '1');
+        const at = number.getBoundingClientRect(), corner = plot.getBoundingClientRect();
+        const across = at.x + at.width / 2 - corner.x - xaxis._offset;
+        const down = at.y + at.height / 2 - corner.y - yaxis._offset;
+        const away = [...x].map((x, n) => Math.hypot(xaxis.l2p(x) - across, yaxis.l2p(y[n]) - down));
+        return [away.indexOf(Math.min(...away)), Math.min(...away)];
     }"""
     )
+    assert away < 1, "the number of an answer is at its point"
     for trace, point in ((0, first_answer), (1, 5)):  # an image below its number, and a caption
         point_to(page, trace, point)
         page.locator(".js-plotly-plot .hovertext").wait_for()

@@ -24,7 +24,7 @@ def home(tmp_path, monkeypatch):
 def test_every_item_has_a_place_and_its_facts():
     library = example_library("pcme")
     frame = map_frame(library)
-    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3 and np.isfinite(frame[["x", "y"]]).all(None)
+    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3 and np.isfinite(frame[["x", "y"]]).all(axis=None)
     assert frame["text"].tolist()[3:] == library.texts.tolist() and frame["ambiguity"].tolist() == [1] * 6
     assert np.allclose(frame["uncertainty"][:3], library.uncertainty("images"))
     for modality, own in frame.groupby("modality"):
@@ -69,21 +69,22 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     explorer.toggles["Map"].value = True
     figure = explorer.map.figure
     assert [len(trace.x) for trace in figure.data] == [3, 3, 0]
-    assert [note.text for note in figure.layout.annotations] == ["3", "2", "1", "★"], "the first above the others"
-    explorer.map.events.selected = {"points": {"0": [0, 2], "1": [1], "2": [0]}, "time": 1}  # 2: an element
+    page = explorer.map.page
+    assert [mark["text"] for mark in page.marks] == ["3", "2", "1", "★"], "the first above the others"
+    page.selected = {"points": {"0": [0, 2], "1": [1], "2": [0]}, "time": 1}  # 2: an element
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
-    assert "2 of 3 images ranked" in explorer.status.value and len(figure.layout.annotations) == 3
+    assert "2 of 3 images ranked" in explorer.status.value and len(page.marks) == 3
     assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
     explorer.buttons["Random image"].click()
     assert "1 of 3 captions ranked" in explorer.status.value
-    place = figure.layout.annotations[-1].x, figure.layout.annotations[-1].y
+    place = page.marks[-1]["x"], page.marks[-1]["y"]
     own = explorer.map.frame.query("modality == 'images' and item == @explorer.state.query.item").iloc[0]
     assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
-    explorer.map.events.selected = {"points": None, "time": 2}
+    page.selected = {"points": None, "time": 2}
     assert explorer.selection is None and explorer.state.filter.captions == ()
     explorer.map.colour.value = "rank"
     assert figure.data[1].marker.color.argmax() == explorer.rankings[0].order[0]
-    explorer.map.events.hovered = {"trace": 0, "point": 2, "time": 3}
+    page.hovered = {"trace": 0, "point": 2, "time": 3}
     assert "a green ring" in explorer.map.item.value
 
 
@@ -119,8 +120,8 @@ def test_the_elements_of_an_item_stand_on_the_axes_of_the_items(tmp_path):
     explorer.text.value = "a red circle"
     explorer.toggles["Map"].value = True
     for time, n in ((1, 12), (2, 0)):
-        explorer.map.events.clicked = {"trace": 1, "point": 2, "time": time}
+        explorer.map.page.clicked = {"trace": 1, "point": 2, "time": time}
         assert len(explorer.map.figure.data[-1].x) == n, "a line to each of four elements; the second click ends it"
     explorer.map.layout.value = "tsne"
-    explorer.map.events.clicked = {"trace": 0, "point": 0, "time": 3}
+    explorer.map.page.clicked = {"trace": 0, "point": 0, "time": 3}
     assert "choose PCA" in explorer.status.value

@@ -17,8 +17,6 @@ _LAYOUT_NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 _MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
 _NO_AXIS = {"visible": False, "showgrid": False, "zeroline": False}
-_ANSWER = {"showarrow": False, "font": {"size": 11, "color": "#ffffff"}, "bgcolor": "#a34700", "bordercolor": "#ffffff"}
-_QUERY = {"showarrow": False, "text": "★", "font": {"size": 26, "color": "#e69f00", "shadow": "auto"}}
 _SYMBOLS = {"images": "circle", "captions": "diamond"}
 
 
@@ -37,7 +35,7 @@ class MapPanel:
     ):
         self._act, self._selected, self._hovered = act, selected, hovered
         self.figure, self.frame, self._library, self._ranking, self._query = None, None, None, None, None
-        self.events, self._selecting = None, False
+        self.page, self._selecting = None, False
         names = {"style": {"description_width": "initial"}, "layout": w.Layout(width="auto")}
         layouts = [(_LAYOUT_NAMES[name], name) for name in LAYOUTS]
         self.layout = w.Dropdown(options=layouts, description="Map by", **names)
@@ -106,17 +104,17 @@ class MapPanel:
             paper_bgcolor=clear, plot_bgcolor=clear, xaxis=_NO_AXIS, yaxis=_NO_AXIS, hovermode="closest",
             uirevision="one", modebar={"bgcolor": clear, "color": "#808080", "activecolor": "#a34700"},
         )  # fmt: skip
-        figure.unobserve_all("_js2py_pointsCallback")  # of events, which MapEvents tells
+        figure.unobserve_all("_js2py_pointsCallback")  # of events, which MapPage tells
         self.figure = figure
-        self._paint()
-        if self.events is None:
-            from xmr_core.ui.widgets.map_events import MapEvents
+        if self.page is None:
+            from xmr_core.ui.widgets.map_page import MapPage
 
-            self.events = MapEvents()
-            self.events.observe(lambda change: self._choose(change["new"]["points"]), "selected")
-            self.events.observe(lambda change: self._act(lambda: self._show_elements(change["new"])), "clicked")
-            self.events.observe(lambda change: self._point(change["new"]), "hovered")
-            self.widget.children = (*self.widget.children, self.events)
+            self.page = MapPage()
+            self.page.observe(lambda change: self._choose(change["new"]["points"]), "selected")
+            self.page.observe(lambda change: self._act(lambda: self._show_elements(change["new"])), "clicked")
+            self.page.observe(lambda change: self._point(change["new"]), "hovered")
+            self.widget.children = (*self.widget.children, self.page)
+        self._paint()
         for old in self.place.children:
             old.close()
         self.place.children = (figure,)
@@ -145,9 +143,12 @@ class MapPanel:
         if self._query is not None:
             modality, position = self._query
             query = self.frame[self.frame["modality"] == modality].iloc[position]
-        # As annotations, which are drawn above the points, and for which no point is drawn again
-        marks = [_ANSWER | {"x": r.x, "y": r.y, "text": str(rank)} for rank, r in enumerate(rows.itertuples(), 1)]
-        self.figure.layout.annotations = [*marks[::-1], _QUERY | {"x": query["x"], "y": query["y"]}]
+        answers = [
+            {"x": float(row.x), "y": float(row.y), "text": str(rank), "kind": "xmr-answer"}
+            for rank, row in enumerate(rows.itertuples(), 1)
+        ]
+        star = {"x": float(query["x"]), "y": float(query["y"]), "text": "★", "kind": "xmr-query"}
+        self.page.marks = [*answers[::-1], star]
 
     def _paint_ranks(self) -> None:
         colours = point_colours(self.frame, "rank", self._ranking)
@@ -166,7 +167,7 @@ class MapPanel:
     def _show_elements(self, click: dict) -> None:
         """Lines from the item that was clicked to each of its elements; a second click takes them back."""
         names, elements = self.frame["modality"].unique(), self.figure.data[-1]
-        if click["trace"] >= len(names):  # an answer or the query, which lie above their items
+        if click["trace"] >= len(names):  # an element
             return
         modality = names[click["trace"]]
         item = self.frame[self.frame["modality"] == modality].iloc[click["point"]]

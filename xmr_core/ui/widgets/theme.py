@@ -57,7 +57,12 @@ STYLE = f"""<style>
   overflow:hidden; width:auto}}
 .xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
 .xmr-panel .jupyter-button {{scroll-margin:300px 0 max(260px,calc(100vh - 440px))}}
-.xmr-map .js-plotly-plot {{flex:1 1 auto; min-width:0}}
+.xmr-map .js-plotly-plot {{flex:1 1 auto; min-width:0; position:relative}}
+.xmr-marks {{position:absolute; inset:0; pointer-events:none; overflow:hidden; z-index:1}}
+.xmr-marks span {{position:absolute; transform:translate(-50%,-50%)}} .xmr-marks span[hidden] {{display:none}}
+.xmr-answer {{background:#a34700; color:#ffffff; border:1px solid #ffffff; font-size:11px; line-height:1.2;
+  padding:0 2px}}
+.xmr-query {{color:#e69f00; font-size:26px; line-height:1; text-shadow:0 0 2px #000,0 0 2px #000}}
 [data-voila] .jp-OutputArea-child:has(.widget-hprogress .progress-bar-success):not(:has(.xmr)) {{display:none}}
 .xmr-address {{width:60%; font-family:monospace}}
 .xmr .widget-checkbox {{margin-left:10px}}
