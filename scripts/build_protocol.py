@@ -71,7 +71,8 @@ def abstract(figure_folder: str = "") -> str:
     table = protocol_results()
     shown = table if len(table) else findings.earlier_results()
     path = stored(plots.pareto(shown), "abstract")
-    when = f"{shown['epochs'].max()} epochs" + ("" if len(table) else ", before the protocol")
+    when = " or ".join(map(str, sorted(set(shown["epochs"])))) + " epochs"
+    when += "" if len(table) else ", before the protocol"
     lines = "".join(
         textwrap.fill(f"- {text}", 116, subsequent_indent="  ", break_on_hyphens=False) + "\n" for text in said
     )

@@ -23,7 +23,7 @@ from xmr_core.study.ensembles import Ensemble, ensembles, uncomputed
 from xmr_core.study.jobs import PARTS, missing
 from xmr_core.study.measures import measured
 from xmr_core.study.progress import earlier_rows, estimated, progress, spent_hours
-from xmr_core.study.protocol import Job, canonical, chosen_trials, labels
+from xmr_core.study.protocol import Job, chosen_trials, labels, meanings
 from xmr_core.training.runs import TrainedRun, train_or_load_all
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.produce import plan_run
@@ -63,8 +63,7 @@ def write(run: TrainedRun, names: list[str]) -> None:
     validation curve."""
     run = run.with_metrics(results.image_errors(run))
     for label in names:
-        means = [name for name, first in canonical().items() if first == label] or [label]
-        results.append(results.rows([measured(run, means, all_claims())], [label]), FOLDER / "results.csv")
+        results.append(results.rows([measured(run, meanings(label), all_claims())], [label]), FOLDER / "results.csv")
     results.append_curves(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
 
 

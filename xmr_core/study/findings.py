@@ -92,8 +92,9 @@ def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str
     if len(reached) < 2:
         return ""
     values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
+    first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
     late = f"; {', '.join(none)} have no result by then" if len(none) else ""
-    return f"In the training time of {EPOCHS} epochs of {reference}, the annotated RSUM is: {values}{late}."
+    return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
 
 
 def ledger_sentence(table: pd.DataFrame) -> str:

@@ -78,14 +78,15 @@ def longer(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> 
     ]
 
 
-def ablations(rows: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
-    """Every other label of an ablation or a sweep, at the chosen trial of what it varies."""
-    jobs = []
+def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
+    """Every other label of an ablation or a sweep, at the chosen trial and for the epochs of what it varies."""
+    jobs, slow = [], set(unconverged(rows, curves, [*chosen], EPOCHS))
     for label in variants():
         if canonical()[label] == label and label not in labels() and (base := base_of(label)) in chosen:
             part = "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
             seeds = range(n_seeds(label, rows))
-            jobs += [Job(part, base, label, _deciding(label, chosen[base], seed)) for seed in seeds]
+            epochs = LONGER if base in slow else EPOCHS
+            jobs += [Job(part, base, label, _deciding(label, chosen[base], seed, epochs)) for seed in seeds]
     return jobs
 
 
@@ -146,9 +147,9 @@ def jobs(
     {'tuning'}
     """
     chosen = chosen_trials(rows) if chosen is None else dict(chosen)
-    none = pd.DataFrame(columns=["run_id", "epoch", "value"])
-    out = [*tuning(), *comparisons(rows, chosen), *longer(rows, none if curves is None else curves, chosen)]
-    out += [*ablations(rows, chosen), *ambiguity(chosen)]
+    curves = pd.DataFrame(columns=["run_id", "epoch", "value"]) if curves is None else curves
+    out = [*tuning(), *comparisons(rows, chosen), *longer(rows, curves, chosen)]
+    out += [*ablations(rows, curves, chosen), *ambiguity(chosen)]
     out += flickr8k(flickr8k_root, chosen) if flickr8k_root else []
     return sorted(out, key=lambda job: PARTS.index(job.part))
 

@@ -86,6 +86,17 @@ def canonical() -> dict[str, str]:
     return out
 
 
+def meanings(label: str) -> list[str]:
+    """The labels of claims that the rows of a label decide: all that mean the same run, which for LONGER epochs means
+    what it means for EPOCHS.
+
+    >>> {"DivE", "α=16"} <= set(meanings("DivE, 144 epochs")), meanings("DivE, tuning 1")
+    (True, ['DivE, tuning 1'])
+    """
+    run = label.removesuffix(f", {LONGER} epochs")
+    return [name for name, first in canonical().items() if first == run] or [label]
+
+
 def labels() -> list[str]:
     """The variants that are compared with each other and are different runs in the common form.
 
