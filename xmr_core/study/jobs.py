@@ -80,13 +80,12 @@ def longer(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> 
 
 def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
     """Every other label of an ablation or a sweep, at the chosen trial and for the epochs of what it varies."""
-    jobs, slow = [], set(unconverged(rows, curves, [*chosen], EPOCHS))
+    jobs, epochs = [], dict.fromkeys(unconverged(rows, curves, [*chosen], EPOCHS), LONGER)
     for label in variants():
         if canonical()[label] == label and label not in labels() and (base := base_of(label)) in chosen:
             part = "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
-            seeds = range(n_seeds(label, rows))
-            epochs = LONGER if base in slow else EPOCHS
-            jobs += [Job(part, base, label, _deciding(label, chosen[base], seed, epochs)) for seed in seeds]
+            config = partial(_deciding, label, chosen[base], epochs=epochs.get(base, EPOCHS))
+            jobs += [Job(part, base, label, config(seed)) for seed in range(n_seeds(label, rows))]
     return jobs
 
 
