@@ -157,15 +157,26 @@ def changes() -> str:
             "before": _verdicts(changed, "before"),
             "after": _verdicts(changed, "after"),
             "kind": changed["kind"],
+            "why": changed["moved"].map({True: "another effect", False: "more runs"}),
         }
     )
-    return text + f"{len(changed)} of {len(table)}.\n\n" + (f"{markdown(shown)}\n\n" if len(changed) else "")
+    text += f"{len(changed)} of {len(table)}."
+    if not len(changed):
+        return text + "\n\n"
+    return text + (
+        " *why*: *more runs* where the later effect lies within the earlier interval, *another effect* where it does "
+        "not: it has changed with the epochs, the tuning, the common form or the worlds, which differ between the two.\n\n"
+        f"{markdown(shown)}\n\n"
+    )
 
 
 def _verdicts(changed: pd.DataFrame, when: str) -> list[str]:
-    """'held, +3.1 (72 epochs)' for each claim. when: 'before' or 'after'."""
+    """'held, +3.1 (72 epochs)' for each claim, with two digits for correlations. when: 'before' or 'after'."""
     columns = changed[when], changed[f"effect {when}"], changed[f"epochs {when}"]
-    return [f"{verdict}, {effect:+.1f} ({epochs} epochs)" for verdict, effect, epochs in zip(*columns, strict=True)]
+    return [
+        f"{verdict}, {effect:+.{2 if abs(effect) < 1 else 1}f} ({epochs} epochs)"
+        for verdict, effect, epochs in zip(*columns, strict=True)
+    ]
 
 
 def hours_left() -> pd.Series:

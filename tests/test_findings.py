@@ -174,6 +174,10 @@ def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
     assert (line["before"], line["after"], line["changed"]) == ("contradicted", "held", True)
     assert (line["effect before"], line["effect after"]) == pytest.approx((-50, 20))
     assert (line["epochs before"], line["epochs after"]) == ("8", "72")
+    assert line["moved"] and line["high before"] < 20
+    wide = pd.concat([rows("DivE", [200, 420, 500]), rows("VSE∞", [350, 351, 349])]).assign(world=0, epochs=8)
+    (line,) = changed_verdicts(pd.concat([wide, decision_rows.deciding(after)]), [claim]).to_dict("records")
+    assert (line["before"], line["changed"], line["moved"]) == ("undecided", True, False), "only more runs"
     assert changed_verdicts(before, [claim]).empty
 
 

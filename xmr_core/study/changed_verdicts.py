@@ -7,14 +7,15 @@ import pandas as pd
 from xmr_core.methods.claim import Claim
 from xmr_core.study.claims import ledger
 
-COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "epochs before", "after", "effect after", "low",
-            "high", "epochs after", "kind", "changed"]  # fmt: skip
+COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "low before", "high before", "epochs before",
+           "after", "effect after", "low", "high", "epochs after", "kind", "changed", "moved"]  # fmt: skip
 
 
 def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """One line per claim that was measured both on a corpus of choices and on worlds that decide: claim, sentence,
-    corpus (before), before and after (verdicts), the effects, the interval (low, high) and the epochs of the runs on
-    either occasion, kind (of the later), changed.
+    corpus (before), before and after (verdicts), the effects, their intervals and the epochs of the runs on either
+    occasion, kind (of the later), changed, and moved: the later effect lies outside of the earlier interval, so more
+    runs alone do not explain a change. Between the two stand epochs, tuning, the common form and the worlds.
 
     rows: of results.study_rows. A claim of several earlier corpora has a line for each.
 
@@ -30,9 +31,10 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
         for before in earlier[earlier["claim"] == after.claim].itertuples():
             claim = by_id[after.claim]
             lines.append(
-                (after.claim, after.sentence, before.corpus, before.verdict, before.effect,
+                (after.claim, after.sentence, before.corpus, before.verdict, before.effect, before.low, before.high,
                  _epochs(rows, claim, deciding=False), after.verdict, after.effect, after.low, after.high,
-                 _epochs(rows, claim, deciding=True), after.kind, before.verdict != after.verdict)
+                 _epochs(rows, claim, deciding=True), after.kind, before.verdict != after.verdict,
+                 not before.low <= after.effect <= before.high)
             )  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 
