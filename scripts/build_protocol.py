@@ -165,7 +165,7 @@ def changes() -> str:
         return text + "\n\n"
     return text + (
         " *why*: *more runs* where the later effect lies within the earlier interval, *another effect* where it does "
-        "not: it has changed with the epochs, the tuning, the common form or the worlds, which differ between the two.\n\n"
+        "not: it has changed with the epochs, the tuning, the common form or the worlds, which all differ.\n\n"
         f"{markdown(shown)}\n\n"
     )
 
