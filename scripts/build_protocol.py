@@ -104,7 +104,8 @@ def budgets(left: pd.Series) -> str:
     if points["epochs"].nunique() < 2:
         return text + _absent("budget", left)
     path = stored(plots.budget_curves(points), "budget_curves")
-    text += f"![Annotated RSUM after 8, 24 and 72 epochs, over epochs and over seconds]({path})\n\n"
+    budgets = ", ".join(map(str, sorted(set(points["epochs"]))))
+    text += f"![Annotated RSUM after {budgets} epochs, over epochs and over seconds]({path})\n\n"
     equal = at_equal_time(points)
     if len(equal):
         shown = equal.rename(columns={"label": "method", "seconds": "training, s", "rsum": "RSUM"})

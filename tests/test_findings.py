@@ -125,6 +125,12 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
     assert set(points["seeds"]) == {2} and len(points) == 9
     last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
     assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
+    own = compared()
+    more = own[own["variant"] == "DivE"].assign(variant="DivE, 144 epochs", epochs=144)
+    longer = budget_points(
+        findings.deciding_and_budgets(pd.concat([own, more.assign(run_id="l" + more["run_id"])])), list(VALUES)
+    )
+    assert sorted(longer.loc[longer["label"] == "DivE", "epochs"]) == [8, 24, 72, 144], "72 epochs are a point, too"
     equal = at_equal_time(points).set_index("label")
     assert equal.loc["DivE", "epochs"] == pytest.approx(24) and equal.loc["DivE", "rsum"] == pytest.approx(
         469 - 500 / 24

@@ -11,7 +11,7 @@ from xmr_core.study.claims import CLAIMS, counts, ledger
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
 from xmr_core.study.method_results import at_equal_time, budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
-from xmr_core.study.protocol import EPOCHS, labels
+from xmr_core.study.protocol import DECIDING, EPOCHS, labels
 
 REFERENCE = "VSE∞"
 
@@ -162,12 +162,14 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
 
 
 def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide.
+    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide; of a label that was run
+    for LONGER epochs, those of fewer are points of its curve.
 
     >>> deciding_and_budgets(pd.DataFrame(columns=list(results.COLUMNS))).empty
     True
     """
-    curve = rows["variant"].astype(str).str.contains(r", \d+ epochs$") & (rows["world"].astype(int) > 0)
+    names = rows["variant"].astype(str)
+    curve = (names.str.contains(r", \d+ epochs$") | names.isin(labels())) & rows["world"].astype(int).isin(DECIDING)
     return pd.concat([deciding(rows), rows[curve]], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
