@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS
 from xmr_core.study.decision_rows import FOLDER, protocol_rows
@@ -70,7 +71,7 @@ def abstract(figure_folder: str = "") -> str:
     said = findings.findings()
     table = protocol_results()
     shown = table if len(table) else findings.earlier_results()
-    path = stored(plots.pareto(shown), "abstract")
+    path = stored(plots.pareto(shown, labels()), "abstract")
     when = " or ".join(map(str, sorted(set(shown["epochs"])))) + " epochs"
     when += "" if len(table) else ", before the protocol"
     lines = "".join(
@@ -99,17 +100,19 @@ def convergence(left: pd.Series) -> str:
 
 def budgets(left: pd.Series) -> str:
     """Section: the budget curve of every method, and equal training time."""
-    points = budget_points(findings.deciding_and_budgets(protocol_rows()), labels())
+    points = budget_points(deciding_and_budgets(protocol_rows()), labels())
     text = "## Budget, and equal training time\n\n"
     if points["epochs"].nunique() < 2:
         return text + _absent("budget", left)
-    path = stored(plots.budget_curves(points), "budget_curves")
+    path = stored(plots.budget_curves(points, labels()), "budget_curves")
     budgets = ", ".join(map(str, sorted(set(points["epochs"]))))
     text += f"![Annotated RSUM after {budgets} epochs, over epochs and over seconds]({path})\n\n"
+    text += f"{points['seeds'].max()} seeds; the bars go from the lowest to the highest.\n\n"
     equal = at_equal_time(points)
     if len(equal):
         shown = equal.rename(columns={"label": "method", "seconds": "training, s", "rsum": "RSUM"})
-        text += f"{findings.equal_time_sentence(points)}\n\n{markdown(shown)}\n\n"
+        said = [text for text in (order_sentence(points), equal_time_sentence(points)) if text]
+        text += "\n\n".join([*said, markdown(shown)]) + "\n\n"
     return text
 
 

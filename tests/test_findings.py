@@ -17,6 +17,7 @@ import run_study  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
+from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
 from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
 from xmr_core.study.method_results import (  # noqa: E402
     at_equal_time,
@@ -121,14 +122,14 @@ def test_who_is_dominated():
 
 
 def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
-    points = budget_points(findings.deciding_and_budgets(compared()), list(VALUES))
+    points = budget_points(deciding_and_budgets(compared()), list(VALUES))
     assert set(points["seeds"]) == {2} and len(points) == 9
     last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
     assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
     own = compared()
     more = own[own["variant"] == "DivE"].assign(variant="DivE, 144 epochs", epochs=144)
     longer = budget_points(
-        findings.deciding_and_budgets(pd.concat([own, more.assign(run_id="l" + more["run_id"])])), list(VALUES)
+        deciding_and_budgets(pd.concat([own, more.assign(run_id="l" + more["run_id"])])), list(VALUES)
     )
     assert sorted(longer.loc[longer["label"] == "DivE", "epochs"]) == [8, 24, 72, 144], "72 epochs are a point, too"
     equal = at_equal_time(points).set_index("label")
@@ -140,7 +141,12 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
     late = at_equal_time(slow).set_index("label")
     assert math.isnan(late.loc["SAF", "rsum"]) and "shortest run takes 1000 s" in late.loc["SAF", "note"]
     assert at_equal_time(points[points["label"] != "VSE∞"]).empty
-    assert len(plots.budget_curves(points).axes) == 2
+    figure = plots.budget_curves(points, labels())
+    colours = {line.get_label(): line.lines[0].get_color() for line in figure.axes[0].containers}
+    figure = plots.pareto(points[points["epochs"] == 72].assign(**{"rsum low": 1, "rsum high": 2, "train seconds": 3}),
+                          labels())  # fmt: skip
+    assert {line.get_label(): line.lines[0].get_color() for line in figure.axes[0].containers} == colours
+    assert len(set(colours.values())) == 3
 
 
 def ambiguous() -> pd.DataFrame:

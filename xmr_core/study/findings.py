@@ -7,13 +7,12 @@ import pandas as pd
 
 from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, order_sentence
 from xmr_core.study.claims import CLAIMS, counts, ledger
-from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
-from xmr_core.study.method_results import at_equal_time, budget_points, dominated, method_results, protocol_results
+from xmr_core.study.decision_rows import FOLDER, protocol_rows
+from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
-from xmr_core.study.protocol import DECIDING, EPOCHS, labels
-
-REFERENCE = "VSE∞"
+from xmr_core.study.protocol import labels
 
 
 def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
@@ -81,22 +80,6 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
     )
 
 
-def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str:
-    """What others reach in the training time of the reference; '' where the budget curves have no such point.
-
-    >>> equal_time_sentence(pd.DataFrame(columns=["label", "epochs"]))
-    ''
-    """
-    table = at_equal_time(points, reference)
-    reached, none = table[table["rsum"].notna()], table.loc[table["rsum"].isna(), "label"]
-    if len(reached) < 2:
-        return ""
-    values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
-    first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
-    late = f"; {', '.join(none)} have no result by then" if len(none) else ""
-    return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
-
-
 def ledger_sentence(table: pd.DataFrame) -> str:
     """How many verdicts a ledger holds, of which word and kind.
 
@@ -137,9 +120,8 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             unfinished = unfinished_sentence(table)  # the front of some methods is not that of all
             out += [unfinished, *cost_sentences(table)[:1]] if unfinished else cost_sentences(table)
             scenes = every[every["dataset"] == "scenes"]
-            out += [
-                text for text in [equal_time_sentence(budget_points(deciding_and_budgets(scenes), labels()))] if text
-            ]
+            points = budget_points(deciding_and_budgets(scenes), labels())
+            out += [text for text in (equal_time_sentence(points), order_sentence(points)) if text]
             out += ambiguity_sentences(ambiguity_gains(ambiguity_points(every)))
         else:
             out.append(
@@ -147,7 +129,7 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
                 "from runs before the protocol, untuned and on the world on which choices were made."
             )
         before = earlier_results(folder)
-        if len(before) and len(table) < len(labels()):
+        if len(before) and before["label"].iloc[0] not in set(table["label"]):  # its best is not yet compared
             start = "From before the protocol, untuned and exploratory: after" if len(table) else "After"
             said = cost_sentences(before)[: 1 if len(table) else None]
             out.append(f"{start} {before['epochs'].max()} epochs on `scenes`: {' '.join(said)}")
@@ -159,18 +141,6 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
         table = progress(every, pd.read_csv(curves) if curves.exists() else none, earlier_rows(folder))
         out.append(missing_sentence(table, spent_hours(every)))
     return out
-
-
-def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide; of a label that was run
-    for LONGER epochs, those of fewer are points of its curve.
-
-    >>> deciding_and_budgets(pd.DataFrame(columns=list(results.COLUMNS))).empty
-    True
-    """
-    names = rows["variant"].astype(str)
-    curve = (names.str.contains(r", \d+ epochs$") | names.isin(labels())) & rows["world"].astype(int).isin(DECIDING)
-    return pd.concat([deciding(rows), rows[curve]], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
 def _interval(line: pd.Series) -> str:

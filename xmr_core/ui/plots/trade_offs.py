@@ -1,5 +1,7 @@
 """Quality against what it costs: fronts, budgets of training, and gains over ambiguity."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,11 +15,12 @@ _COSTS = {
 }
 
 
-def pareto(table: pd.DataFrame) -> Figure:
+def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     """Annotated RSUM with its interval against each cost on a logarithmic axis; the line joins the methods that no
     other one beats in both.
 
-    table: of study.method_results; a cost that no line has gets no panel.
+    table: of study.method_results; a cost that no line has gets no panel. order: all labels, so that a method looks
+    alike in every figure; those of the table by default.
 
     >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}
     >>> len(pareto(pd.DataFrame([line])).axes)
@@ -26,28 +29,29 @@ def pareto(table: pd.DataFrame) -> Figure:
     costs = [name for name in _COSTS if name in table and table[name].notna().any()]
     fig, axes = start(4.6 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
     for ax, cost in zip(axes, costs, strict=False):
-        for n, line in enumerate(table.itertuples(index=False)):
+        for line in table.itertuples(index=False):
             values = dict(zip(table.columns, line, strict=True))
             x, y = values[cost], values["rsum"]
             ends = [[max(0.0, y - values["rsum low"])], [max(0.0, values["rsum high"] - y)]]
             has_interval = values["rsum low"] == values["rsum low"]
             ax.errorbar(
                 [x], [y], yerr=ends if has_interval else None, ls="", ms=7, capsize=2, lw=1, label=values["label"],
-                **method_style(n),
+                **_style(values["label"], order or [*table["label"]]),
             )  # fmt: skip
         own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
         front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
         ax.plot(front[cost], front["rsum"], color="0.6", lw=1, zorder=0)
         ax.set(xscale="log", xlabel=_COSTS[cost])
+        plain_numbers(ax)
     axes[0].set_ylabel("RSUM annotated (%)")
     legend_below(fig, axes[0], 4)
     return fig
 
 
-def budget_curves(points: pd.DataFrame) -> Figure:
-    """Annotated RSUM after each budget, over epochs and over seconds of training; the bar is the 95 % interval.
+def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
+    """Annotated RSUM after each budget, over epochs and over seconds of training; the bar goes from low to high.
 
-    points: columns label, epochs, seconds, rsum, low, high.
+    points: columns label, epochs, seconds, rsum, low, high. order: as of `pareto`.
 
     >>> line = {"label": "DivE", "epochs": 8, "seconds": 3.0, "rsum": 9.0, "low": 8.0, "high": 9.5}
     >>> len(budget_curves(pd.DataFrame([line])).axes)
@@ -55,9 +59,10 @@ def budget_curves(points: pd.DataFrame) -> Figure:
     """
     fig, axes = start(9.2, 4.6, columns=2, sharey=True)
     for ax, x in zip(axes, ("epochs", "seconds"), strict=True):
-        for n, (label, own) in enumerate(points.groupby("label", sort=False)):
+        for label, own in points.groupby("label", sort=False):
             own = own.sort_values(x)
-            _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, n)
+            style = _style(label, order or [*points["label"].unique()])
+            _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, style)
         ax.set(xscale="log", xlabel={"epochs": "epochs of training", "seconds": "seconds of a core"}[x])
         plain_numbers(ax)
     axes[0].xaxis.set_major_locator(FixedLocator(sorted(set(points["epochs"]))))
@@ -83,7 +88,7 @@ def ambiguity_curves(gains: pd.DataFrame) -> Figure:
         for (label, against), own in gains[gains["what"] == kind].groupby(["label", "against"], sort=False):
             own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
             text = f"{label} − {against}" if kind != "hard negatives" else f"{label}: hinge − {against}"
-            _draw_line(ax, own["ambiguity"], own, text, names.index((label, against)))
+            _draw_line(ax, own["ambiguity"], own, text, method_style(names.index((label, against))))
         ax.axhline(0, color="0.3", lw=1)
         ax.set(xscale="log", xlabel="ambiguity", title=kind)
         ax.xaxis.set_major_locator(FixedLocator(sorted(set(gains["ambiguity"]))))
@@ -96,8 +101,13 @@ def ambiguity_curves(gains: pd.DataFrame) -> Figure:
     return fig
 
 
-def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, n: int) -> None:
+def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, style: dict) -> None:
     """One line with bars down to `low` and up to `high`; those that are missing are not drawn."""
     low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
     ends = [(own["value"] - low).clip(lower=0), (high - own["value"]).clip(lower=0)]
-    ax.errorbar(x, own["value"], yerr=ends, label=label, ms=5, lw=1.3, capsize=2, elinewidth=0.8, **method_style(n))
+    ax.errorbar(x, own["value"], yerr=ends, label=label, ms=5, lw=1.3, capsize=2, elinewidth=0.8, **style)
+
+
+def _style(label: str, order: Sequence[str]) -> dict:
+    """Colour and marker of a label by its place among all; of one that is not among them, those after the last."""
+    return method_style([*order].index(label) if label in order else len(order))

@@ -1,0 +1,67 @@
+"""What methods reach after each budget of training, as sentences, and the rows that say it."""
+
+import itertools
+
+import pandas as pd
+
+from xmr_core.study.decision_rows import deciding
+from xmr_core.study.method_results import at_equal_time
+from xmr_core.study.protocol import DECIDING, EPOCHS, labels
+
+REFERENCE = "VSE∞"
+
+
+def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide; of a label that was run
+    for LONGER epochs, those of fewer are points of its curve.
+
+    >>> from xmr_core.study.results import COLUMNS
+    >>> deciding_and_budgets(pd.DataFrame(columns=list(COLUMNS))).empty
+    True
+    """
+    names = rows["variant"].astype(str)
+    curve = (names.str.contains(r", \d+ epochs$") | names.isin(labels())) & rows["world"].astype(int).isin(DECIDING)
+    return pd.concat([deciding(rows), rows[curve]], ignore_index=True).drop_duplicates(ignore_index=True)
+
+
+def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str:
+    """What others reach in the training time of the reference; '' where the budget curves have no such point.
+
+    >>> equal_time_sentence(pd.DataFrame(columns=["label", "epochs"]))
+    ''
+    """
+    table = at_equal_time(points, reference)
+    reached, none = table[table["rsum"].notna()], table.loc[table["rsum"].isna(), "label"]
+    if len(reached) < 2:
+        return ""
+    values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
+    first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
+    late = f"; {', '.join(none)} have no result by then" if len(none) else ""
+    return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
+
+
+def order_sentence(points: pd.DataFrame) -> str:
+    r"""How many pairs of methods stand the other way round after the smallest budget than after their largest, and the
+    pair that is told apart best on both occasions; '' when there is none. points: of budget_points.
+
+    >>> points = [("DivE", 8, 290.0), ("DivE", 144, 480.0), ("VSE∞", 8, 370.0), ("VSE∞", 72, 470.0)]
+    >>> points = pd.DataFrame(points, columns=["label", "epochs", "rsum"])
+    >>> print(order_sentence(points).replace(": ", ":\n"))
+    After 8 epochs 1 of 1 pairs of methods stand the other way round than in the end:
+    VSE∞ is 80.0 above DivE, then 10.0 below.
+    >>> order_sentence(points[points["label"] == "DivE"])
+    ''
+    """
+    first = points["epochs"].min()
+    early = points[points["epochs"] == first].set_index("label")["rsum"]
+    late = points[points["epochs"] > first].sort_values("epochs").groupby("label")["rsum"].last()
+    pairs = [*itertools.permutations(early.index.intersection(late.index), 2)]
+    turned = [(early[a] - early[b], late[b] - late[a], a, b) for a, b in pairs]
+    turned = [pair for pair in turned if pair[0] > 0 and pair[1] > 0]
+    if not turned:
+        return ""
+    above, below, a, b = max(turned, key=lambda pair: min(pair[:2]))
+    return (
+        f"After {first} epochs {len(turned)} of {len(pairs) // 2} pairs of methods stand the other way round than in "
+        f"the end: {a} is {above:.1f} above {b}, then {below:.1f} below."
+    )
