@@ -18,7 +18,8 @@ EXHAUSTIVE = Measure("RSUM exhaustive", "exhaustive", "both", "rsum", factor=100
 MEASURES = {"rsum": RSUM, "rsum exhaustive": EXHAUSTIVE}
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "rsum exhaustive", "rsum exhaustive low",
-    "rsum exhaustive high", "epochs", "best epoch", "converged", "trial", "train seconds", "parameters", "scoring ms",
+    "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial", "train seconds", "parameters",
+    "scoring ms",
 ]  # fmt: skip
 
 
@@ -53,8 +54,8 @@ def method_results(
 ) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
-    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged: of study.convergence;
-    empty without curves. trial: the one that tuning chose, 0 where there was none. train seconds: median over runs.
+    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged,
+    gain (what the last quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose, 0 where there was none. train seconds: median over runs.
     scoring: columns label, ms (1,000 images against 5,000 captions).
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
@@ -77,6 +78,7 @@ def method_results(
             "epochs": epochs,
             "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
             "converged": bool(state["converged"].iloc[0]) if len(state) else None,
+            "gain": float(state["gain"].iloc[0]) if len(state) else float("nan"),
             "trial": (trials or {}).get(name, 0),
             "train seconds": float(runs["train_seconds"].astype(float).median()),
             "parameters": int(runs["parameters"].astype(int).median()),
