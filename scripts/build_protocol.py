@@ -95,8 +95,8 @@ def convergence(left: pd.Series) -> str:
     return text + (
         f"{quality_and_cost(table)}\n\nRSUM: sum of six recalls in percent, at most 600; ± half of its 95 % interval, "
         "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
-        "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last quarter "
-        "of the epochs added on the validation split. *trial*: of its seven tuning trials. "
+        "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
+        "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
         "*training*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions. Times from "
         "before the protocol were taken on two shared cores.\n\n"
     )

@@ -54,9 +54,10 @@ def method_results(
 ) -> pd.DataFrame:
     """One line per name that has rows, the best annotated RSUM first; COLUMNS.
 
-    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged,
-    gain (what the last quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose, 0 where there was none. train seconds: median over runs.
-    scoring: columns label, ms (1,000 images against 5,000 captions).
+    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
+    quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose,
+    0 where there was none. train seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000
+    captions).
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
