@@ -14,12 +14,13 @@ from xmr_core.study import findings, results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
-from xmr_core.study.claims import CLAIMS
+from xmr_core.study.claims import CLAIMS, ledger
 from xmr_core.study.decision_rows import FOLDER, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
 from xmr_core.study.protocol import labels
+from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,6 +153,16 @@ def photographs(left: pd.Series) -> str:
     )  # fmt: skip
 
 
+def by_paper() -> str:
+    """Section: how the claims of each paper fare."""
+    table = verdicts_by_paper(ledger(results.study_rows(), CLAIMS))
+    return (
+        "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper on "
+        "one corpus; a claim has one for each corpus with rows. *ours*: claims of this study's own.\n\n"
+        f"{markdown(table)}\n\n"
+    )
+
+
 def changes() -> str:
     """Section: which verdicts of the first ledger changed."""
     table = changed_verdicts(results.study_rows(), CLAIMS)
@@ -211,7 +222,7 @@ def page() -> str:
         "before ([reports/results.csv](results.csv), [reports/successors](successors/README.md)); no number is typed. "
         "How it is decided: [docs/protocol.md](../docs/protocol.md). Tables from before the protocol: "
         "[reports/before_protocol.md](before_protocol.md).\n\n"
-        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + changes()
+        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + by_paper() + changes()
     )  # fmt: skip
 
 
