@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
 
 from xmr_core.ui.plots.style import legend_below, method_style, plain_numbers, start
 
@@ -43,6 +43,7 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
         ax.plot(front[cost], front["rsum"], color="0.6", lw=1, zorder=0)
         ax.set(xscale="log", xlabel=_COSTS[cost])
         plain_numbers(ax)
+        ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))  # 200, where a panel has no 100 or 1000
     axes[0].set_ylabel("RSUM annotated (%)")
     legend_below(fig, axes[0], 4)
     return fig
