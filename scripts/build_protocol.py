@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
-from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, order_sentence
+from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS, ledger
 from xmr_core.study.decision_rows import FOLDER, protocol_rows
@@ -116,7 +116,8 @@ def budgets(left: pd.Series) -> str:
     equal = at_equal_time(points)
     if len(equal):
         shown = equal.rename(columns={"label": "method", "seconds": "training, s", "rsum": "RSUM"})
-        said = [text for text in (order_sentence(points), equal_time_sentence(points)) if text]
+        said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
+        said = [text for text in said if text]
         text += "\n\n".join([*said, markdown(shown)]) + "\n\n"
     return text
 
