@@ -63,7 +63,7 @@ def quality_and_cost(table: pd.DataFrame) -> str:
             for c, g in zip(table["converged"], table["gain"], strict=True)
         ],
         "trial": table["trial"].map(lambda n: str(n) if n else "–"),
-        "training, s": table["train seconds"].map("{:,.0f}".format),
+        "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
         "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
     }
@@ -98,7 +98,7 @@ def convergence(left: pd.Series) -> str:
         "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
         "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
-        "*training*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions. Times from "
+        "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions. Times from "
         "before the protocol were taken on two shared cores.\n\n"
     )
 
@@ -145,7 +145,7 @@ def photographs(left: pd.Series) -> str:
         "RSUM, human": with_half(table, "human", "human low", "human high"),
         "τ experts": table["τ expert"],
         "τ crowd": table["τ crowd"],
-        "training, s": table["train seconds"].map("{:,.0f}".format),
+        "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
     }
     return text + markdown(pd.DataFrame(shown)) + (
