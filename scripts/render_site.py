@@ -5,6 +5,7 @@ scripts/build_site.py uses it.
 import base64
 import contextlib
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def fitted(page: Path) -> None:
         wide = letters(table) > PORTRAIT
         for cell in table.find_all("td") if not wide else ():
             if len(text := cell.get_text(" ", strip=True)) <= SHORT and cell.string:
+                text = re.sub(r"(?<=[a-z])-(?=[a-z])", "\u2011", text)  # of "t-i"; a minus stays one
                 cell.string.replace_with(text.replace(" ", "\u00a0"))
         if wide:
             outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table
