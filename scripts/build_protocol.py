@@ -90,7 +90,8 @@ def convergence(left: pd.Series) -> str:
     text = "## All methods at convergence, `scenes`\n\n"
     if not len(table):
         text += (
-            _absent("comparison", left) + "Until then, what was measured before the protocol (untuned, world 0):\n\n"
+            _absent("comparison", left)
+            + "Until then, what was measured before the protocol (untuned, world 0; times of two shared cores):\n\n"
         )
         table = findings.earlier_results()
     return text + (
@@ -98,8 +99,7 @@ def convergence(left: pd.Series) -> str:
         "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
         "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
-        "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions. Times from "
-        "before the protocol were taken on two shared cores.\n\n"
+        "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions.\n\n"
     )
 
 
@@ -110,16 +110,13 @@ def budgets(left: pd.Series) -> str:
     if points["epochs"].nunique() < 2:
         return text + _absent("budget", left)
     path = stored(plots.budget_curves(points, labels()), "budget_curves")
-    budgets = ", ".join(map(str, sorted(set(points["epochs"]))))
-    text += f"![Annotated RSUM after {budgets} epochs, over epochs and over seconds]({path})\n\n"
+    epochs = ", ".join(map(str, sorted(set(points["epochs"]))))
+    text += f"![Annotated RSUM after {epochs} epochs, over epochs and over seconds]({path})\n\n"
     text += f"{points['seeds'].max()} seeds; the bars go from the lowest to the highest.\n\n"
-    equal = at_equal_time(points)
-    if len(equal):
-        shown = equal.rename(columns={"label": "method", "seconds": "training, s", "rsum": "RSUM"})
-        said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
-        said = [text for text in said if text]
-        text += "\n\n".join([*said, markdown(shown)]) + "\n\n"
-    return text
+    said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
+    equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
+    said.append(markdown(equal) if len(equal) else "")
+    return text + "".join(f"{part}\n\n" for part in said if part)
 
 
 def ambiguous(left: pd.Series) -> str:

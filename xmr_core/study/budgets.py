@@ -6,7 +6,7 @@ import pandas as pd
 
 from xmr_core.study.decision_rows import deciding
 from xmr_core.study.method_results import at_equal_time
-from xmr_core.study.protocol import DECIDING, EPOCHS, LONGER, labels
+from xmr_core.study.protocol import DECIDING, EPOCHS, LONGER, budget_label, labels
 
 REFERENCE = "VSE∞"
 
@@ -79,11 +79,9 @@ def longer_sentence(rows: pd.DataFrame) -> str:
     own = rows[(rows["relevance"] == "annotated") & (rows["metric"] == "rsum") & (rows["dataset"] == "scenes")]
     own = own[own["world"].astype(int).isin(DECIDING)]
     value = 100 * own.set_index(["variant", own["seed"].astype(int)])["value"].astype(float)
-    gains = {
-        label: (value[f"{label}, {LONGER} epochs"] - value[label]).mean()
-        for label in labels()
-        if f"{label}, {LONGER} epochs" in value.index.get_level_values(0)
-    }
+    longer = {label: budget_label(label, LONGER) for label in labels()}
+    measured = value.index.get_level_values(0)
+    gains = {label: (value[name] - value[label]).mean() for label, name in longer.items() if name in measured}
     if not gains:
         return ""
     said = ", ".join(f"{label} {gain:+.1f}" for label, gain in sorted(gains.items(), key=lambda pair: -pair[1]))

@@ -15,7 +15,8 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
     """One line per claim that was measured both on a corpus of choices and on worlds that decide: claim, sentence,
     corpus (before), before and after (verdicts), the effects, their intervals and the epochs of the runs on either
     occasion, kind (of the later), changed, and moved: the later effect lies outside of the earlier interval, so more
-    runs alone do not explain a change. Between the two stand epochs, tuning, the common form and the worlds.
+    runs alone do not explain a change (False where there was no interval, of one run). Between the two stand epochs,
+    tuning, the common form and the worlds.
 
     rows: of results.study_rows. A claim of several earlier corpora has a line for each.
 
@@ -34,7 +35,7 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
                 (after.claim, after.sentence, before.corpus, before.verdict, before.effect, before.low, before.high,
                  _epochs(rows, claim, deciding=False), after.verdict, after.effect, after.low, after.high,
                  _epochs(rows, claim, deciding=True), after.kind, before.verdict != after.verdict,
-                 not before.low <= after.effect <= before.high)
+                 after.effect < before.low or after.effect > before.high)
             )  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core.study import results
-from xmr_core.study.protocol import DECIDING, LONGER, canonical
+from xmr_core.study.protocol import DECIDING, LONGER, budget_label, canonical
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"
 
@@ -28,7 +28,7 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = rows.reset_index(drop=True)
     worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
-    ending = f", {LONGER} epochs"
+    ending = budget_label("", LONGER)
     stem = rows["variant"].astype(str).str.removesuffix(ending)
     again = set(stem[rows["variant"].astype(str).str.endswith(ending)])
     named = [name for name in stem.unique() if {*name.split(" + ")} <= {*canonical()}]  # an ensemble by its members

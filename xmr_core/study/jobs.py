@@ -21,6 +21,7 @@ from xmr_core.study.protocol import (
     WORLD,
     Job,
     base_of,
+    budget_label,
     canonical,
     chosen_trials,
     in_common_form,
@@ -65,14 +66,14 @@ def comparisons(rows: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
             config = _deciding(label, number, seed)
             jobs.append(Job("comparison", label, label, config))
             if seed < 2:
-                jobs += [Job("budget", label, f"{label}, {n} epochs", config.replace(epochs=n)) for n in SHORTER]
+                jobs += [Job("budget", label, budget_label(label, n), config.replace(epochs=n)) for n in SHORTER]
     return jobs
 
 
 def longer(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
     """Twice the epochs for every variant that was not converged."""
     return [
-        Job("longer", label, f"{label}, {LONGER} epochs", _deciding(label, chosen[label], seed, LONGER))
+        Job("longer", label, budget_label(label, LONGER), _deciding(label, chosen[label], seed, LONGER))
         for label in unconverged(rows, curves, [*chosen], EPOCHS)
         for seed in range(n_seeds(label, rows))
     ]
@@ -147,9 +148,8 @@ def jobs(
     """
     chosen = chosen_trials(rows) if chosen is None else dict(chosen)
     curves = pd.DataFrame(columns=["run_id", "epoch", "value"]) if curves is None else curves
-    out = [*tuning(), *comparisons(rows, chosen), *longer(rows, curves, chosen)]
-    out += [*ablations(rows, curves, chosen), *ambiguity(chosen)]
-    out += flickr8k(flickr8k_root, chosen) if flickr8k_root else []
+    out = [*tuning(), *comparisons(rows, chosen), *longer(rows, curves, chosen), *ablations(rows, curves, chosen)]
+    out += [*ambiguity(chosen), *(flickr8k(flickr8k_root, chosen) if flickr8k_root else [])]
     return sorted(out, key=lambda job: PARTS.index(job.part))
 
 

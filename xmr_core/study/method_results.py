@@ -12,7 +12,7 @@ from xmr_core.methods.claim import RSUM, Measure
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.convergence import convergence
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
-from xmr_core.study.protocol import EPOCHS, LONGER, chosen_trials, labels
+from xmr_core.study.protocol import EPOCHS, LONGER, budget_label, chosen_trials, labels
 
 EXHAUSTIVE = Measure("RSUM exhaustive", "exhaustive", "both", "rsum", factor=100)
 MEASURES = {"rsum": RSUM, "rsum exhaustive": EXHAUSTIVE}
@@ -133,7 +133,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
     columns = ["label", "epochs", "seeds", "seconds", "rsum", "low", "high"]
     lines = []
     for name in names if len(rows) else ():
-        allowed = [name, *(f"{name}, {n} epochs" for n in (*budgets, 8, 24, EPOCHS, LONGER))]
+        allowed = [name, *(budget_label(name, n) for n in (*budgets, 8, 24, EPOCHS, LONGER))]
         part = rows[rows["variant"].isin(allowed)]
         if not len(part):
             continue

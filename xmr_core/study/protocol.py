@@ -86,6 +86,15 @@ def canonical() -> dict[str, str]:
     return out
 
 
+def budget_label(label: str, epochs: int) -> str:
+    """The label of a run of another number of epochs than EPOCHS.
+
+    >>> budget_label("DivE", 8)
+    'DivE, 8 epochs'
+    """
+    return f"{label}, {epochs} epochs"
+
+
 def meanings(label: str) -> list[str]:
     """The labels of claims that the rows of a label decide: all that mean the same run, which for LONGER epochs means
     what it means for EPOCHS.
@@ -93,7 +102,7 @@ def meanings(label: str) -> list[str]:
     >>> {"DivE", "α=16"} <= set(meanings("DivE, 144 epochs")), meanings("DivE, tuning 1")
     (True, ['DivE, tuning 1'])
     """
-    run = label.removesuffix(f", {LONGER} epochs")
+    run = label.removesuffix(budget_label("", LONGER))
     return [name for name, first in canonical().items() if first == run] or [label]
 
 
