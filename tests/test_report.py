@@ -146,13 +146,13 @@ def test_on_paper_a_formula_is_divided_at_its_gaps_and_a_missing_number_is_a_das
         for gap in ("2em", "0.167em")
     )
     page = tmp_path / "index.html"
-    page.write_text(formulas + "<table><tr><td>NaN</td><td>NaNny</td></tr></table>")
+    page.write_text(formulas + "<table><tr><td>NaN</td><td>NaNny</td><td>SCAN t-i -5</td></tr></table>")
     render_site.fitted(page)
     soup = BeautifulSoup(page.read_text(), "html.parser")
     wide, narrow = soup.select("div.math-block")
     assert [math.get_text() for math in wide.find_all("math")] == ["a", "b"] and wide.find("mspace") is None
     assert len(narrow.find_all("math")) == 1 and narrow.find("mspace") is not None
-    assert [cell.get_text() for cell in soup.find_all("td")] == ["–", "NaNny"]
+    assert [cell.get_text() for cell in soup.find_all("td")] == ["–", "NaNny", "SCAN\u00a0t\u2011i\u00a0-5"]
 
 
 def test_formulas_become_mathml():

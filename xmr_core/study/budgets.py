@@ -44,10 +44,11 @@ def order_sentence(points: pd.DataFrame) -> str:
     r"""How many pairs of methods stand the other way round after the smallest budget than after their largest, and the
     pair that is told apart best on both occasions; '' when there is none. points: of budget_points.
 
-    >>> points = [("DivE", 8, 290.0), ("DivE", 144, 480.0), ("VSE∞", 8, 370.0), ("VSE∞", 72, 470.0)]
+    >>> points = [("DivE", 8, 290.0), ("DivE", 144, 480.0), ("VSE∞", 8, 370.0), ("VSE∞", 72, 470.0),
+    ...           ("PVSE", 8, 280.0), ("PVSE", 72, 430.0)]
     >>> points = pd.DataFrame(points, columns=["label", "epochs", "rsum"])
     >>> print(order_sentence(points).replace(": ", ":\n"))
-    After 8 epochs 1 of 1 pairs of methods stand the other way round than in the end:
+    After 8 epochs 1 of 3 pairs of methods stand the other way round than in the end:
     VSE∞ is 80.0 above DivE, then 10.0 below.
     >>> order_sentence(points[points["label"] == "DivE"])
     ''
