@@ -81,17 +81,20 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
 
 
 def ledger_sentence(table: pd.DataFrame) -> str:
-    """How many verdicts a ledger holds, of which word and kind.
+    """How many verdicts a ledger holds, of which word and kind, and how many come from runs before the protocol.
 
-    >>> ledger_sentence(pd.DataFrame({"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"]}))
-    'Of 1 claims of the papers 1 have been measured: 1 held (0 confirmatory verdicts, 1 exploratory).'
+    >>> line = {"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"], "corpus": ["scenes (study)"]}
+    >>> ledger_sentence(pd.DataFrame(line)).partition(": ")[2]
+    '1 held (0 confirmatory verdicts; 1 exploratory, 1 of them from short runs before the protocol).'
     """
     shown = table[table["verdict"] != "not measured"]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
-    kinds = {kind: int((shown["kind"] == kind).sum()) for kind in ("confirmatory", "exploratory")}
+    explored = shown[shown["kind"] == "exploratory"]
+    before = len(explored) - int(explored["corpus"].str.contains(", worlds", regex=False).sum())
     return (
         f"Of {table['claim'].nunique()} claims of the papers {shown['claim'].nunique()} have been measured: {words} "
-        f"({kinds['confirmatory']} confirmatory verdicts, {kinds['exploratory']} exploratory)."
+        f"({int((shown['kind'] == 'confirmatory').sum())} confirmatory verdicts; {len(explored)} exploratory, {before} "
+        "of them from short runs before the protocol)."
     )
 
 
