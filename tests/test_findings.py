@@ -6,8 +6,11 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import linregress
+from scipy.stats import t as student
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -17,6 +20,7 @@ import run_study  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
+from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
 from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
 from xmr_core.study.method_results import (  # noqa: E402
@@ -167,15 +171,51 @@ def test_ambiguity_says_where_a_choice_pays():
     sets = gains[gains["what"] == "sets"].set_index("ambiguity")["gain"]
     assert sets.round(6).tolist() == [20, 10, 0, -10, -20]
     first, second = ambiguity.ambiguity_sentences(gains)
-    assert first.startswith(
-        "Sets (DivE against VSE∞) pay at ambiguity 0.02 and 0.05 and cost at ambiguity 0.25 and 0.5:"
-    )
-    assert "+20.0 [" in first and "-20.0 [" in first
+    assert first.startswith("Sets (DivE against VSE∞) pay at ambiguity 0.02 and cost at ambiguity 0.5:")
+    assert "+20.0 [+7.8, +32.2]" in first and "-20.0 [-32.2, -7.8]" in first
     assert second.startswith("Hard negatives (VSE∞ against InfoNCE) cost at ambiguity 0.02, 0.05, 0.1, 0.25 and 0.5")
     assert len(plots.ambiguity_curves(gains).axes) == 2
     assert ambiguity.ambiguity_sentences(ambiguity.ambiguity_gains(ambiguity.ambiguity_points(NONE))) == []
-    one = ambiguous()[lambda t: t["seed"] == 0]
-    assert ambiguity.ambiguity_sentences(ambiguity.ambiguity_gains(ambiguity.ambiguity_points(one))) == []
+    one = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()[lambda t: t["seed"] == 0]))
+    assert ambiguity.ambiguity_sentences(one) == [], "one seed decides nothing"
+    assert (one["high"] - one["gain"]).to_numpy() == pytest.approx(1.959964 * np.hypot(2, 2)), "of the images alone"
+
+
+def test_a_gain_carries_seeds_and_images():
+    line = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous())).iloc[0]
+    seeds = [20.0, 20.5, 19.5]
+    images = 2.0**2 + 2.0**2
+    half = student.ppf(0.975, 2) * np.sqrt(np.var(seeds, ddof=1) / 3 + images)
+    assert (line["gain"], line["low"], line["high"]) == pytest.approx((20.0, 20.0 - half, 20.0 + half))
+
+
+def test_the_trend_of_a_gain_is_the_line_through_its_worlds():
+    gains = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()))
+    gains.loc[gains["what"] == "sets", "gain"] += [3.0, -1.0, 2.0, -5.0, 1.0]
+    trends = ambiguity_trends(gains).set_index("what")
+    own = gains[gains["what"] == "sets"]
+    fit = linregress(np.log10(own["ambiguity"].astype(float)), own["gain"])
+    of_slope = student.ppf(0.975, 3) * fit.stderr
+    assert trends.loc["sets", ["slope", "slope low", "slope high"]].tolist() == pytest.approx(
+        [fit.slope, fit.slope - of_slope, fit.slope + of_slope]
+    )
+    at_mean = own["gain"].mean()
+    left_over = own["gain"] - fit.intercept - fit.slope * np.log10(own["ambiguity"].astype(float))
+    half = student.ppf(0.975, 3) * np.sqrt((left_over**2).sum() / 3 / 5)
+    assert trends.loc["sets", ["mean", "mean low", "mean high"]].tolist() == pytest.approx(
+        [at_mean, at_mean - half, at_mean + half]
+    )
+    first, second = trend_sentences(trends.reset_index())
+    assert first.startswith(
+        "Over 5 ambiguities (3 seeds), RSUM by all true answers gains: from sets (DivE against VSE∞)"
+    )
+    assert (
+        second.startswith(f"With tenfold ambiguity the gain of sets (DivE) falls by {-fit.slope:.1f} [")
+        and "hard" not in second
+    )
+    assert ambiguity_trends(gains[gains["ambiguity"] < 0.1]).empty, "two worlds leave nothing over beside a line"
+    level = trends.reset_index().assign(**{"slope low": -1.0, "slope high": 1.0})
+    assert trend_sentences(level)[1] == "No gain is certain to change with ambiguity."
 
 
 def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
@@ -199,8 +239,8 @@ def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
 def test_the_abstract_of_no_rows_says_that_nothing_is_decided_and_what_is_missing():
     said = findings.findings(ROOT / "reports" / "none")
     assert said[0].startswith("Nothing is decided yet") and "exploratory" in said[0]
-    number = re.search(r"Of (\d+) runs of the protocol 0 are done .*; missing: tuning (\d+) \(", said[-1])
-    assert int(number[2]) == len(jobs.tuning()) < int(number[1])
+    number = re.search(r"Of (\d+) runs of the protocol 0 are done, .*; missing, in such hours: tuning (\S+),", said[-1])
+    assert int(number[1]) > len(jobs.tuning()) and float(number[2]) > 0
 
 
 def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
@@ -212,7 +252,7 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
     )
     assert "SAF trains 9.0 times as long and its scores take 1,800 times the time" in said[0]
     assert said[1].startswith("In the training time of 72 epochs of VSE∞, the annotated RSUM is: ")
-    assert said[2].startswith("Sets (DivE against VSE∞) pay at")
+    assert said[2].startswith("Over 5 ambiguities (3 seeds), RSUM by all true answers gains: from sets (DivE against")
     assert "are on the front" not in " ".join(said), "three methods may hide a fourth"
     assert "tuning" not in said[-1] and "comparison" in said[-1], "tuning is done, the comparison is not"
 

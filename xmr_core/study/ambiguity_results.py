@@ -4,16 +4,19 @@ on worlds of growing ambiguity."""
 import numpy as np
 import pandas as pd
 
-from xmr_core.evaluation.stats import seed_interval
 from xmr_core.study.jobs import AMBIGUITIES, AMBIGUOUS, OBJECTIVES
+from xmr_core.study.method_results import mean_interval
 
 BASE = "VSE∞"  # one vector
 KINDS = {"DivE": "sets", "PCME": "distributions", "PCME++": "distributions", "SCAN t-i": "pairs of elements"}
 GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high"]
+POINT_COLUMNS = ["label", "objective", "ambiguity", "seed", "rsum", "error"]
+DECIDES = 3  # seeds that a verdict on one ambiguity needs
 
 
 def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.DataFrame:
-    """RSUM (percent) of every run of the ambiguity part: label, objective, ambiguity, seed, rsum.
+    """RSUM of every run of the ambiguity part, in percent, and its standard error for the choice of test images (NaN
+    where the rows have none); POINT_COLUMNS.
 
     relevance: the answers that count; 'exhaustive' counts every true one. rows: of results.read.
 
@@ -26,47 +29,51 @@ def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.Da
         for name in OBJECTIVES
         for value in AMBIGUITIES
     }
-    own = rows[rows["variant"].isin(named) & (rows["metric"] == "rsum") & (rows["relevance"] == relevance)]
-    own = own.drop_duplicates(["variant", "seed"], keep="last")
+    own = rows[rows["variant"].isin(named) & (rows["relevance"] == relevance)]
+    rsum, error = (_of_metric(own, metric) for metric in ("rsum", "rsum_error"))
     lines = [
-        (*named[line.variant], int(line.seed), 100 * float(line.value))
-        for line in own[["variant", "seed", "value"]].itertuples(index=False)
+        (*named[variant], seed, value, error.get((variant, seed), np.nan)) for (variant, seed), value in rsum.items()
     ]
-    return pd.DataFrame(lines, columns=["label", "objective", "ambiguity", "seed", "rsum"])
+    return pd.DataFrame(lines, columns=POINT_COLUMNS)
 
 
 def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
-    """What each choice gains at each ambiguity, paired by seed, with its 95 % Student interval; GAIN_COLUMNS.
+    """What each choice gains at each ambiguity, paired by seed, with the 95 % interval of a mean that carries seeds and
+    test images (method_results.mean_interval; with one seed that of the images alone); GAIN_COLUMNS.
 
     A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives with InfoNCE, for
-    each method that has both. points: of ambiguity_points.
+    each method that has both. The images of both values count as independent, which makes the interval wider than it
+    has to be. points: of ambiguity_points.
 
-    >>> ambiguity_gains(pd.DataFrame(columns=["label", "objective", "ambiguity", "seed", "rsum"])).empty
+    >>> ambiguity_gains(pd.DataFrame(columns=POINT_COLUMNS)).empty
     True
     """
-    table = points.set_index(["label", "objective", "ambiguity", "seed"])["rsum"].sort_index()
+    table = points.set_index(["label", "objective", "ambiguity", "seed"])[["rsum", "error"]].sort_index()
 
-    def values(label: str, objective: str, ambiguity: float) -> pd.Series:
+    def values(label: str, objective: str, ambiguity: float) -> pd.DataFrame:
         try:
             return table.loc[label, objective, ambiguity]
         except KeyError:
-            return pd.Series(dtype=float)
+            return table.iloc[:0].droplevel([0, 1, 2])
 
     pairs = [(kind, label, "InfoNCE", BASE, "InfoNCE") for label, kind in KINDS.items()]
     pairs += [("hard negatives", label, "hinge", label, "InfoNCE") for label in AMBIGUOUS]
     lines = []
     for what, label, objective, other, its_objective in pairs:
         for ambiguity in sorted(set(points["ambiguity"])):
-            gain = (values(label, objective, ambiguity) - values(other, its_objective, ambiguity)).dropna()
-            if len(gain):
+            theirs = values(other, its_objective, ambiguity).add_suffix(" other")
+            both = values(label, objective, ambiguity).join(theirs, how="inner")
+            if len(both):
                 against = its_objective if label == other else other
-                lines.append((what, label, against, ambiguity, len(gain), *seed_interval(gain)))
+                error = np.hypot(both["error"], both["error other"])
+                gain = pd.DataFrame({"value": both["rsum"] - both["rsum other"], "error": error, "world": ambiguity})
+                lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain)))
     return pd.DataFrame(lines, columns=GAIN_COLUMNS)
 
 
 def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:
     """One sentence for each choice and method: where on the scale of ambiguity it pays, that is, where the interval of
-    its gain lies above 0, with the gains at both ends. Nothing is said of gains without an interval.
+    its gain lies above 0, with the gains at both ends. Nothing is said of gains of fewer than DECIDES seeds.
 
     >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "seeds": 3, "gain": 9.0, "low": 4.0, "high": 14.0}
     >>> low, high = line | {"ambiguity": 0.02}, line | {"ambiguity": 0.5, "gain": -1.0, "low": -9.0, "high": 7.0}
@@ -74,7 +81,7 @@ def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:
     Sets (DivE against VSE∞) pay at ambiguity 0.02: +9.0 [+4.0, +14.0] at 0.02, -1.0 [-9.0, +7.0] at 0.5.
     """
     out = []
-    decided = gains[gains["low"].notna()] if len(gains) else gains
+    decided = gains[gains["seeds"] >= DECIDES]
     for (what, label, against), own in decided.groupby(["what", "label", "against"], sort=False):
         own = own.sort_values("ambiguity")
         pays, costs = own[own["low"] > 0]["ambiguity"], own[own["high"] < 0]["ambiguity"]
@@ -94,3 +101,9 @@ def _listed(values: pd.Series) -> str:
     """0.02, 0.05 and 0.1 as text."""
     *first, last = [f"{v:g}" for v in values]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _of_metric(rows: pd.DataFrame, metric: str) -> dict[tuple[str, int], float]:
+    """(variant, seed) → the latest value of a metric, in percent."""
+    own = rows[rows["metric"] == metric].drop_duplicates(["variant", "seed"], keep="last")
+    return {(r.variant, int(r.seed)): 100 * float(r.value) for r in own[["variant", "seed", "value"]].itertuples()}

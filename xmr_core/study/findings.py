@@ -6,7 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core.study import results
-from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
+from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, order_sentence
 from xmr_core.study.claims import CLAIMS, counts, ledger
 from xmr_core.study.decision_rows import FOLDER, protocol_rows
@@ -76,7 +77,7 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
     seeds = _seeds(most) if fewest == most else f"{fewest} to {_seeds(most)}"
     return (
         f"The comparison is not finished: {len(table)} of {len(labels())} methods have runs so far, with {seeds}; "
-        f"missing: {', '.join(absent)}."
+        f"missing: {'; '.join(absent)}."
     )
 
 
@@ -102,12 +103,14 @@ def missing_sentence(table: pd.DataFrame, spent: float) -> str:
     """What of the protocol is done, and how many hours the rest would take; table: of study.progress.
 
     >>> missing_sentence(pd.DataFrame({"part": ["tuning"], "done": [3], "runs": [7], "hours": [2.0]}), 1.5)
-    'Of 7 runs of the protocol 3 are done (1.5 hours of a core); missing: tuning 4 (2.0 h).'
+    'Of 7 runs of the protocol 3 are done, in 1.5 hours of a core; missing, in such hours: tuning 2.0.'
     """
     left = table[table["done"] < table["runs"]]
-    parts = ", ".join(f"{r.part} {r.runs - r.done} ({r.hours:.1f} h)" for r in left.itertuples())
-    text = f"Of {table['runs'].sum()} runs of the protocol {table['done'].sum()} are done ({spent:.1f} hours of a core)"
-    return f"{text}; missing: {parts}." if len(left) else f"{text}; none is missing."
+    parts = ", ".join(f"{r.part} {r.hours:.1f}" for r in left.itertuples())
+    text = (
+        f"Of {table['runs'].sum()} runs of the protocol {table['done'].sum()} are done, in {spent:.1f} hours of a core"
+    )
+    return f"{text}; missing, in such hours: {parts}." if len(left) else f"{text}; none is missing."
 
 
 def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims", "missing")) -> list[str]:
@@ -125,7 +128,7 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             scenes = every[every["dataset"] == "scenes"]
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [text for text in (equal_time_sentence(points), order_sentence(points)) if text]
-            out += ambiguity_sentences(ambiguity_gains(ambiguity_points(every)))
+            out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
         else:
             out.append(
                 "Nothing is decided yet: no run of the protocol's comparison has ended. What follows is exploratory, "
