@@ -233,6 +233,22 @@ def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
     assert changed_verdicts(before, [claim]).empty
 
 
+def test_photographs_of_before_are_a_corpus_of_their_own(monkeypatch, tmp_path):
+    """They were described by other networks: a method of before must not be compared with one of the protocol."""
+    photographs = {"dataset": "flickr8k", "size": ""}
+    before = pd.concat([rows(name, [100, 101, 99], **photographs) for name in ("DivE", "VSE∞")])
+    results.write(before.assign(world=0, run_id="b-" + before["run_id"]), tmp_path / "reports" / "results.csv")
+    after = rows("VSE∞", [200, 201, 199], **photographs).assign(world=0)
+    results.write(after, tmp_path / "reports" / "protocol" / "results.csv")
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "xmr_core" / "study" / "results.py"))
+    claim = Claim("c", "DivE, Table 1", "Sets beat one vector.", ("DivE",), ("VSE∞",))
+    table = claims.ledger(results.study_rows(), [claim])
+    assert table["corpus"].tolist() == ["flickr8k (before the protocol)"] and table["effect"].tolist() == [0.0]
+    assert "; 1 exploratory, 1 of them from short runs before" in findings.ledger_sentence(table)
+    later = table.assign(corpus="flickr8k")
+    assert "; 1 exploratory, 0 of them from short runs before" in findings.ledger_sentence(later)
+
+
 # sentences
 
 

@@ -91,7 +91,9 @@ def ledger_sentence(table: pd.DataFrame) -> str:
     shown = table[table["verdict"] != "not measured"]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
     explored = shown[shown["kind"] == "exploratory"]
-    before = len(explored) - int(explored["corpus"].str.contains(", worlds", regex=False).sum())
+    corpora = explored["corpus"].astype(str)
+    chosen_on = corpora.str.startswith("scenes") & ~corpora.str.contains(", worlds", regex=False)
+    before = int((chosen_on | corpora.str.contains(results.BEFORE, regex=False)).sum())
     return (
         f"Of {table['claim'].nunique()} claims of the papers {shown['claim'].nunique()} have been measured: {words} "
         f"({int((shown['kind'] == 'confirmatory').sum())} confirmatory verdicts; {len(explored)} exploratory, {before} "

@@ -25,6 +25,8 @@ COLUMNS = (
     "torch", "device", "started_utc", "world",
 )  # fmt: skip
 
+BEFORE = "before the protocol"  # in place of a size, of rows of photographs
+
 # a hash may consist of digits, or look like a number with an exponent
 _TEXTS = dict.fromkeys(("relevance", "direction", "git_commit", "numerics", "torch"), str)
 
@@ -92,11 +94,16 @@ def image_errors(run: Evaluated) -> pd.DataFrame:
 
 def study_rows() -> pd.DataFrame:
     """The rows of the study itself, in reports/ beside the package, if it was installed with them: those from before
-    the protocol, and then the protocol's rows that decide claims (decision_rows.deciding)."""
+    the protocol, and then the protocol's rows that decide claims (decision_rows.deciding).
+
+    Photographs were described by other networks before. Those rows have the size BEFORE, and so are a corpus of their
+    own, whose methods no claim compares with later ones.
+    """
     from xmr_core.study.decision_rows import deciding, protocol_rows  # it reads rows with this module
 
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
     before = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+    before = before.assign(size=before["size"].mask(before["dataset"] != "scenes", BEFORE))
     after = deciding(protocol_rows(path.parent / "protocol"))
     return pd.concat([before, after], ignore_index=True) if len(after) else before
 
