@@ -58,7 +58,7 @@ def quality_and_cost(table: pd.DataFrame) -> str:
         "seeds": table["seeds"],
         "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
         "RSUM, all true answers": with_half(table, "rsum exhaustive", "rsum exhaustive low", "rsum exhaustive high"),
-        "best epoch": [f"{b:.0f} of {n}" for b, n in zip(table["best epoch"], table["epochs"], strict=True)],
+        "best epoch": _epochs(table),
         "converged": [
             {True: "yes", False: "no"}.get(c, "–") + (f", +{g:.1f}" if g == g else "")
             for c, g in zip(table["converged"], table["gain"], strict=True)
@@ -69,6 +69,11 @@ def quality_and_cost(table: pd.DataFrame) -> str:
         "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
     }
     return markdown(pd.DataFrame(columns))
+
+
+def _epochs(table: pd.DataFrame) -> list[str]:
+    """'59 of 72' for each line."""
+    return [f"{best:.0f} of {n}" for best, n in zip(table["best epoch"], table["epochs"], strict=True)]
 
 
 def abstract(figure_folder: str = "") -> str:
@@ -101,6 +106,7 @@ def convergence(left: pd.Series) -> str:
         "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
         "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions.\n\n"
+        + (_absent("comparison", left, start="Not all yet") if len(protocol_results()) else "")
     )
 
 
@@ -144,7 +150,7 @@ def ambiguous(left: pd.Series) -> str:
         "Gains in RSUM by all true answers, paired by seed: of each kind of representation on VSE∞, both under "
         "InfoNCE, and of the hinge with hardest negatives on InfoNCE. Bars: 95 % interval that carries seeds and test "
         "images; of the images alone where there is one seed. The table has 95 % intervals from what is left over "
-        f"beside the line through the gains.\n\n{markdown(shown)}\n\n"
+        f"beside the line through the gains.\n\n{markdown(shown)}\n\n{_absent('ambiguity', left, '', 'Not all yet')}"
     )
 
 
@@ -164,6 +170,7 @@ def photographs(left: pd.Series) -> str:
         "method": table["label"],
         "seeds": table["seeds"],
         "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+        "best epoch": _epochs(table),
         "RSUM, human": with_half(table, "human", "human low", "human high"),
         "τ experts": table["τ expert"],
         "τ crowd": table["τ crowd"],
@@ -171,8 +178,10 @@ def photographs(left: pd.Series) -> str:
         "parameters": table["parameters"].map("{:,.0f}".format),
     }
     return text + markdown(pd.DataFrame(shown)) + (
-        "\n\n*human*: pairs that experts rated 3 or more are right too. τ: Kendall's τ_c, times 100, between scores "
-        "and ratings.\n\n"
+        "\n\nFeatures of EfficientNet-Lite0, four crops of each image, and a GRU over words, or MiniLM where the label "
+        "says so. Where there is one seed, the interval is that of the images alone. *human*: pairs that experts rated "
+        "3 or more are right too. τ: Kendall's τ_c, times 100, between scores and ratings.\n\n"
+        f"{_absent('flickr8k', left, ' --flickr8k FOLDER', 'Not all yet')}"
     )  # fmt: skip
 
 
@@ -226,14 +235,16 @@ def hours_left() -> pd.Series:
     curves = FOLDER / "curves.csv"
     none = pd.DataFrame(columns=["run_id", "epoch", "value"])
     table = progress(protocol_rows(), pd.read_csv(curves) if curves.exists() else none, earlier_rows())
+    table = table[table["done"] < table["runs"]]
     text = [
         f"{r.runs - r.done} of {r.runs} runs are missing, {r.hours:.1f} hours of a core" for r in table.itertuples()
     ]
     return pd.Series(text, index=table["part"], dtype=str)
 
 
-def _absent(part: str, left: pd.Series, more: str = "") -> str:
-    return f"No row yet: {left.get(part, 'not planned')} (`{COMMAND.format(part)}{more}`).\n\n"
+def _absent(part: str, left: pd.Series, more: str = "", start: str = "No row yet") -> str:
+    """What is missing of a part, and the command that makes it; '' where nothing is."""
+    return f"{start}: {left[part]} (`{COMMAND.format(part)}{more}`).\n\n" if part in left else ""
 
 
 def page() -> str:

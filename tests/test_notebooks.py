@@ -29,7 +29,7 @@ MACHINE_PATH = re.compile(r"""(?<![\w.:/~$}-])/(home|root|tmp|Users|mnt|opt|var|
 # What every notebook with runs declares, in this order, its own parameters between preset and seed or at the end.
 COMMON = """dataset: str = "scenes"  # scenes, or flickr8k, flickr30k, coco, cub, precomputed, folder (with data_root)
 data_root: str = ""  # folder of the files of the data set; scenes needs none
-preset: str = "quick"  # quick (a minute or two), study (what reports/ was made with), published (the papers' scale)
+preset: str = "quick"  # quick (a minute or two), study (larger, five seeds), published (the papers' scale)
 seed: int = 0  # first seed
 n_seeds: int = 0  # seeds per …; 0 keeps the number of the preset
 epochs: int = 0  # 0 keeps the number of the preset

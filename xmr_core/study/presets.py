@@ -1,4 +1,4 @@
-"""The run that a preset means: `quick` answers in a minute, `study` is what reports/ was made with, `published` is the
+"""The run that a preset means: `quick` answers in a minute, `study` is larger, with five seeds, `published` is the
 papers' scale.
 """
 
