@@ -4,31 +4,27 @@ on worlds of growing ambiguity."""
 import numpy as np
 import pandas as pd
 
-from xmr_core.study.jobs import AMBIGUITIES, AMBIGUOUS, OBJECTIVES
+from xmr_core.study.ambiguity_jobs import AMBIGUOUS, ambiguity_label, chosen_rates
 from xmr_core.study.method_results import mean_interval
 
 BASE = "VSE∞"  # one vector
 KINDS = {"DivE": "sets", "PCME": "distributions", "PCME++": "distributions", "SCAN t-i": "pairs of elements"}
 GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high"]
-POINT_COLUMNS = ["label", "objective", "ambiguity", "seed", "rsum", "error"]
+POINT_COLUMNS = ["label", "objective", "ambiguity", "rate", "seed", "rsum", "error"]
 DECIDES = 3  # seeds that a verdict on one ambiguity needs
 
 
 def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.DataFrame:
     """RSUM of every run of the ambiguity part, in percent, and its standard error for the choice of test images (NaN
-    where the rows have none); POINT_COLUMNS.
+    where the rows have none); POINT_COLUMNS. Of two learning rates it is the chosen one (ambiguity_jobs.chosen_rates);
+    there is none before both have been run.
 
     relevance: the answers that count; 'exhaustive' counts every true one. rows: of results.read.
 
     >>> ambiguity_points(pd.DataFrame(columns=["variant", "metric", "relevance", "seed", "value"])).empty
     True
     """
-    named = {
-        f"{label}, {name}, ambiguity {value}": (label, name, value)
-        for label in AMBIGUOUS
-        for name in OBJECTIVES
-        for value in AMBIGUITIES
-    }
+    named = {ambiguity_label(*key, rate): (*key, rate) for key, rate in chosen_rates(rows).items()}
     own = rows[rows["variant"].isin(named) & (rows["relevance"] == relevance)]
     rsum, error = (_of_metric(own, metric) for metric in ("rsum", "rsum_error"))
     lines = [

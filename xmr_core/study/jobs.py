@@ -1,10 +1,11 @@
 """The runs that the protocol asks for, part by part, and which of them have no rows yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
 
+from xmr_core.study.ambiguity_jobs import ambiguity
 from xmr_core.study.convergence import unconverged
 from xmr_core.study.presets import base_config
 from xmr_core.study.protocol import (
@@ -32,15 +33,6 @@ from xmr_core.study.protocol import (
 )
 
 PARTS = ("tuning", "comparison", "longer", "budget", "DivE's ablations", "ambiguity", "flickr8k", "ablations")
-AMBIGUITIES = {0.02: 3, 0.05: 4, 0.1: 5, 0.25: 6, 0.5: 7}  # ambiguity → its world
-AMBIGUOUS = ("VSE∞", "DivE", "PCME", "PCME++", "SCAN t-i")  # one vector, a set, distributions, pairs
-OBJECTIVES = {
-    "InfoNCE": {"objective": "infonce"},
-    "SigLIP": {"objective": "siglip"},
-    "hinge": {"objective": "triplet", "margin": 0.2},
-    "own": {},
-}
-OF_DISTRIBUTIONS = ("PCME", "PCME++")  # their own loss stands in the place of the hinge
 FLICKR_SEEDS, LIGHT_SEEDS = 3, 5
 
 
@@ -66,7 +58,8 @@ def comparisons(rows: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
             config = _deciding(label, number, seed)
             jobs.append(Job("comparison", label, label, config))
             if seed < 2:
-                jobs += [Job("budget", label, budget_label(label, n), config.replace(epochs=n)) for n in SHORTER]
+                short = [(n, _deciding(label, number, seed, n)) for n in SHORTER]
+                jobs += [Job("budget", label, budget_label(label, n), its) for n, its in short]
     return jobs
 
 
@@ -90,27 +83,6 @@ def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) 
     return jobs
 
 
-def ambiguity(chosen: dict[str, int], seeds: Sequence[int] = range(3)) -> list[Job]:
-    """One vector, sets, distributions and pairs under three objectives, on worlds of five ambiguities."""
-    jobs = []
-    for label in (name for name in AMBIGUOUS if name in chosen):
-        left_out = "hinge" if label in OF_DISTRIBUTIONS else "own"
-        for name, options in OBJECTIVES.items():
-            if name == left_out:
-                continue
-            tried = {k: v for k, v in trial(label, chosen[label]).items() if k not in OBJECTIVES["hinge"]}
-            if options:
-                tried.pop("temperature", None)
-            for value, world in AMBIGUITIES.items():
-                fixed = {"epochs": EPOCHS, "world_seed": world, "ambiguity": value}
-                jobs += [
-                    Job("ambiguity", label, f"{label}, {name}, ambiguity {value}",
-                        in_common_form(label, **{**tried, **options, **fixed, "seed": seed}))
-                    for seed in seeds
-                ]  # fmt: skip
-    return jobs
-
-
 def flickr8k(data_root: str, chosen: dict[str, int]) -> list[Job]:
     """Every tuned variant on photographs, described by the network that everybody can install, and a light one on
     MiniLM. The study preset's learning rate is changed as the chosen trial changes that of the scenes."""
@@ -118,9 +90,9 @@ def flickr8k(data_root: str, chosen: dict[str, int]) -> list[Job]:
     jobs = []
     for label, number in chosen.items():
         method, options = variants()[label]
-        changes = trial(label, number)
         common = {n: v for n, v in COMMON.items() if n in in_common_form(label).options}
         config = make(method, features="efficientnet_lite0", **common, **options)
+        changes = trial(label, number, config.train.epochs)
         if "lr" in changes:
             changes["lr"] = config.train.lr * changes["lr"] / in_common_form(label).train.lr
         if "dropout" in changes:
@@ -149,7 +121,7 @@ def jobs(
     chosen = chosen_trials(rows) if chosen is None else dict(chosen)
     curves = pd.DataFrame(columns=["run_id", "epoch", "value"]) if curves is None else curves
     out = [*tuning(), *comparisons(rows, chosen), *longer(rows, curves, chosen), *ablations(rows, curves, chosen)]
-    out += [*ambiguity(chosen), *(flickr8k(flickr8k_root, chosen) if flickr8k_root else [])]
+    out += [*ambiguity(rows, chosen), *(flickr8k(flickr8k_root, chosen) if flickr8k_root else [])]
     return sorted(out, key=lambda job: PARTS.index(job.part))
 
 
@@ -197,4 +169,4 @@ def hours(job: Job, rows: pd.DataFrame) -> float | None:
 
 def _deciding(label: str, number: int, seed: int, epochs: int = EPOCHS):
     fixed = {"seed": seed, "world_seed": DECIDING[seed % 2], "epochs": epochs}
-    return in_common_form(label, **fixed, **trial(label, number))
+    return in_common_form(label, **fixed, **trial(label, number, epochs))

@@ -19,10 +19,10 @@ COMMON = {"text_local": "states", "iterations": 4}  # where a method has the opt
 WORLD, DECIDING = 0, (1, 2)
 TRIALS: tuple[Mapping[str, object], ...] = (
     {}, {"lr": 1e-3}, {"lr": 4e-3}, {"temperature": 0.1}, {"dropout": 0.1},
-    {"objective": "siglip", "temperature": 0.1}, {"objective": "triplet", "margin": 0.2},
+    {"objective": "siglip", "temperature": 0.1}, {"objective": "triplet", "margin": 0.2, "warmup_epochs": 8},
 )  # fmt: skip
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
-_OF_THE_OBJECTIVE = ("objective", "temperature", "margin")
+_OF_THE_OBJECTIVE = ("objective", "temperature", "margin", "warmup_epochs")
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,26 @@ def base_of(label: str) -> str:
     return max(inside, key=lambda c: len(same.get(c, {})))
 
 
-def trial(label: str, number: int) -> dict[str, object]:
-    """What a tuning trial (from 1) changes for a label: what its method says, else the common one. A label that sets an
-    objective itself takes nothing of the trial's objective.
+def warm_up(epochs: int) -> int:
+    """How many epochs of a run the hinge sees all negatives, before the hardest alone: a third.
 
-    >>> trial("DivE", 4), trial("PCME", 7)
-    ({'temperature': 0.1}, {'objective': 'infonce'})
+    >>> warm_up(72)
+    24
+    """
+    return epochs // 3
+
+
+def trial(label: str, number: int, epochs: int = TUNING_EPOCHS) -> dict[str, object]:
+    """What a tuning trial (from 1) changes for a label in a run of so many epochs: what its method says, else the
+    common one. A label that sets an objective itself takes nothing of the trial's objective.
+
+    >>> trial("DivE", 4), trial("PCME", 7), trial("DivE", 7, 72)["warmup_epochs"]
+    ({'temperature': 0.1}, {'objective': 'infonce'}, 24)
     """
     method, options = variants()[label]
     changes = dict(method_spec(method).trials.get(number, TRIALS[number - 1]))
+    if "warmup_epochs" in changes:
+        changes["warmup_epochs"] = warm_up(epochs)
     own = "objective" in options
     return {name: v for name, v in changes.items() if name not in options and not (own and name in _OF_THE_OBJECTIVE)}
 
