@@ -20,6 +20,7 @@ import run_study  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
+from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label  # noqa: E402
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
 from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
@@ -154,15 +155,19 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
 
 
 def ambiguous() -> pd.DataFrame:
-    """DivE gains 20, 10, 0, −10 and −20 points on VSE∞; the hinge costs VSE∞ 30 points."""
+    """DivE gains 20, 10, 0, −10 and −20 points on VSE∞; the hinge costs VSE∞ 30 points. The higher learning rate
+    validates better everywhere, and the lower one has another RSUM."""
     parts = []
-    for step, value in enumerate(jobs.AMBIGUITIES):
+    for step, value in enumerate(AMBIGUITIES):
         base = [400.0, 402.0, 398.0]
         gains = {("VSE∞", "InfoNCE"): 0, ("DivE", "InfoNCE"): 20 - 10 * step, ("VSE∞", "hinge"): -30}
         for (label, name), gain in gains.items():
             noise = [0.0, 0.5, -0.5] if gain else [0.0] * 3
             shifted = [v + gain + e for v, e in zip(base, noise, strict=True)]
-            parts.append(rows(f"{label}, {name}, ambiguity {value}", shifted))
+            for rate, values, reached in ((2e-3, [100.0], 3.0), (4e-3, shifted, 3.5)):
+                part = rows(ambiguity_label(label, name, value, rate), values)
+                validated = part[:1].assign(metric="val_rsum", value=reached)
+                parts += [part, validated]
     return pd.concat(parts)
 
 

@@ -14,6 +14,13 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import run_study  # noqa: E402
 
 from xmr_core.study import convergence, decision_rows, jobs, progress, protocol, results  # noqa: E402
+from xmr_core.study.ambiguity_jobs import (  # noqa: E402
+    AMBIGUITIES,
+    AMBIGUOUS,
+    ambiguity,
+    ambiguity_label,
+    chosen_rates,
+)
 from xmr_core.study.claims import CLAIMS  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
 
@@ -122,7 +129,7 @@ def test_every_label_of_a_claim_is_made_by_some_run():
 @pytest.mark.parametrize("number", range(1, 8))
 def test_every_trial_makes_runs_of_every_part(number):
     chosen = dict.fromkeys(protocol.labels(), number)
-    for made in (jobs.ablations(NONE, UNSEEN, chosen), jobs.ambiguity(chosen), jobs.flickr8k("photographs", chosen)):
+    for made in (jobs.ablations(NONE, UNSEEN, chosen), ambiguity(NONE, chosen), jobs.flickr8k("photographs", chosen)):
         assert made and len({(job.label, job.config.train.seed) for job in made}) == len(made)
 
 
@@ -133,13 +140,43 @@ def test_an_ablation_takes_the_trial_of_what_it_varies():
 
 
 def test_ambiguity_has_worlds_of_its_own_and_three_objectives_each():
-    made = jobs.ambiguity(CHOSEN)
+    made = ambiguity(NONE, CHOSEN)
     worlds = {(job.config.data.ambiguity, job.config.data.world_seed) for job in made}
-    assert worlds == set(jobs.AMBIGUITIES.items()) and not {w for _, w in worlds} & {0, *protocol.DECIDING}
-    objectives = {name: set() for name in jobs.AMBIGUOUS}
+    assert worlds == set(AMBIGUITIES.items()) and not {w for _, w in worlds} & {0, *protocol.DECIDING}
+    objectives = {name: set() for name in AMBIGUOUS}
     for job in made:
         objectives[job.variant].add(job.config.options.get("objective"))
     assert {len(values) for values in objectives.values()} == {3}
+
+
+def test_ambiguity_tries_two_rates_and_goes_on_with_the_one_that_validates_better():
+    key = ("DivE", "hinge", 0.1)
+    first = [(job.config.train.seed, job.config.train.lr) for job in ambiguity(NONE, CHOSEN) if key_of(job) == key]
+    assert first == [(0, 2e-3), (0, 4e-3), (1, 2e-3), (2, 2e-3)]
+    tried = {2e-3: 3.1, 4e-3: 3.4}
+    rows = pd.DataFrame(
+        {"variant": [ambiguity_label(*key, rate) for rate in tried], "metric": "val_rsum", "seed": 0,
+         "value": list(tried.values())}
+    )  # fmt: skip
+    assert chosen_rates(rows) == {key: 4e-3} and chosen_rates(rows[:1]) == {}
+    then = [job.config for job in ambiguity(rows, CHOSEN) if key_of(job) == key]
+    assert [(c.train.seed, c.train.lr) for c in then] == [(0, 2e-3), (0, 4e-3), (1, 4e-3), (2, 4e-3)]
+    assert {c.options["warmup_epochs"] for c in then} == {24}
+    others = [job for job in ambiguity(rows, CHOSEN) if key_of(job) != key]
+    assert all(job.config.train.lr == 2e-3 for job in others if job.config.train.seed)
+
+
+def key_of(job: Job) -> tuple[str, str, float]:
+    return job.variant, job.label.split(", ")[1].split(" at ")[0], job.config.data.ambiguity
+
+
+def test_the_hinge_sees_all_negatives_for_a_third_of_any_budget():
+    made = jobs.comparisons(NONE, {"VSE∞": 7})
+    assert {(c.train.epochs, c.options["warmup_epochs"]) for c in (job.config for job in made)} == {
+        (72, 24), (8, 2), (24, 8),
+    }  # fmt: skip
+    assert {job.config.options["warmup_epochs"] for job in jobs.flickr8k("photographs", {"VSE∞": 7})} == {20 // 3}
+    assert "warmup_epochs" not in protocol.trial("SCAN i-t, hinge, all negatives", 7)
 
 
 def curve(values: list[float]) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def jobs(
     """All runs that can be named with these rows, in the order of PARTS. curves: validation of every epoch. chosen:
     variant → its trial; what the rows of tuning say when None.
 
-    >>> {job.part for job in jobs(pd.DataFrame(columns=["variant", "metric", "value"]))}
+    >>> {job.part for job in jobs(pd.DataFrame(columns=["variant", "metric", "value", "seed"]))}
     {'tuning'}
     """
     chosen = chosen_trials(rows) if chosen is None else dict(chosen)
