@@ -53,18 +53,25 @@ def variants() -> dict[str, Variant]:
 
 
 def in_common_form(label: str, **changes) -> RunConfig:
-    """The run of a label as the protocol has it: every method reads the states of the GRU, and slots take four rounds.
+    """The run of a label as the protocol has it: every method reads the states of the GRU, slots take four rounds, and
+    a hinge has the warm-up of `warm_up` where the label says nothing else.
+
     Raises: BadInput for a label that no method has.
 
     >>> in_common_form("DivE").options["text_local"]
     'states'
+    >>> in_common_form("SCAN i-t, hinge", epochs=72).options["warmup_epochs"]
+    24
     """
     if label not in variants():
         raise unknown("label", label, variants())
     method, options = variants()[label]
     names = method_spec(method).options.names("matched")
     common = {name: value for name, value in COMMON.items() if name in names}
-    return base_config(method, device="cpu", **{**common, **FIELDS.get(label, {}), **options, **changes})
+    config = base_config(method, device="cpu", **{**common, **FIELDS.get(label, {}), **options, **changes})
+    unsaid = "warmup_epochs" in names and "warmup_epochs" not in config.options
+    hinge = config.options.get("objective") == "triplet"
+    return config.replace(warmup_epochs=warm_up(config.train.epochs)) if hinge and unsaid else config
 
 
 @cache
