@@ -50,9 +50,11 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
 
     >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "seeds": 1, "worlds": 5, "mean": 4.0}
     >>> ends = {"mean low": 1.0, "mean high": 7.0, "slope": -2.0, "slope low": -3.0, "slope high": -1.0}
-    >>> print(*trend_sentences(pd.DataFrame([line | ends])), sep="\\n")
-    Over 5 ambiguities (1 seed), RSUM by all true answers gains: from sets (DivE against VSE∞) +4.0 [+1.0, +7.0].
-    With tenfold ambiguity the gain of sets (DivE) falls by 2.0 [1.0, 3.0].
+    >>> first, second = trend_sentences(pd.DataFrame([line | ends]))
+    >>> first.partition(": ")[2]
+    'from sets (DivE against VSE∞) +4.0 [+1.0, +7.0].'
+    >>> second
+    'With tenfold ambiguity the gain of sets (DivE) falls by 2.0 [1.0, 3.0].'
     """
     if not len(trends):
         return []
@@ -67,7 +69,8 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
             low, high = sorted((abs(line["slope low"]), abs(line["slope high"])))
             verb = "grows" if slope > 0 else "falls"
             changes.append(f"the gain of {name}) {verb} by {abs(slope):.1f} [{low:.1f}, {high:.1f}]")
-    start = f"Over {trends['worlds'].max()} ambiguities ({seeds} seed{'s' * (seeds > 1)}), RSUM by all true answers"
+    told = f"{seeds} seed{'s' * (seeds > 1)}, exploratory"
+    start = f"Over {trends['worlds'].max()} ambiguities ({told}), RSUM by all true answers"
     change = (
         f"With tenfold ambiguity {'; '.join(changes)}" if changes else "No gain is certain to change with ambiguity"
     )
