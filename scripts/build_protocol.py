@@ -11,7 +11,12 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
-from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points, ambiguity_sentences
+from xmr_core.study.ambiguity_results import (
+    ambiguity_gains,
+    ambiguity_points,
+    ambiguity_sentences,
+    ambiguity_table,
+)
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
@@ -128,7 +133,8 @@ def budgets(left: pd.Series) -> str:
 
 def ambiguous(left: pd.Series) -> str:
     """Section: when sets, distributions, pairs and hard negatives pay."""
-    gains = ambiguity_gains(ambiguity_points(protocol_rows()))
+    points = ambiguity_points(protocol_rows())
+    gains = ambiguity_gains(points)
     text = "## When do sets, distributions and hard negatives pay?\n\n"
     if not len(gains):
         return text + _absent("ambiguity", left)
@@ -148,9 +154,12 @@ def ambiguous(left: pd.Series) -> str:
     return (
         text + "".join(f"- {sentence}\n" for sentence in said) + f"\n![Gain over ambiguity]({path})\n\n"
         "Gains in RSUM by all true answers, paired by seed: of each kind of representation on VSE∞, both under "
-        "InfoNCE, and of the hinge with hardest negatives on InfoNCE. Bars: 95 % interval that carries seeds and test "
-        "images; of the images alone where there is one seed. The table has 95 % intervals from what is left over "
-        f"beside the line through the gains.\n\n{markdown(shown)}\n\n{_absent('ambiguity', left, '', 'Not all yet')}"
+        "InfoNCE, and of the hinge with hardest negatives, or the own loss of distributions, on InfoNCE. Bars: 95 % "
+        "interval that carries seeds and test images; of the images alone where there is one seed. The table has 95 % "
+        f"intervals from what is left over beside the line through the gains.\n\n{markdown(shown)}\n\n"
+        "RSUM by all true answers at each ambiguity, and the learning rate that validated better:\n\n"
+        f"{markdown(ambiguity_table(points))}\n\n"
+        f"{_absent('ambiguity', left, '', 'Not all yet')}"
     )
 
 

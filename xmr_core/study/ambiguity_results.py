@@ -9,6 +9,7 @@ from xmr_core.study.method_results import mean_interval
 
 BASE = "VSE∞"  # one vector
 KINDS = {"DivE": "sets", "PCME": "distributions", "PCME++": "distributions", "SCAN t-i": "pairs of elements"}
+LOSSES = {"hinge": "hard negatives", "own": "own losses"}
 GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high"]
 POINT_COLUMNS = ["label", "objective", "ambiguity", "rate", "seed", "rsum", "error"]
 DECIDES = 3  # seeds that a verdict on one ambiguity needs
@@ -37,9 +38,9 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     """What each choice gains at each ambiguity, paired by seed, with the 95 % interval of a mean that carries seeds and
     test images (method_results.mean_interval; with one seed that of the images alone); GAIN_COLUMNS.
 
-    A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives with InfoNCE, for
-    each method that has both. The images of both values count as independent, which makes the interval wider than it
-    has to be. points: of ambiguity_points.
+    A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives, and the own loss
+    of distributions, with InfoNCE, for each method that has both. The images of both values count as independent, which
+    makes the interval wider than it has to be. points: of ambiguity_points.
 
     >>> ambiguity_gains(pd.DataFrame(columns=POINT_COLUMNS)).empty
     True
@@ -53,7 +54,7 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
             return table.iloc[:0].droplevel([0, 1, 2])
 
     pairs = [(kind, label, "InfoNCE", BASE, "InfoNCE") for label, kind in KINDS.items()]
-    pairs += [("hard negatives", label, "hinge", label, "InfoNCE") for label in AMBIGUOUS]
+    pairs += [(kind, label, name, label, "InfoNCE") for name, kind in LOSSES.items() for label in AMBIGUOUS]
     lines = []
     for what, label, objective, other, its_objective in pairs:
         for ambiguity in sorted(set(points["ambiguity"])):
@@ -65,6 +66,27 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
                 gain = pd.DataFrame({"value": both["rsum"] - both["rsum other"], "error": error, "world": ambiguity})
                 lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain)))
     return pd.DataFrame(lines, columns=GAIN_COLUMNS)
+
+
+def ambiguity_table(points: pd.DataFrame) -> pd.DataFrame:
+    """RSUM of each variant and objective at each ambiguity, the mean over seeds, with the learning rate that was chosen;
+    '–' where it is missing. points: of ambiguity_points.
+
+    >>> key = {"label": "DivE", "objective": "hinge", "ambiguity": 0.1, "rate": 0.002, "seed": 0, "error": 1.0}
+    >>> ambiguity_table(pd.DataFrame([key | {"rsum": 412.34}])).to_dict("records")
+    [{'method': 'DivE', 'objective': 'hinge', '0.1': '412.3 (0.002)'}]
+    """
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    order = sorted(set(points["ambiguity"]))
+    for (label, objective, ambiguity, rate), own in points.groupby(
+        ["label", "objective", "ambiguity", "rate"], sort=False
+    ):
+        cells.setdefault((label, objective), {})[f"{ambiguity:g}"] = f"{own['rsum'].mean():.1f} ({rate:g})"
+    lines = [
+        {"method": label, "objective": objective} | {f"{a:g}": by_value.get(f"{a:g}", "–") for a in order}
+        for (label, objective), by_value in cells.items()
+    ]
+    return pd.DataFrame(lines, columns=["method", "objective", *(f"{a:g}" for a in order)])
 
 
 def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:

@@ -84,11 +84,12 @@ def ambiguity_curves(gains: pd.DataFrame) -> Figure:
     """
     kinds = list(dict.fromkeys(gains["what"]))
     names = list(dict.fromkeys(zip(gains["label"], gains["against"], strict=True)))
+    losses = {"hard negatives": "hinge", "own losses": "own"}
     fig, axes = start(2.9 * max(2, len(kinds)), 3.9, columns=max(1, len(kinds)), sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
         for (label, against), own in gains[gains["what"] == kind].groupby(["label", "against"], sort=False):
             own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
-            text = f"{label} − {against}" if kind != "hard negatives" else f"{label}: hinge − {against}"
+            text = f"{label}: {loss} − {against}" if (loss := losses.get(kind)) else f"{label} − {against}"
             _draw_line(ax, own["ambiguity"], own, text, method_style(names.index((label, against))))
         ax.axhline(0, color="0.3", lw=1)
         ax.set(xscale="log", xlabel="ambiguity", title=kind)
