@@ -69,7 +69,7 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def ambiguity_table(points: pd.DataFrame) -> pd.DataFrame:
-    """RSUM of each variant and objective at each ambiguity, the mean over seeds, with the learning rate that was chosen;
+    """RSUM of each variant and objective at each ambiguity, the mean over seeds, with the chosen learning rate;
     '–' where it is missing. points: of ambiguity_points.
 
     >>> key = {"label": "DivE", "objective": "hinge", "ambiguity": 0.1, "rate": 0.002, "seed": 0, "error": 1.0}
