@@ -52,26 +52,28 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
     >>> ends = {"mean low": 1.0, "mean high": 7.0, "slope": -2.0, "slope low": -3.0, "slope high": -1.0}
     >>> first, second = trend_sentences(pd.DataFrame([line | ends]))
     >>> first.partition(": ")[2]
-    'from sets (DivE against VSE∞) +4.0 [+1.0, +7.0].'
+    'on VSE∞, sets (DivE) +4.0 [+1.0, +7.0].'
     >>> second
     'With tenfold ambiguity the gain of sets (DivE) falls by 2.0 [1.0, 3.0].'
     """
     if not len(trends):
         return []
-    seeds, means, changes = int(trends["seeds"].min()), [], []
+    by_base: dict[str, list[str]] = {}
+    changes = []
     for line in trends.to_dict("records"):
-        name, slope = f"{line['what']} ({line['label']}", line["slope"]
-        means.append(
-            f"from {name} against {line['against']}) {line['mean']:+.1f} [{line['mean low']:+.1f}, "
-            f"{line['mean high']:+.1f}]"
-        )
+        name, slope = f"{line['what']} ({line['label']})", line["slope"]
+        interval = f"[{line['mean low']:+.1f}, {line['mean high']:+.1f}]"
+        by_base.setdefault(line["against"], []).append(f"{name} {line['mean']:+.1f} {interval}")
         if line["slope low"] > 0 or line["slope high"] < 0:
             low, high = sorted((abs(line["slope low"]), abs(line["slope high"])))
             verb = "grows" if slope > 0 else "falls"
-            changes.append(f"the gain of {name}) {verb} by {abs(slope):.1f} [{low:.1f}, {high:.1f}]")
-    told = f"{seeds} seed{'s' * (seeds > 1)}, exploratory"
-    start = f"Over {trends['worlds'].max()} ambiguities ({told}), RSUM by all true answers"
+            changes.append(f"the gain of {name} {verb} by {abs(slope):.1f} [{low:.1f}, {high:.1f}]")
+    seeds, worlds = int(trends["seeds"].min()), trends["worlds"].max()
+    start = (
+        f"Over {worlds} ambiguities ({seeds} seed{'s' * (seeds > 1)}, exploratory), gains in RSUM by all true answers"
+    )
+    means = "; ".join(f"on {base}, {', '.join(items)}" for base, items in by_base.items())
     change = (
         f"With tenfold ambiguity {'; '.join(changes)}" if changes else "No gain is certain to change with ambiguity"
     )
-    return [f"{start} gains: {'; '.join(means)}.", f"{change}."]
+    return [f"{start}: {means}.", f"{change}."]
