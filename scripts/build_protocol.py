@@ -138,7 +138,7 @@ def ambiguous(left: pd.Series) -> str:
     text = "## When do sets, distributions and hard negatives pay?\n\n"
     if not len(gains):
         return text + _absent("ambiguity", left)
-    path = stored(plots.ambiguity_curves(gains), "ambiguity")
+    path = stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
     trends = ambiguity_trends(gains)
     said = [*trend_sentences(trends), *ambiguity_sentences(gains)]
     shown = pd.DataFrame(

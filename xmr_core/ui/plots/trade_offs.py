@@ -73,33 +73,32 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     return fig
 
 
-def ambiguity_curves(gains: pd.DataFrame) -> Figure:
-    """What each choice gains over ambiguity, one panel for each kind of choice; the bar is the 95 % interval.
+def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
+    """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar is
+    the 95 % interval.
 
-    gains: columns what, label, against, ambiguity, gain, low, high.
+    gains: columns what, label, against, ambiguity, gain, low, high. order: as of `pareto`.
 
     >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0, "low": 1, "high": 3}
     >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line])).axes]
-    ['sets']
+    ['sets − VSE∞']
     """
-    kinds = list(dict.fromkeys(gains["what"]))
-    names = list(dict.fromkeys(zip(gains["label"], gains["against"], strict=True)))
-    losses = {"hard negatives": "hinge", "own losses": "own"}
-    fig, axes = start(2.9 * max(2, len(kinds)), 3.9, columns=max(1, len(kinds)), sharey=True)
-    for ax, kind in zip(axes, kinds, strict=True):
-        for (label, against), own in gains[gains["what"] == kind].groupby(["label", "against"], sort=False):
+    panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
+    fig, axes = start(2.9 * max(2, len(panels)), 3.7, columns=max(1, len(panels)), sharex=True, sharey=True)
+    for ax, (kind, against) in zip(axes, panels, strict=True):
+        mine = gains[(gains["what"] == kind) & (gains["against"] == against)]
+        for label, own in mine.groupby("label", sort=False):
             own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
-            text = f"{label}: {loss} − {against}" if (loss := losses.get(kind)) else f"{label} − {against}"
-            _draw_line(ax, own["ambiguity"], own, text, method_style(names.index((label, against))))
+            _draw_line(ax, own["ambiguity"], own, label, _style(label, order or [*gains["label"].unique()]))
         ax.axhline(0, color="0.3", lw=1)
-        ax.set(xscale="log", xlabel="ambiguity", title=kind)
+        ax.set(xscale="log", xlabel="ambiguity", title=f"{kind} − {against}")
         ax.xaxis.set_major_locator(FixedLocator(sorted(set(gains["ambiguity"]))))
         ax.xaxis.set_minor_locator(NullLocator())
         ax.tick_params(axis="x", labelrotation=45)
         plain_numbers(ax)
     axes[0].set_ylabel("gain in RSUM exhaustive (points)")
     handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
     return fig
 
 
