@@ -25,7 +25,7 @@ from xmr_core.study.decision_rows import FOLDER, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
-from xmr_core.study.protocol import labels
+from xmr_core.study.protocol import EPOCHS, labels, trial
 from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
 
@@ -68,12 +68,19 @@ def quality_and_cost(table: pd.DataFrame) -> str:
             {True: "yes", False: "no"}.get(c, "–") + (f", +{g:.1f}" if g == g else "")
             for c, g in zip(table["converged"], table["gain"], strict=True)
         ],
-        "trial": table["trial"].map(lambda n: str(n) if n else "–"),
+        "trial": [_trial(label, n) for label, n in zip(table["label"], table["trial"], strict=True)],
         "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
         "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
     }
     return markdown(pd.DataFrame(columns))
+
+
+def _trial(label: str, number: int) -> str:
+    """'3: lr 0.004': the number of a tuning trial and what it changes; '–' where there was none."""
+    changes = trial(label, number, EPOCHS) if number else {}
+    told = ", ".join(f"{name} {value}" for name, value in changes.items())
+    return f"{number}: {told or 'defaults'}" if number else "–"
 
 
 def _epochs(table: pd.DataFrame) -> list[str]:
@@ -155,7 +162,9 @@ def ambiguous(left: pd.Series) -> str:
         text + "".join(f"- {sentence}\n" for sentence in said) + f"\n![Gain over ambiguity]({path})\n\n"
         "Gains in RSUM by all true answers, paired by seed: of each kind of representation on VSE∞, both under "
         "InfoNCE, and of the hinge with hardest negatives, or the own loss of distributions, on InfoNCE. Bars: 95 % "
-        "interval that carries seeds and test images; of the images alone where there is one seed. The table has 95 % "
+        "interval that carries seeds and test images; of the images alone where there is one seed. All runs have 72 "
+        "epochs, which are few for some (see converged, above). Nothing is corrected for how many choices there are, "
+        "and all of it is exploratory. The table has 95 % "
         f"intervals from what is left over beside the line through the gains.\n\n{markdown(shown)}\n\n"
         "RSUM by all true answers at each ambiguity, and the learning rate that validated better:\n\n"
         f"{markdown(ambiguity_table(points))}\n\n"
@@ -198,8 +207,10 @@ def by_paper() -> str:
     """Section: how the claims of each paper fare."""
     table = verdicts_by_paper(ledger(results.study_rows(), CLAIMS))
     return (
-        "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper on "
-        "one corpus; a claim has one for each corpus with rows. *ours*: claims of this study's own.\n\n"
+        "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper (of "
+        "the successors together) that have rows on one corpus. They are provisional: the more claims are measured, "
+        "the stronger is the correction, and a verdict may become undecided. A claim has one for each corpus with "
+        "rows. *ours*: claims of this study's own.\n\n"
         f"{markdown(table)}\n\n"
     )
 
@@ -217,15 +228,15 @@ def changes() -> str:
             "before": _verdicts(changed, "before"),
             "after": _verdicts(changed, "after"),
             "kind": changed["kind"],
-            "why": changed["moved"].map({True: "another effect", False: "more runs"}),
+            "interval": changed["moved"].map({True: "outside", False: "within"}),
         }
     )
     text += f"{len(changed)} of {len(table)}."
     if not len(changed):
         return text + "\n\n"
     return text + (
-        " *why*: *more runs* where the later effect lies within the earlier interval, *another effect* where it does "
-        "not: it has changed with the epochs, the tuning, the common form or the worlds, which all differ.\n\n"
+        " *interval*: whether the later effect lies within the earlier interval, so that more runs alone may explain "
+        "the change, or outside of it, so that they do not. Epochs, tuning, common form and worlds differ, too.\n\n"
         f"{markdown(shown)}\n\n"
     )
 

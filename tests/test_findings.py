@@ -220,7 +220,7 @@ def test_the_trend_of_a_gain_is_the_line_through_its_worlds():
     )
     assert ambiguity_trends(gains[gains["ambiguity"] < 0.1]).empty, "two worlds leave nothing over beside a line"
     level = trends.reset_index().assign(**{"slope low": -1.0, "slope high": 1.0})
-    assert trend_sentences(level)[1] == "No gain is certain to change with ambiguity."
+    assert trend_sentences(level) == [first], "no interval of a slope lies beside 0"
 
 
 def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
@@ -236,6 +236,20 @@ def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
     (line,) = changed_verdicts(pd.concat([wide, decision_rows.deciding(after)]), [claim]).to_dict("records")
     assert (line["before"], line["changed"], line["moved"]) == ("undecided", True, False), "only more runs"
     assert changed_verdicts(before, [claim]).empty
+
+
+def test_photographs_have_decisions_of_their_own_and_no_part_in_the_budgets():
+    """A method that was run longer on scenes keeps its rows on photographs, where no run is longer."""
+    longer = rows("DivE, 144 epochs", [480, 481, 479], epochs=144)
+    photographs = rows("DivE", [200, 201, 199], dataset="flickr8k", size="", epochs=20).assign(world=0)
+    table = pd.concat([rows("DivE", [470, 471, 469]), longer, photographs])
+    decided = decision_rows.deciding(table)
+    own = decided[(decided["variant"] == "DivE") & (decided["metric"] == "rsum")]
+    assert own.groupby("dataset")["epochs"].unique().map(list).to_dict() == {"flickr8k": [20], "scenes": [144]}
+    assert set(deciding_and_budgets(table)["dataset"]) == {"scenes"}
+    slow = rows("DivE", [470.0] * 5, train_seconds=100.0)
+    quick = rows("DivE", [470.0] * 9, train_seconds=900.0, dataset="flickr8k")
+    assert jobs.n_seeds("DivE", pd.concat([slow, quick])) == 10, "times of photographs say nothing of scenes"
 
 
 def test_photographs_of_before_are_a_corpus_of_their_own(monkeypatch, tmp_path):

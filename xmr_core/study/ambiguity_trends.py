@@ -73,7 +73,4 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
         f"Over {worlds} ambiguities ({seeds} seed{'s' * (seeds > 1)}, exploratory), gains in RSUM by all true answers"
     )
     means = "; ".join(f"on {base}, {', '.join(items)}" for base, items in by_base.items())
-    change = (
-        f"With tenfold ambiguity {'; '.join(changes)}" if changes else "No gain is certain to change with ambiguity"
-    )
-    return [f"{start}: {means}.", f"{change}."]
+    return [f"{start}: {means}.", *([f"With tenfold ambiguity {'; '.join(changes)}."] if changes else [])]

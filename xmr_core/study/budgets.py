@@ -12,13 +12,14 @@ REFERENCE = "VSE∞"
 
 
 def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a protocol's comparison and of its budget curves, on the worlds that decide; of a label that was run
-    for LONGER epochs, those of fewer are points of its curve.
+    """The rows of a protocol's comparison and of its budget curves, on the worlds of scenes that decide; of a label
+    that was run for LONGER epochs, those of fewer are points of its curve.
 
     >>> from xmr_core.study.results import COLUMNS
     >>> deciding_and_budgets(pd.DataFrame(columns=list(COLUMNS))).empty
     True
     """
+    rows = rows[rows["dataset"] == "scenes"]
     names = rows["variant"].astype(str)
     curve = (names.str.contains(r", \d+ epochs$") | names.isin(labels())) & rows["world"].astype(int).isin(DECIDING)
     return pd.concat([deciding(rows), rows[curve]], ignore_index=True).drop_duplicates(ignore_index=True)

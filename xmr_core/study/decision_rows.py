@@ -19,9 +19,9 @@ def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the protocol that decide claims.
 
-    Tuning and budget curves are left out; a label that was run for LONGER epochs has those rows only; and the rows of a
-    run stand under every label that means the same run (docs/protocol.md: one control, one label), because each claim
-    names the label of its own paper.
+    Tuning and budget curves are left out; a label that was run for LONGER epochs has, on that data set, those rows
+    only; and the rows of a run stand under every label that means the same run (docs/protocol.md: one control, one
+    label), because each claim names the label of its own paper.
 
     >>> deciding(pd.DataFrame(columns=list(results.COLUMNS))).empty
     True
@@ -30,9 +30,10 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
     ending = budget_label("", LONGER)
     stem = rows["variant"].astype(str).str.removesuffix(ending)
-    again = set(stem[rows["variant"].astype(str).str.endswith(ending)])
+    on = rows["dataset"].astype(str) + ": " + stem
+    again = set(on[rows["variant"].astype(str).str.endswith(ending)])
     named = [name for name in stem.unique() if {*name.split(" + ")} <= {*canonical()}]  # an ensemble by its members
-    own = rows[worlds & stem.isin(named) & ((rows["variant"] != stem) | ~stem.isin(again))]
+    own = rows[worlds & stem.isin(named) & ((rows["variant"] != stem) | ~on.isin(again))]
     own = own.assign(variant=stem[own.index])
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]

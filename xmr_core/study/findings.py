@@ -45,6 +45,8 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
         return []
     best, out = table.iloc[0], []
     text = f"{best['label']} has the highest annotated RSUM, {_interval(best)} ({_seeds(best['seeds'])})"
+    near = table["label"][(table["rsum high"] >= best["rsum low"]) & (table["label"] != best["label"])]
+    text += f", an interval that overlaps with {' and '.join(near)}" if len(near) else ""
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]
@@ -86,7 +88,7 @@ def ledger_sentence(table: pd.DataFrame) -> str:
 
     >>> line = {"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"], "corpus": ["scenes (study)"]}
     >>> ledger_sentence(pd.DataFrame(line)).partition(": ")[2]
-    '1 held (0 confirmatory verdicts; 1 exploratory, 1 of them from short runs before the protocol).'
+    '1 held (0 confirmatory; 1 exploratory, 1 of them from short runs before the protocol).'
     """
     shown = table[table["verdict"] != "not measured"]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
@@ -95,8 +97,8 @@ def ledger_sentence(table: pd.DataFrame) -> str:
     chosen_on = corpora.str.startswith("scenes") & ~corpora.str.contains(", worlds", regex=False)
     before = int((chosen_on | corpora.str.contains(results.BEFORE, regex=False)).sum())
     return (
-        f"Of {table['claim'].nunique()} claims of the papers {shown['claim'].nunique()} have been measured: {words} "
-        f"({int((shown['kind'] == 'confirmatory').sum())} confirmatory verdicts; {len(explored)} exploratory, {before} "
+        f"{len(shown)} verdicts on {shown['claim'].nunique()} of {table['claim'].nunique()} claims of the papers: "
+        f"{words} ({int((shown['kind'] == 'confirmatory').sum())} confirmatory; {len(explored)} exploratory, {before} "
         "of them from short runs before the protocol)."
     )
 

@@ -147,7 +147,8 @@ def n_seeds(label: str, rows: pd.DataFrame) -> int:
     >>> n_seeds("DivE", pd.DataFrame(columns=["variant", "run_id", "train_seconds"]))
     5
     """
-    own = rows[rows["variant"] == label].drop_duplicates("run_id")["train_seconds"].astype(float)
+    own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")] if "dataset" in rows else rows
+    own = own[own["variant"] == label].drop_duplicates("run_id")["train_seconds"].astype(float)
     return MORE_SEEDS if len(own) >= SEEDS and own.median() < SHORT else SEEDS
 
 
