@@ -83,6 +83,20 @@ def _trial(label: str, number: int) -> str:
     return f"{number}: {told or 'defaults'}" if number else "–"
 
 
+def _other_objectives(table: pd.DataFrame) -> str:
+    """Which methods stand in the table with another objective than that of their paper, or of all."""
+    chosen = {
+        label: trial(label, n, EPOCHS).get("objective")
+        for label, n in zip(table["label"], table["trial"], strict=True)
+        if n
+    }
+    return "".join(
+        f"{label} stands here with the objective `{name}`, which its tuning chose in place of its own.\n\n"
+        for label, name in chosen.items()
+        if name
+    )
+
+
 def _epochs(table: pd.DataFrame) -> list[str]:
     """'59 of 72' for each line."""
     return [f"{best:.0f} of {n}" for best, n in zip(table["best epoch"], table["epochs"], strict=True)]
@@ -118,6 +132,7 @@ def convergence(left: pd.Series) -> str:
         "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
         "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions.\n\n"
+        + _other_objectives(table)
         + (_absent("comparison", left, start="Not all yet") if len(protocol_results()) else "")
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
+from xmr_core.base.regular import open_regular
 from xmr_core.base.relevance import Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
@@ -40,10 +41,18 @@ class Judgments:
 
     @classmethod
     def read(cls, path: Path | str) -> "Judgments":
-        """The judgments in a file, which need not exist yet. Lines that are no judgment are left out."""
+        """The judgments in a file, which need not exist yet. Lines that are no judgment are left out.
+
+        Raises: BadInput for what is no regular file, or cannot be read.
+        """
         out = cls(Path(path).expanduser())
         if out.path.exists():
-            for line in out.path.read_bytes().decode("utf8", "replace").split("\n"):
+            try:
+                with open_regular(out.path) as file:
+                    text = file.read().decode("utf8", "replace")
+            except OSError as e:
+                raise BadInput(f"{out.path} cannot be read as judgments ({e.strerror}). Give a file.") from None
+            for line in text.split("\n"):
                 try:
                     out._take(json.loads(line))
                 except (ValueError, KeyError, TypeError):  # cut by a kill, or not ours

@@ -12,6 +12,7 @@ from xmr_core.search.ranking import Settings
 from xmr_core.search.state import State
 
 _FORMAT = 1
+_LARGEST = 2**20  # bytes of a view; a link could unpack to a thousand times its length
 
 
 def state_to_json(state: State) -> str:
@@ -72,7 +73,10 @@ def state_to_link(state: State) -> str:
 def state_from_link(letters: str) -> State:
     """The state in the letters of state_to_link. Raises: BadInput for any other letters."""
     try:
-        text = zlib.decompress(base64.urlsafe_b64decode(letters + "=" * (-len(letters) % 4))).decode()
+        packed = base64.urlsafe_b64decode(letters + "=" * (-len(letters) % 4))
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(packed, _LARGEST).decode()
+        text = text if unpacking.eof else ""
     except (ValueError, zlib.error):  # binascii's errors are ValueErrors
         text = ""
     return state_from_json(text)

@@ -59,11 +59,13 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     for what, label, objective, other, its_objective in pairs:
         for ambiguity in sorted(set(points["ambiguity"])):
             theirs = values(other, its_objective, ambiguity).add_suffix(" other")
-            both = values(label, objective, ambiguity).join(theirs, how="inner")
-            if len(both):
+            paired = values(label, objective, ambiguity).join(theirs, how="inner")
+            if len(paired):
                 against = its_objective if label == other else other
-                error = np.hypot(both["error"], both["error other"])
-                gain = pd.DataFrame({"value": both["rsum"] - both["rsum other"], "error": error, "world": ambiguity})
+                error = np.hypot(paired["error"], paired["error other"])
+                gain = pd.DataFrame(
+                    {"value": paired["rsum"] - paired["rsum other"], "error": error, "world": ambiguity}
+                )
                 lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain)))
     return pd.DataFrame(lines, columns=GAIN_COLUMNS)
 

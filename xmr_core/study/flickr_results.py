@@ -1,4 +1,4 @@
-"""What methods reach on Flickr8k: by the annotated pairs, by the judgements of people, and in the order of their
+"""What methods reach on Flickr8k: by the annotated pairs, by the judgments of people, and in the order of their
 ratings."""
 
 import pandas as pd

@@ -5,6 +5,7 @@ from functools import partial
 
 import pandas as pd
 
+from xmr_core.methods.registry import method_spec
 from xmr_core.study.ambiguity_jobs import ambiguity
 from xmr_core.study.convergence import unconverged
 from xmr_core.study.presets import base_config
@@ -59,7 +60,7 @@ def comparisons(rows: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
             jobs.append(Job("comparison", label, label, config))
             if seed < 2:
                 short = [(n, _deciding(label, number, seed, n)) for n in SHORTER]
-                jobs += [Job("budget", label, budget_label(label, n), its) for n, its in short]
+                jobs += [Job("budget", label, budget_label(label, n), less) for n, less in short]
     return jobs
 
 
@@ -77,6 +78,8 @@ def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) 
     jobs, epochs = [], dict.fromkeys(unconverged(rows, curves, [*chosen], EPOCHS), LONGER)
     for label in variants():
         if canonical()[label] == label and label not in labels() and (base := base_of(label)) in chosen:
+            if "objective" in method_spec(variants()[label][0]).trials.get(chosen[base], {}):
+                continue  # they vary a loss that the chosen trial has put away (docs/protocol.md#protocol-changes)
             part = "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
             config = partial(_deciding, label, chosen[base], epochs=epochs.get(base, EPOCHS))
             jobs += [Job(part, base, label, config(seed)) for seed in range(n_seeds(label, rows))]

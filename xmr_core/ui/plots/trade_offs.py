@@ -86,8 +86,8 @@ def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
     fig, axes = start(2.9 * max(2, len(panels)), 3.7, columns=max(1, len(panels)), sharex=True, sharey=True)
     for ax, (kind, against) in zip(axes, panels, strict=True):
-        mine = gains[(gains["what"] == kind) & (gains["against"] == against)]
-        for label, own in mine.groupby("label", sort=False):
+        panel = gains[(gains["what"] == kind) & (gains["against"] == against)]
+        for label, own in panel.groupby("label", sort=False):
             own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
             _draw_line(ax, own["ambiguity"], own, label, _style(label, order or [*gains["label"].unique()]))
         ax.axhline(0, color="0.3", lw=1)
