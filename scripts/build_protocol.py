@@ -176,10 +176,9 @@ def ambiguous(left: pd.Series) -> str:
     return (
         text + "".join(f"- {sentence}\n" for sentence in said) + f"\n![Gain over ambiguity]({path})\n\n"
         "Gains in RSUM by all true answers, paired by seed: of each kind of representation on VSE∞, both under "
-        "InfoNCE, and of the hinge with hardest negatives, or the own loss of distributions, on InfoNCE. Bars: 95 % "
-        "interval that carries seeds and test images; of the images alone where there is one seed. All runs have 72 "
-        "epochs, which are few for some (see converged, above). Nothing is corrected for how many choices there are, "
-        "and all of it is exploratory. The table has 95 % "
+        "InfoNCE, and of the hinge with hardest negatives, or the own loss of distributions, on InfoNCE. Bars go from "
+        "the lowest to the highest seed. All runs have 72 epochs, which are few for some (see converged, above). Nothing "
+        "is corrected for how many choices there are, and all of it is exploratory. The table has 95 % "
         f"intervals from what is left over beside the line through the gains.\n\n{markdown(shown)}\n\n"
         "RSUM by all true answers at each ambiguity, and the learning rate that validated better:\n\n"
         f"{markdown(ambiguity_table(points))}\n\n"

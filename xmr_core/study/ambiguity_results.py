@@ -10,7 +10,7 @@ from xmr_core.study.method_results import mean_interval
 BASE = "VSE∞"  # one vector
 KINDS = {"DivE": "sets", "PCME": "distributions", "PCME++": "distributions", "SCAN t-i": "pairs of elements"}
 LOSSES = {"hinge": "hard negatives", "own": "own losses"}
-GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high"]
+GAIN_COLUMNS = ["what", "label", "against", "ambiguity", "seeds", "gain", "low", "high", "lowest", "highest"]
 POINT_COLUMNS = ["label", "objective", "ambiguity", "rate", "seed", "rsum", "error"]
 DECIDES = 3  # seeds that a verdict on one ambiguity needs
 
@@ -36,7 +36,8 @@ def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.Da
 
 def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     """What each choice gains at each ambiguity, paired by seed, with the 95 % interval of a mean that carries seeds and
-    test images (method_results.mean_interval; with one seed that of the images alone); GAIN_COLUMNS.
+    test images (method_results.mean_interval; with one seed that of the images alone), and the lowest and the highest
+    gain of a seed; GAIN_COLUMNS.
 
     A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives, and the own loss
     of distributions, with InfoNCE, for each method that has both. The images of both values count as independent, which
@@ -66,7 +67,8 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
                 gain = pd.DataFrame(
                     {"value": paired["rsum"] - paired["rsum other"], "error": error, "world": ambiguity}
                 )
-                lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain)))
+                ends = float(gain["value"].min()), float(gain["value"].max())
+                lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain), *ends))
     return pd.DataFrame(lines, columns=GAIN_COLUMNS)
 
 

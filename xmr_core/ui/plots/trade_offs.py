@@ -74,13 +74,13 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
 
 
 def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
-    """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar is
-    the 95 % interval.
+    """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar
+    goes from the lowest to the highest gain of a seed.
 
-    gains: columns what, label, against, ambiguity, gain, low, high. order: as of `pareto`.
+    gains: columns what, label, against, ambiguity, gain, lowest, highest. order: as of `pareto`.
 
-    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0, "low": 1, "high": 3}
-    >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line])).axes]
+    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0}
+    >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line | {"lowest": 1, "highest": 3}])).axes]
     ['sets − VSE∞']
     """
     panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
@@ -88,7 +88,7 @@ def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     for ax, (kind, against) in zip(axes, panels, strict=True):
         panel = gains[(gains["what"] == kind) & (gains["against"] == against)]
         for label, own in panel.groupby("label", sort=False):
-            own = own.sort_values("ambiguity").rename(columns={"gain": "value"})
+            own = own.sort_values("ambiguity").assign(value=own["gain"], low=own["lowest"], high=own["highest"])
             _draw_line(ax, own["ambiguity"], own, label, _style(label, order or [*gains["label"].unique()]))
         ax.axhline(0, color="0.3", lw=1)
         ax.set(xscale="log", xlabel="ambiguity", title=f"{kind} − {against}")
