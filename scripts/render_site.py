@@ -23,7 +23,7 @@ PORTRAIT, SHORT = (
     112,
     14,
 )  # letters of 8 points that fit beside each other on an upright page; of a cell that is not broken
-QUALITY, WIDEST = 40, 620  # of images on paper: JPEG's quality, pixels
+QUALITY, WIDEST = 34, 620  # of images on paper: JPEG's quality, pixels
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
