@@ -212,7 +212,7 @@ def test_the_trend_of_a_gain_is_the_line_through_its_worlds():
     )
     first, second = trend_sentences(trends.reset_index())
     assert first.startswith(
-        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: on VSE∞, sets (DivE)"
+        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
     )
     assert (
         second.startswith(f"With tenfold ambiguity the gain of sets (DivE) falls by {-fit.slope:.1f} [")
@@ -288,7 +288,7 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
     assert "SAF trains 9.0 times as long and its scores take 1,800 times the time" in said[0]
     assert said[1].startswith("In the training time of 72 epochs of VSE∞, the annotated RSUM is: ")
     assert said[2].startswith(
-        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: on VSE∞, sets (DivE)"
+        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
     )
     assert "are on the front" not in " ".join(said), "three methods may hide a fourth"
     assert "tuning" not in said[-1] and "comparison" in said[-1], "tuning is done, the comparison is not"

@@ -1,5 +1,5 @@
-"""What a choice gains over all ambiguities, and whether that grows or falls with ambiguity: the worlds are what is
-repeated, so that a few seeds are enough."""
+"""What a choice gains over all ambiguities, and whether that grows or falls with ambiguity. The worlds are what is
+repeated, so that even one seed has an interval; a run that fails in another seed can still overthrow it."""
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
     >>> ends = {"mean low": 1.0, "mean high": 7.0, "slope": -2.0, "slope low": -3.0, "slope high": -1.0}
     >>> first, second = trend_sentences(pd.DataFrame([line | ends]))
     >>> first.partition(": ")[2]
-    'on VSE∞, sets (DivE) +4.0 [+1.0, +7.0].'
+    'against VSE∞, sets (DivE) +4.0 [+1.0, +7.0].'
     >>> second
     'With tenfold ambiguity the gain of sets (DivE) falls by 2.0 [1.0, 3.0].'
     """
@@ -68,9 +68,10 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
             low, high = sorted((abs(line["slope low"]), abs(line["slope high"])))
             verb = "grows" if slope > 0 else "falls"
             changes.append(f"the gain of {name} {verb} by {abs(slope):.1f} [{low:.1f}, {high:.1f}]")
-    seeds, worlds = int(trends["seeds"].min()), trends["worlds"].max()
+    fewest, most, worlds = int(trends["seeds"].min()), int(trends["seeds"].max()), trends["worlds"].max()
+    seeds = f"{fewest} to {most}" if fewest < most else f"{most}"
     start = (
-        f"Over {worlds} ambiguities ({seeds} seed{'s' * (seeds > 1)}, exploratory), gains in RSUM by all true answers"
+        f"Over {worlds} ambiguities ({seeds} seed{'s' * (most > 1)}, exploratory), gains in RSUM by all true answers"
     )
-    means = "; ".join(f"on {base}, {', '.join(items)}" for base, items in by_base.items())
+    means = "; ".join(f"against {base}, {', '.join(items)}" for base, items in by_base.items())
     return [f"{start}: {means}.", *([f"With tenfold ambiguity {'; '.join(changes)}."] if changes else [])]
