@@ -21,7 +21,7 @@ from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS, ledger
-from xmr_core.study.decision_rows import FOLDER, protocol_rows
+from xmr_core.study.decision_rows import protocol_curves, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
@@ -62,12 +62,12 @@ def quality_and_cost(table: pd.DataFrame) -> str:
         "method": table["label"],
         "seeds": table["seeds"],
         "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+        "seeds from, to": [
+            f"{a:.1f}, {b:.1f}" for a, b in zip(table["rsum lowest"], table["rsum highest"], strict=True)
+        ],
         "RSUM, all true answers": with_half(table, "rsum exhaustive", "rsum exhaustive low", "rsum exhaustive high"),
         "best epoch": _epochs(table),
-        "converged": [
-            {True: "yes", False: "no"}.get(c, "–") + (f", +{g:.1f}" if g == g else "")
-            for c, g in zip(table["converged"], table["gain"], strict=True)
-        ],
+        "converged": _converged(table),
         "trial": [_trial(label, n) for label, n in zip(table["label"], table["trial"], strict=True)],
         "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
@@ -97,9 +97,18 @@ def _other_objectives(table: pd.DataFrame) -> str:
     )
 
 
+def _converged(table: pd.DataFrame) -> list[str]:
+    """'no, +8.0' for each line; '–' where no validation curve is stored."""
+    return [
+        {True: "yes", False: "no"}.get(c, "–") + (f", +{g:.1f}" if g == g else "")
+        for c, g in zip(table["converged"], table["gain"], strict=True)
+    ]
+
+
 def _epochs(table: pd.DataFrame) -> list[str]:
-    """'59 of 72' for each line."""
-    return [f"{best:.0f} of {n}" for best, n in zip(table["best epoch"], table["epochs"], strict=True)]
+    """'59 of 72' for each line; '–' for an ensemble, whose members kept theirs."""
+    pairs = zip(table["best epoch"], table["epochs"], strict=True)
+    return [f"{best:.0f} of {n}" if best > 0 else "–" for best, n in pairs]
 
 
 def abstract(figure_folder: str = "") -> str:
@@ -194,7 +203,7 @@ def _with_ends(table: pd.DataFrame, name: str) -> list[str]:
 
 def photographs(left: pd.Series) -> str:
     """Section: Flickr8k by annotated and by human relevance, with Kendall's τ beside."""
-    table = flickr_results(protocol_rows())
+    table = flickr_results(protocol_rows(), protocol_curves())
     text = "## Flickr8k, official 1K test split\n\n"
     if not len(table):
         return text + _absent("flickr8k", left, " --flickr8k FOLDER")
@@ -203,6 +212,7 @@ def photographs(left: pd.Series) -> str:
         "seeds": table["seeds"],
         "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
         "best epoch": _epochs(table),
+        "converged": _converged(table),
         "RSUM, human": with_half(table, "human", "human low", "human high"),
         "τ experts": table["τ expert"],
         "τ crowd": table["τ crowd"],
@@ -219,12 +229,12 @@ def photographs(left: pd.Series) -> str:
 
 def by_paper() -> str:
     """Section: how the claims of each paper fare."""
-    table = verdicts_by_paper(ledger(results.study_rows(), CLAIMS))
+    table = verdicts_by_paper(ledger(results.study_rows(before=False), CLAIMS))
     return (
         "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper (of "
-        "the successors together) that have rows on one corpus. They are provisional: the more claims are measured, "
-        "the stronger is the correction, and a verdict may become undecided. A claim has one for each corpus with "
-        "rows. *ours*: claims of this study's own.\n\n"
+        "the successors together) on one corpus. Where they are confirmatory, every comparison that is planned counts "
+        "from the beginning, measured or not, so that later rows of other claims take no verdict back. A claim has one "
+        "for each corpus with rows. *ours*: claims of this study's own.\n\n"
         f"{markdown(table)}\n\n"
     )
 
@@ -266,9 +276,7 @@ def _verdicts(changed: pd.DataFrame, when: str) -> list[str]:
 
 def hours_left() -> pd.Series:
     """Part → what is missing of it, as text."""
-    curves = FOLDER / "curves.csv"
-    none = pd.DataFrame(columns=["run_id", "epoch", "value"])
-    table = progress(protocol_rows(), pd.read_csv(curves) if curves.exists() else none, earlier_rows())
+    table = progress(protocol_rows(), protocol_curves(), earlier_rows())
     table = table[table["done"] < table["runs"]]
     text = [
         f"{r.runs - r.done} of {r.runs} runs are missing, {r.hours:.1f} hours of a core" for r in table.itertuples()

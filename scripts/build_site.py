@@ -105,7 +105,7 @@ def index_page() -> str:
         f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```"
         for title, names in chapters.items()
     ]
-    verdicts = ledger(results.study_rows(), CLAIMS)["verdict"].value_counts()
+    verdicts = ledger(results.study_rows(before=False), CLAIMS)["verdict"].value_counts()
     counts = ", ".join(
         f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured")
     )
@@ -157,7 +157,7 @@ def write_sources(folder: Path, paper: bool = False) -> None:
         shutil.copy(ROOT / "CONTRIBUTING.md", folder)
         shutil.copy(REPORTS / "before_protocol.md", folder / "reports")
     shutil.copy(REPORTS / "README.md", folder / "reports")
-    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows(), paper))
+    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows(before=False), paper))
     (folder / "notebooks").mkdir()
     names = [n for group in groups().values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):

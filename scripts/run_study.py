@@ -1,11 +1,11 @@
 """The rows that docs/protocol.md asks for: what is missing is trained, part by part and seed by seed, the longest runs
 of a seed first, on all cores. Ensembles that claims name are computed from their members' runs, without training.
 
-python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--flickr8k FOLDER] [--hours H]
-[--workers N]. It can be killed and started again at any time: a run goes on from its last saved state, and rows are
-appended to reports/protocol/ as soon as a run ends. Two of it may run at once, each with parts or variants of its own.
---status says what is done, what is missing and how long it will take, and trains nothing. --hours: nothing begins that
-would end later than that; without it, it goes on until everything is there.
+python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--claim NAME …] [--seeds N]
+[--flickr8k FOLDER] [--hours H] [--workers N]. It can be killed and started again at any time: a run goes on from its
+last saved state, and rows are appended to reports/protocol/ as soon as a run ends. Two of it may run at once, each with
+parts or variants of its own. --status says what is done, what is missing and how long it will take, and trains nothing.
+--hours: nothing begins that would end later than that; without it, it goes on until everything is there.
 """
 
 import argparse
@@ -17,13 +17,17 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core.base import files
+from xmr_core.base.errors import unknown
 from xmr_core.study import results, rules
+from xmr_core.study.choices import chosen_trials
+from xmr_core.study.claim_jobs import jobs_of_claims
 from xmr_core.study.claims import all_claims
+from xmr_core.study.decision_rows import protocol_curves, protocol_rows
 from xmr_core.study.ensembles import Ensemble, ensembles, uncomputed
 from xmr_core.study.jobs import PARTS, missing
 from xmr_core.study.measures import measured
 from xmr_core.study.progress import earlier_rows, estimated, progress, spent_hours
-from xmr_core.study.protocol import Job, chosen_trials, labels, meanings
+from xmr_core.study.protocol import Job, labels, meanings
 from xmr_core.training.runs import TrainedRun, train_or_load_all
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.produce import plan_run
@@ -32,13 +36,11 @@ FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
 
 
 def rows() -> pd.DataFrame:
-    path = FOLDER / "results.csv"
-    return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
+    return protocol_rows(FOLDER)
 
 
 def curves() -> pd.DataFrame:
-    path = FOLDER / "curves.csv"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["epoch", "value", "run_id"])
+    return protocol_curves(FOLDER)
 
 
 def status(there: pd.DataFrame, photographs: str = "") -> str:
@@ -67,15 +69,26 @@ def write(run: TrainedRun, names: list[str]) -> None:
     results.append_curves(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
 
 
-def train(batch: list[Job], workers: int) -> None:
-    """Train some runs side by side; rows are written as each ends, and then those of what was finished before."""
+def train(batch: list[Job], workers: int) -> dict[str, Exception]:
+    """Train some runs side by side; rows are written as each ends, and then those of what was finished before. Gives
+    the runs that could not be measured, and why: a night's other runs do not wait for them."""
     names: dict[str, list[str]] = {}
     for job in batch:
         names.setdefault(plan_run(job.config).id, []).append(job.label)
     files.make_folder(FOLDER)
     rules.register(all_claims(), FOLDER / "rules.csv")  # before any row is made that they decide
-    for run in train_or_load_all([job.config for job in batch], workers, each=lambda run: write(run, names[run.id])):
-        write(run, names[run.id])
+    failed: dict[str, Exception] = {}
+
+    def keep(run: TrainedRun) -> None:
+        if run.id not in failed:
+            try:
+                write(run, names[run.id])
+            except Exception as error:  # whatever it was: it is told at the end, with the run's name
+                failed[run.id] = error
+
+    for run in train_or_load_all([job.config for job in batch], workers, each=keep):
+        keep(run)
+    return failed
 
 
 def compute(photographs: str, left: float) -> None:
@@ -90,6 +103,16 @@ def compute(photographs: str, left: float) -> None:
             results.append(results.rows([made], [ensemble.label]), FOLDER / "results.csv")
 
 
+def selected(asked: argparse.Namespace, there: pd.DataFrame) -> list[Job]:
+    """What is missing, of the parts, variants, claims and seeds that were asked for."""
+    wanted = [
+        job for job in missing(there, curves(), asked.flickr8k)
+        if job.part in (asked.part or PARTS) and job.variant in (asked.variant or [job.variant])
+        and (asked.seeds is None or job.config.train.seed < asked.seeds)
+    ]  # fmt: skip
+    return jobs_of_claims(wanted, [c for c in all_claims() if c.id in asked.claim]) if asked.claim else wanted
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--status", action="store_true", help="say what is done, and train nothing")
@@ -99,31 +122,41 @@ def main() -> int:
         help="only runs that take the trial of this variant ('DivE', 'SCAN t-i', …); may be repeated",
     )  # fmt: skip
     parser.add_argument(
+        "--claim", action="append", metavar="NAME",
+        help="only runs that decide this claim, and the tuning that they wait for; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--seeds", type=int, metavar="N", help="only the first N seeds")
+    parser.add_argument(
         "--flickr8k", default="", help="folder of Flickr8k in its official layout; without it, no such run"
     )
     parser.add_argument("--hours", type=float, default=float("inf"), help="begin nothing that would end later")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs side by side")
     asked = parser.parse_args()
+    if absent := set(asked.claim or []) - {claim.id for claim in all_claims()}:
+        parser.error(str(unknown("claim", min(absent), (claim.id for claim in all_claims()))))
     if asked.status:
         print(status(rows(), asked.flickr8k))
+        if asked.part or asked.variant or asked.claim or asked.seeds is not None:
+            needed = [hours for _, hours in estimated(selected(asked, rows()), rows(), earlier_rows())]
+            print(f"of what was asked for: {len(needed)} runs missing, {sum(needed):.1f} hours of a core")
         return 0
     until = time.monotonic() + 3600 * asked.hours
+    failed: dict[str, Exception] = {}
     while True:
         left = (until - time.monotonic()) / 3600
         compute(asked.flickr8k, left)
         there = rows()
-        wanted = [
-            job for job in missing(there, curves(), asked.flickr8k)
-            if job.part in (asked.part or PARTS) and job.variant in (asked.variant or [job.variant])
-        ]  # fmt: skip
+        wanted = [job for job in selected(asked, there) if plan_run(job.config).id not in failed]
         # few at a time, so that what they tell (trials, hours) is heard, and none is begun too late
         batch = [job for job, needed in estimated(wanted, there, earlier_rows()) if needed < left][: 2 * asked.workers]
         if not batch:
             break
-        train(batch, asked.workers)
+        failed |= train(batch, asked.workers)
         print(status(rows(), asked.flickr8k), flush=True)
     print(status(rows(), asked.flickr8k))
-    return 0
+    for run_id, error in failed.items():
+        print(f"{run_id} is trained, and its rows could not be made: {type(error).__name__}: {error}")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

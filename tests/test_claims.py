@@ -9,6 +9,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study import rules
 from xmr_core.study.claims import CLAIMS, counts, in_words, ledger
+from xmr_core.study.comparisons import degrees_of_freedom
 
 
 def rows(
@@ -65,6 +66,33 @@ def test_the_interval_carries_images_and_worlds():
     half = student.ppf(0.975, 3) * np.sqrt(d.var(ddof=1) / 4 + images / 2)
     assert (line["low"], line["high"]) == pytest.approx((d.mean() - half, d.mean() + half))
     assert line["corpus"] == "scenes (study, worlds 1 and 2)" and line["worlds"] == 2
+
+
+def test_images_are_known_better_than_seeds_since_the_rule_was_written():
+    errors = {"a": [0.1, 0.2, 0.1, 0.2], "b": [0.3, 0.3, 0.1, 0.1]}
+    table = pd.concat([rows(CLEAR), rows(errors, metric="rsum_error")]).assign(world=lambda t: 1 + t["seed"] % 2)
+    d = 100 * (np.array(CLEAR["a"]) - np.array(CLEAR["b"]))
+    of_seeds = d.var(ddof=1) / 4
+    of_images = np.mean([(100 * a) ** 2 + (100 * b) ** 2 for a, b in zip(errors["a"], errors["b"], strict=True)]) / 2
+    later = table["seed"].eq(3) & table["variant"].eq("b")  # one run suffices: it decides the comparison
+    table["started_utc"] = np.where(later, "2026-11-24T10:00:00+00:00", "2026-11-22T10:00:00+00:00")
+    line = verdict(Claim("x", "s", "t", ("a",), ("b",)), table)
+    half = student.ppf(0.975, 3 * (1 + of_images / of_seeds)) * np.sqrt(of_seeds + of_images)
+    assert (line["low"], line["high"]) == pytest.approx((d.mean() - half, d.mean() + half))
+
+
+@pytest.mark.parametrize("n", [5, 10])
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0, 3.0, 10.0])
+def test_the_degrees_of_freedom_keep_the_level(n, ratio):
+    """Seeds of variance 1 on two worlds whose images add `ratio` times the seeds' part to the variance of the mean."""
+    rng = np.random.default_rng(int(10 * ratio) + n)
+    of_worlds = rng.normal(size=(100_000, 2)) * np.sqrt(2 * ratio / n)
+    d = rng.normal(size=(100_000, n)) + of_worlds[:, np.arange(n) % 2]
+    of_seeds = d.var(axis=1, ddof=1) / n
+    degrees = [degrees_of_freedom(a, ratio / n, n) for a in of_seeds]
+    p = 2 * student.sf(np.abs(d.mean(axis=1)) / np.sqrt(of_seeds + ratio / n), degrees)
+    for level, most in ((0.05, 1.05), (0.005, 1.25)):  # 1.25: five standard errors of 100,000 draws
+        assert (p < level).mean() <= most * level
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,8 @@ def test_a_lasso_gives_the_frame_in_the_notebook(page):
     last.scroll_into_view_if_needed()
     last.locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
-    table = page.locator(".jp-CodeCell table.dataframe").last
-    page.wait_for_function("document.body.innerText.includes('ambiguity')")
+    table = page.locator(".jp-CodeCell table.dataframe", has_text="modality").last
+    table.wait_for()
     heads = table.locator("thead th").all_inner_texts()
     assert {"modality", "item", "x", "y", "split", "cluster"} <= set(heads)
     assert set(table.locator("tbody tr td:nth-child(2)").all_inner_texts()) <= {"images", "captions"}

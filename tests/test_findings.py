@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402
 
+from xmr_core.base.errors import BadInput  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
@@ -33,6 +34,7 @@ from xmr_core.study.method_results import (  # noqa: E402
     protocol_results,
 )
 from xmr_core.study.protocol import labels  # noqa: E402
+from xmr_core.study.seeds_apart import apart_sentence, seeds_apart  # noqa: E402
 from xmr_core.ui import plots  # noqa: E402
 
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
@@ -119,6 +121,19 @@ def test_some_methods_without_scoring_times_are_shown_all_the_same(tmp_path):
     )
     assert table["label"].tolist() == ["DivE"] and table["scoring ms"].isna().all()
     assert len(plots.pareto(table).axes) == 1, "no panel for a cost that nobody has"
+
+
+def test_a_seed_that_ends_far_from_the_others_is_named_and_counts():
+    near = [470.0, 472.0, 468.0, 471.0, 474.0]
+    table = seeds_apart(pd.concat([rows("VSE∞", [*near, 361.5]), rows("DivE", [*near, 455.0])]), labels())
+    assert table[["label", "seeds", "seed"]].values.tolist() == [["VSE∞", 6, 5]], "455 is within what the others spread"
+    assert table["others"].tolist() == pytest.approx([471.0]) and table["median"].tolist() == pytest.approx([470.5])
+    assert seeds_apart(rows("VSE∞", [470.0, 471.0, 361.5]), labels()).empty, "three seeds are too few to tell"
+    alike = [470.0, 470.0, 470.0, 470.1, 481.0]
+    assert seeds_apart(rows("VSE∞", alike), labels()).empty, "the images alone move a value by two points"
+    assert apart_sentence(table).startswith("One of 6 seeds of VSE∞ ended at 361.5,") and not apart_sentence(table[:0])
+    two = seeds_apart(rows("VSE∞", [*near, *near, 361.5, 360.0]), labels())
+    assert apart_sentence(two).startswith("2 of 12 seeds of VSE∞ ended at 361.5, 360.0, their")
 
 
 def test_who_is_dominated():
@@ -263,9 +278,16 @@ def test_photographs_of_before_are_a_corpus_of_their_own(monkeypatch, tmp_path):
     claim = Claim("c", "DivE, Table 1", "Sets beat one vector.", ("DivE",), ("VSE∞",))
     table = claims.ledger(results.study_rows(), [claim])
     assert table["corpus"].tolist() == ["flickr8k (before the protocol)"] and table["effect"].tolist() == [0.0]
-    assert "; 1 exploratory, 1 of them from short runs before" in findings.ledger_sentence(table)
-    later = table.assign(corpus="flickr8k")
-    assert "; 1 exploratory, 0 of them from short runs before" in findings.ledger_sentence(later)
+    assert claims.ledger(results.study_rows(before=False), [claim])["verdict"].tolist() == ["not measured"]
+
+
+def test_rows_of_before_are_counted_and_decide_nothing_in_the_abstract():
+    said = " ".join(findings.findings(parts=["claims"]))
+    own, every = (claims.ledger(results.study_rows(before), claims.CLAIMS) for before in (False, True))
+    measured = [set(table.loc[table["verdict"] != "not measured", "claim"]) for table in (own, every)]
+    assert f"verdicts on {len(measured[0])} of {len(claims.CLAIMS)} claims" in said
+    assert f"{len(measured[1] - measured[0])} more have rows from before the protocol only" in said
+    assert f"({(own['kind'] == 'confirmatory').sum()} confirmatory" in said
 
 
 # sentences
@@ -377,6 +399,33 @@ def test_the_committed_register_holds_every_rule_as_it_is():
     if not held:
         pytest.skip("no register")
     assert {(c.id, rules.rule_hash(c)) for c in claims.CLAIMS} <= set(held)
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_measured_stops_no_other(tmp_path, monkeypatch, capsys):
+    from tiny import tiny_config
+
+    from xmr_core.study.protocol import Job
+
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(run_study, "FOLDER", tmp_path / "protocol")
+    jobs = [Job("comparison", n, n, tiny_config(m, epochs=1)) for n, m in (("PCME", "pcme"), ("VSE∞", "vse-infty"))]
+    monkeypatch.setattr(run_study, "missing", lambda there, *_: [j for j in jobs if j.label not in set(there.variant)])
+    real = run_study.measured
+
+    def measured(run, *of):
+        if run.config.method == "pcme":
+            raise BadInput("σ is 0")
+        return real(run, *of)
+
+    monkeypatch.setattr(run_study, "measured", measured)
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--workers", "1"])
+    assert run_study.main() == 1
+    assert set(run_study.rows()["variant"]) == {"VSE∞"}
+    assert re.search(r"pcme-scenes-s0-\w+ is trained, .*BadInput: σ is 0", capsys.readouterr().out)
+    monkeypatch.setattr(run_study, "measured", real)
+    assert run_study.main() == 0
+    assert set(run_study.rows()["variant"]) == {"VSE∞", "PCME"}
 
 
 @pytest.mark.slow

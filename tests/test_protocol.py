@@ -2,6 +2,8 @@
 
 import re
 import sys
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +15,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402
 
-from xmr_core.study import convergence, decision_rows, jobs, progress, protocol, results  # noqa: E402
+from xmr_core.methods.registry import method_spec  # noqa: E402
+from xmr_core.study import choices, convergence, jobs, progress, protocol, results  # noqa: E402
 from xmr_core.study.ambiguity_jobs import (  # noqa: E402
     AMBIGUITIES,
     AMBIGUOUS,
@@ -21,7 +24,9 @@ from xmr_core.study.ambiguity_jobs import (  # noqa: E402
     ambiguity_label,
     chosen_rates,
 )
+from xmr_core.study.claim_jobs import jobs_of_claims  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
+from xmr_core.study.decision_rows import deciding, longest, protocol_rows  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -59,7 +64,7 @@ def test_the_page_has_the_numbers_of_the_code():
     for words in (
         f"A run has {protocol.EPOCHS} epochs", "world $1 + s \\bmod 2$", "seven trials on world 0, seed 0, 24 epochs",
         "8, 24 and 72 epochs with two seeds",
-        "Ten seeds where the median of the first five runs of 72 epochs is below two minutes of a core, five",
+        "median of the first five runs of 72 epochs below two minutes of a core; five otherwise",
     ):  # fmt: skip
         assert words in said, words
     assert (protocol.TUNING_EPOCHS, protocol.SHORTER, protocol.WORLD, protocol.DECIDING) == (24, (8, 24), 0, (1, 2))
@@ -76,13 +81,24 @@ def test_all_methods_share_what_the_protocol_says_they_share():
 
 def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
     rows = tuned({"DivE": [1, 3, 2, 3, 1, 1, 1], "PVSE": [1, 2, 3]})
-    assert protocol.chosen_trials(rows) == {"DivE": 2}
+    assert choices.chosen_trials(rows) == {"DivE": 2}
 
 
 def test_seeds_alternate_between_the_worlds_that_decide():
     made = jobs.comparisons(NONE, {"DivE": 2})
     decided = [job.config for job in made if job.part == "comparison"]
-    assert [(c.train.seed, c.data.world_seed) for c in decided] == [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1)]
+    assert [(c.train.seed, c.data.world_seed) for c in decided] == [
+        (0, 1),
+        (1, 2),
+        (2, 1),
+        (3, 2),
+        (4, 1),
+        (5, 2),
+        (6, 1),
+        (7, 2),
+        (8, 1),
+        (9, 2),
+    ]
     assert {(c.train.epochs, c.train.lr) for c in decided} == {(72, 1e-3)}, "the trial that was chosen"
     curve = [job.config for job in made if job.part == "budget"]
     assert sorted((c.train.epochs, c.train.seed, c.data.world_seed) for c in curve) == [
@@ -92,8 +108,8 @@ def test_seeds_alternate_between_the_worlds_that_decide():
 
 @pytest.mark.parametrize(("seconds", "seeds"), [(119.0, 10), (121.0, 5)])
 def test_short_runs_have_more_seeds(seconds, seeds):
-    five = pd.DataFrame({"variant": "DivE", "run_id": list("abcde"), "seed": range(5), "train_seconds": seconds})
-    rows = pd.concat([tuned({"DivE": [1.0] * 7}), five.assign(epochs=72, metric="rsum", value=1.0, dataset="scenes")])
+    five = pd.DataFrame({"variant": "CHAN", "run_id": list("abcde"), "seed": range(5), "train_seconds": seconds})
+    rows = pd.concat([tuned({"CHAN": [1.0] * 7}), five.assign(epochs=72, metric="rsum", value=1.0, dataset="scenes")])
     assert sum(job.part == "comparison" for job in jobs.jobs(rows)) == seeds
     left = [job for job in jobs.missing(rows) if job.part == "comparison"]
     assert [job.config.train.seed for job in left] == list(range(5, seeds))
@@ -105,6 +121,10 @@ def test_hours_come_from_the_same_variant_of_whatever_part():
     job = Job("comparison", "DivE", "DivE", protocol.in_common_form("DivE", epochs=72))
     assert jobs.hours(job, rows) == pytest.approx(30 / 3600)
     assert jobs.hours(job, NONE) is None
+
+
+def photographs(chosen: dict[str, int], rows: pd.DataFrame = NONE, curves: pd.DataFrame | None = None) -> list[Job]:
+    return jobs.flickr8k("photographs", chosen, rows, UNSEEN if curves is None else curves)
 
 
 CHOSEN = dict.fromkeys(protocol.labels(), 1)
@@ -130,7 +150,7 @@ def test_every_label_of_a_claim_is_made_by_some_run():
 @pytest.mark.parametrize("number", range(1, 8))
 def test_every_trial_makes_runs_of_every_part(number):
     chosen = dict.fromkeys(protocol.labels(), number)
-    for made in (jobs.ablations(NONE, UNSEEN, chosen), ambiguity(NONE, chosen), jobs.flickr8k("photographs", chosen)):
+    for made in (jobs.ablations(NONE, UNSEEN, chosen), ambiguity(NONE, chosen), photographs(chosen)):
         assert made and len({(job.label, job.config.train.seed) for job in made}) == len(made)
 
 
@@ -140,11 +160,46 @@ def test_an_ablation_takes_the_trial_of_what_it_varies():
     assert run["α=1"].options["alpha"] == 1 and run["PCME, μ only"].train.lr == 2e-3
 
 
-def test_ablations_of_a_loss_that_tuning_put_away_are_not_run():
+def test_ablations_of_a_loss_that_tuning_put_away_keep_that_loss():
     """At trial 7 PCME++ is trained with InfoNCE, which reads nothing of what its ablations vary."""
-    made = [{job.label for job in jobs.ablations(NONE, UNSEEN, {**CHOSEN, "PCME++": n})} for n in (1, 7)]
-    assert {label.partition(",")[0] for label in made[0] - made[1]} == {"PCME++"}
-    assert not any(label.startswith("PCME++") for label in made[1])
+    made = [{job.label: job.config for job in jobs.ablations(NONE, UNSEEN, {**CHOSEN, "PCME++": n})} for n in (1, 7)]
+    ours = {label for label in made[1] if label.startswith("PCME++")}
+    assert "PCME++, own loss" in ours and ours == {label for label in made[0] if label.startswith("PCME++")}
+    other = {label for label in ours if made[1][label].options["objective"] != "matching"}
+    assert other == {"PCME++, μ by InfoNCE"}
+
+
+def test_ablations_take_the_best_of_the_trials_that_keep_the_loss():
+    rows = tuned({"PCME++": [3.0, 2.0, 3.5, 1.0, 1.0, 1.0, 4.0]})
+    chosen = choices.chosen_trials(rows)
+    assert chosen == {"PCME++": 7}
+    runs = {job.label: job.config for job in jobs.ablations(rows, UNSEEN, chosen)}
+    assert runs["PCME++, own loss"].train.lr == runs["PCME++, no mixed samples"].train.lr == 4e-3
+
+
+def test_an_ablation_that_names_no_loss_is_not_run_with_another():
+    """VSE+2AD's parts are those of its adaptive objective; trial 6 is InfoNCE."""
+    made = [{job.label for job in jobs.ablations(NONE, UNSEEN, {**CHOSEN, "VSE+2AD": n})} for n in (1, 6)]
+    gone = made[0] - made[1]
+    assert gone and {label.partition(",")[0] for label in gone} == {"VSE+2AD"}
+
+
+def test_labels_of_the_protocol_are_different_runs_at_the_trials_that_were_chosen():
+    """Else one of two arms of a claim would be the other under another name."""
+    rows = protocol_rows()
+    chosen = choices.chosen_trials(rows)
+    assert chosen["PCME++"] == 7  # what makes the trap
+    made = [*jobs.comparisons(rows, chosen), *jobs.ablations(rows, UNSEEN, chosen)]
+    configs = [
+        replace(run, options=method_spec(run.method).full_options("matched", run.options))
+        for run in {job.label: job.config for job in made if job.config.train.seed == 0}.values()
+    ]
+    assert len(configs) > 90 and not any(a == b for a, b in combinations(configs, 2))
+
+
+def test_labels_that_only_some_trial_tells_apart_are_two():
+    first = protocol.canonical()
+    assert first["PCME++, own loss"] == "PCME++, own loss" != first["PCME++"]
 
 
 def test_ambiguity_has_worlds_of_its_own_and_three_objectives_each():
@@ -183,7 +238,7 @@ def test_the_hinge_sees_all_negatives_for_a_third_of_any_budget():
     assert {(c.train.epochs, c.options["warmup_epochs"]) for c in (job.config for job in made)} == {
         (72, 24), (8, 2), (24, 8),
     }  # fmt: skip
-    assert {job.config.options["warmup_epochs"] for job in jobs.flickr8k("photographs", {"VSE∞": 7})} == {20 // 3}
+    assert {job.config.options["warmup_epochs"] for job in photographs({"VSE∞": 7})} == {20 // 3}
     assert "warmup_epochs" not in protocol.trial("SCAN i-t, hinge, all negatives", 7)
 
 
@@ -206,7 +261,14 @@ def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, conve
 def test_what_is_not_converged_runs_longer_and_only_those_rows_count():
     rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 72, "best_epoch": 71, "train_seconds": 200.0})
     made = jobs.longer(rows, curve([float(n) for n in range(72)]), {"DivE": 1})
-    assert {(job.label, job.config.train.epochs) for job in made} == {("DivE, 144 epochs", 144)} and len(made) == 5
+    assert {(job.label, job.config.train.epochs) for job in made} == {("DivE, 144 epochs", 144)} and len(made) == 10
+    every = jobs.jobs(
+        rows.assign(metric="rsum", dataset="scenes", seed=0, value=4.0),
+        curve([*map(float, range(72))]),
+        chosen={"DivE": 1},
+    )
+    seeds = {part: [job.config.train.seed for job in every if job.part == part] for part in ("comparison", "longer")}
+    assert seeds == {"comparison": [*range(5)], "longer": [*range(10)]}, "72 epochs decide nothing any more"
     own = jobs.ablations(rows, curve([float(n) for n in range(72)]), CHOSEN)
     epochs = {job.label: job.config.train.epochs for job in own}
     assert (epochs["α=1"], epochs["Chamfer, slots"], epochs["PCME, μ only"]) == (144, 144, 72), "as their control"
@@ -215,9 +277,62 @@ def test_what_is_not_converged_runs_longer_and_only_those_rows_count():
          ("PVSE", 2, 72)],
         columns=["variant", "world", "epochs"],
     ).assign(dataset="scenes").reindex(columns=list(results.COLUMNS))  # fmt: skip
-    decided = decision_rows.deciding(table)
+    decided = deciding(table)
     assert set(decided.loc[decided["variant"] == "DivE", "epochs"]) == {144}
     assert {"α=16", "K=4", "PVSE", "DivE"} <= set(decided["variant"]) and not (decided["epochs"] < 72).any()
+
+
+def test_photographs_run_longer_where_seed_0_is_not_converged_and_only_those_rows_count():
+    rows = pd.DataFrame(
+        [("a", "DivE", 20), ("b", "VSE∞", 20)], columns=["run_id", "variant", "epochs"]
+    ).assign(dataset="flickr8k", best_epoch=12, seed=0)  # fmt: skip
+    rising, flat = curve([float(n) for n in range(20)]), curve([4.0] * 20)
+    made = photographs(CHOSEN, rows, pd.concat([rising.assign(run_id="a"), flat.assign(run_id="b")]))
+    runs = [(job.label, job.config.train.epochs, job.config.train.seed) for job in made if job.variant == "DivE"]
+    assert [run for run in runs if "MiniLM" not in run[0]] == [("DivE", 20, 0)] + [
+        ("DivE, 40 epochs", 40, seed) for seed in range(5)
+    ]
+    others = {job.config.train.epochs for job in made if job.label != "DivE, 40 epochs"}
+    assert others == {20}, "VSE∞ is converged, of the rest nothing is known"
+    elsewhere = photographs(CHOSEN, rows.assign(dataset="scenes"), rising.assign(run_id="a"))
+    assert {job.config.train.epochs for job in elsewhere} == {20}
+
+    again = rows[:1].assign(variant="DivE, 40 epochs", epochs=40)
+    table = pd.concat([rows, again, rows[:1].assign(dataset="scenes", world=1)])
+    decided = longest(table).set_index(["variant", "dataset"])["epochs"].to_dict()
+    assert decided == {("VSE∞", "flickr8k"): 20, ("DivE", "flickr8k"): 40, ("DivE", "scenes"): 20}
+
+
+def test_a_claim_needs_the_runs_of_its_labels_and_their_tuning():
+    claims = {claim.id: claim for claim in CLAIMS}
+    before = jobs_of_claims(jobs.jobs(NONE), [claims["dive-smooth-mp"]])
+    assert {(job.part, job.variant) for job in before} == {("tuning", "DivE")} and len(before) == 7
+    every = jobs.jobs(NONE, flickr8k_root="photographs", chosen=CHOSEN)
+    own = jobs_of_claims(every, [claims["dive-smooth-mp"]])
+    runs = {(job.part, job.label, job.config.data.dataset) for job in own if job.part != "tuning"}
+    assert runs == {
+        ("comparison", "DivE", "scenes"), ("flickr8k", "DivE", "flickr8k"), ("DivE's ablations", "MP, slots", "scenes"),
+    }, "the smooth-Chamfer distance with slots is DivE itself"  # fmt: skip
+    members = {job.variant for job in jobs_of_claims(every, [claims["sgraf-ensemble"]])}
+    assert {"SAF", "SGR"} <= members and not members & {"DivE", "VSE∞"}
+    assert not any(jobs_of_claims(every, [c]) == [] for c in CLAIMS), "no claim is without runs"
+
+
+@pytest.mark.parametrize("words", [["--claim", "no-such-claim"], ["--claim", "dive-pvs", "--status"]])
+def test_a_claim_that_does_not_exist_is_refused_before_anything_runs(words, two_jobs, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
+    with pytest.raises(SystemExit, match="2"):
+        run_study.main()
+    assert f"unknown claim '{words[1]}'" in capsys.readouterr().err and not run_study.FOLDER.exists()
+
+
+def test_only_the_first_seeds_and_one_claim_are_counted(two_jobs, monkeypatch, capsys):
+    ask(monkeypatch, "--status", "--claim", "dive-pvse")
+    assert "of what was asked for: 2 runs missing" in capsys.readouterr().out
+    ask(monkeypatch, "--status", "--claim", "scan-vsepp")
+    assert "of what was asked for: 0 runs missing" in capsys.readouterr().out
+    ask(monkeypatch, "--status", "--seeds", "0")
+    assert "of what was asked for: 0 runs missing" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -299,3 +414,23 @@ def test_a_stop_at_any_time_leaves_as_many_seeds_of_each_variant():
     assert order == [
         (part, seed, label) for part in ("tuning", "comparison") for seed in (0, 1) for label in ("DivE", "VSE++")
     ]
+
+
+def test_hours_of_an_earlier_study_are_turned_into_hours_of_now():
+    """By the variant whose earlier time was the nearest: SAF's by that of SCAN, which is five times as fast now."""
+    before = {"VSE++": 10.0, "SCAN t-i": 250.0, "SAF": 500.0}
+    earlier, now = (
+        pd.DataFrame({"variant": list(t), "run_id": list(t), "train_seconds": list(t.values()), "epochs": 10})
+        for t in (before, {"VSE++": 5.0, "SCAN t-i": 50.0})
+    )
+    job = Job("comparison", "SAF", "SAF", protocol.in_common_form("SAF", epochs=72))
+    [(_, needed)] = progress.estimated([job], now, earlier)
+    assert needed == pytest.approx(72 * 10 / 3600)
+    [(_, unchanged)] = progress.estimated([job], now.iloc[:0], earlier)
+    assert unchanged == pytest.approx(72 * 50 / 3600)
+
+
+def test_the_page_names_what_compares_no_pairs():
+    light = {label for label in protocol.labels() if not protocol.compares_pairs(label)}
+    said = re.search(r"Ten seeds for what compares no pairs \(([^)]*)\)", " ".join(PAGE.split())).group(1)
+    assert set(said.split(", ")) == light and set(protocol.SEEN_EARLY) < light

@@ -77,9 +77,10 @@ def test_links_out_of_the_site_lead_to_the_repository():
     assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
 
 
-def test_the_answer_of_the_readme_and_the_first_page_are_those_of_the_rows():
+def test_the_answer_of_the_readme_and_the_first_page_are_those_of_the_rows(tmp_path, monkeypatch):
     import build_protocol
 
+    monkeypatch.setattr(build_protocol, "FIGURES", tmp_path)  # a test leaves the repository as it was
     readme = (ROOT / "README.md").read_text()
     assert build_protocol.with_answer(readme) == readme, "run make reports"
     said = build_protocol.findings.findings()

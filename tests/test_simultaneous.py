@@ -25,6 +25,28 @@ def test_an_interval_leaves_out_its_bound_where_the_corrected_p_is_small(family)
     assert corrected == pytest.approx(holm(p))
 
 
+@given(FAMILY, st.data())
+def test_no_corrected_p_rises_when_more_of_the_family_is_measured(family, data):
+    effects, errors, degrees, bounds = map(list, zip(*family, strict=True))
+    first = data.draw(st.integers(1, len(family)))
+    some = [v[:first] for v in (effects, errors, degrees, bounds)]
+    low, high, _, before = holm_intervals(*some, unmeasured=len(family) - first)
+    all_low, all_high, _, after = holm_intervals(effects, errors, degrees, bounds)
+    assert (after[:first] <= before + 1e-12).all()
+    assert (all_low[:first] >= low - 1e-9).all() and (all_high[:first] <= high + 1e-9).all()
+    assert (before >= holm_intervals(*some)[3] - 1e-12).all()
+
+
+@given(FAMILY, st.integers(0, 60))
+def test_unmeasured_ones_count_as_certain_nothings(family, more):
+    """The same as comparisons without any effect."""
+    effects, errors, degrees, bounds = map(list, zip(*family, strict=True))
+    padded = holm_intervals(effects, errors, degrees, bounds, unmeasured=more)
+    nothing = [[*effects, *[0.0] * more], [*errors, *[1.0] * more], [*degrees, *[5] * more], [*bounds, *[0.0] * more]]
+    for one, other in zip(padded, holm_intervals(*nothing), strict=True):
+        assert one == pytest.approx(other[: len(family)])
+
+
 def test_levels_are_those_of_the_steps():
     effects, errors = np.array([4.0, 1.0, 2.5]), np.ones(3)
     low, _, p, _ = holm_intervals(effects, errors, [30] * 3)
@@ -49,6 +71,11 @@ def test_one_comparison_has_the_usual_interval():
 def test_bad_input_is_refused(bad):
     with pytest.raises(BadInput):
         holm_intervals(*bad)
+
+
+def test_a_negative_number_of_unmeasured_ones_is_refused():
+    with pytest.raises(BadInput, match="unmeasured comparisons must be 0 or more, got -1"):
+        holm_intervals([1.0], [1.0], [1], unmeasured=-1)
 
 
 def test_no_comparison_is_no_interval():

@@ -35,6 +35,7 @@ from xmr_core.evaluation.engine.precision import matrix_precision
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.protocols import Protocol
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
+from xmr_core.similarities.gaussian import kl, reverse_kl
 
 LAWS = partial(settings, derandomize=True, deadline=None, max_examples=25)
 BUDGETS = (1, 40, 300, 1 << 23)
@@ -366,3 +367,27 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(BadInput, match="query 1 .* has no relevant item"):
         ranks(scoring, [Question(Relevance.from_positions([0], [0], np.arange(4), np.arange(6)), "images")])
     assert (relevant_ranks(np.array([[3.0, 2, 1]]), Relevance.from_positions([0], [1], [0], range(3))).ranks == 2).all()
+
+
+def test_a_score_that_overflows_on_the_way_is_taken_from_float64():
+    """One image is all but a point: its divergences are finite, and float32 has ∞ − ∞ on the way to them."""
+    g = torch.Generator().manual_seed(0)
+    images, captions = (
+        GaussianEmbedding(
+            mean=F.normalize(torch.randn(n, 8, generator=g), dim=-1), log_std=torch.randn(n, 8, generator=g) - 2
+        )
+        for n in (12, 20)
+    )
+    images.log_std[3] -= 50
+    images.log_std[5] -= 41  # where one term of it overflows
+    i2t, t2i = some_relevance(12, 20, 1), some_relevance(20, 12, 2)
+    for similarity in (kl, reverse_kl):
+        double = [GaussianEmbedding(mean=r.mean.double(), log_std=r.log_std.double()) for r in (images, captions)]
+        exact = similarity(*double).numpy()
+        assert np.isfinite(exact).all()
+        for budget in BUDGETS:
+            scores = Scoring(similarity, images, captions, budget)
+            found = ranks(scores, [Question(i2t, "images"), Question(t2i, "captions")]).ranks
+            np.testing.assert_array_equal(found[0].ranks, loop(exact, i2t))
+            np.testing.assert_array_equal(found[1].ranks, loop(exact.T, t2i))
+    assert reverse_kl(images, captions).isnan().any() and reverse_kl(images, captions).isinf().any()

@@ -17,6 +17,7 @@ def holm_intervals(
     degrees: Sequence[int],
     bounds: Sequence[float] | float = 0.0,
     level: float = 0.95,
+    unmeasured: int = 0,
 ) -> tuple[Values, Values, Values, Values]:
     """(low, high, p, corrected p) of m comparisons of one family.
 
@@ -27,9 +28,12 @@ def holm_intervals(
     is not rejected on, all have its a. So the interval leaves out the bound exactly where the corrected p is at most
     1 − level.
 
-    effects, errors: an estimate and its standard error. bounds: what each effect is tested against.
-    Raises: BadInput for lengths that differ, an error below 0 or not a number, fewer than one degree of freedom, or a
-    level outside (0, 1). Source: Holm, Scandinavian Journal of Statistics, 1979.
+    effects, errors: an estimate and its standard error. bounds: what each effect is tested against. unmeasured: how
+    many comparisons of the family have no estimate yet; each counts among the m as if its p were 1, so that the
+    correction cannot become harder when they are measured.
+    Raises: BadInput for lengths that differ, an error below 0 or not a number, fewer than one degree of freedom, a
+    level outside (0, 1), or a negative number of unmeasured ones.
+    Source: Holm, Scandinavian Journal of Statistics, 1979.
 
     >>> low, high, p, corrected = holm_intervals([3.0, 0.5], [0.5, 0.5], [9, 9])
     >>> corrected.round(4).tolist(), (low > 0).tolist()
@@ -42,17 +46,19 @@ def holm_intervals(
         raise BadInput(f"as many effects as errors and degrees, got {len(effect)}, {len(error)} and {len(nu)}.")
     if not (error >= 0).all() or not (nu >= 1).all() or not 0 < level < 1:
         raise BadInput("errors must be 0 or more, degrees of freedom 1 or more, and the level between 0 and 1.")
+    if unmeasured < 0:
+        raise BadInput(f"the number of unmeasured comparisons must be 0 or more, got {unmeasured}.")
     away = np.abs(effect - np.broadcast_to(np.asarray(bounds, float), effect.shape))
     ratio = np.divide(away, error, out=np.where(away > 0, np.inf, 0.0), where=error > 0)
     p = np.minimum(2 * stdtr(nu, -ratio), 1.0)
-    order, alpha = np.argsort(p, kind="stable"), 1 - level
+    order, alpha, m = np.argsort(p, kind="stable"), 1 - level, len(p) + unmeasured
     each = np.empty(len(p))
     rejected = 0
     for place, n in enumerate(order):
-        if place == rejected and p[n] <= alpha / (len(p) - place):
+        if place == rejected and p[n] <= alpha / (m - place):
             rejected += 1
-            each[n] = alpha / (len(p) - place)
+            each[n] = alpha / (m - place)
         else:
-            each[n] = alpha / (len(p) - rejected)
+            each[n] = alpha / (m - rejected)
     half = error * stdtrit(nu, 1 - each / 2)
-    return effect - half, effect + half, p, holm(p)
+    return effect - half, effect + half, p, holm([*p, *[1.0] * unmeasured])[: len(p)]

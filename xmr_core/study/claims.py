@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import unknown
-from xmr_core.evaluation.simultaneous import holm_intervals
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.registry import methods, papers
 from xmr_core.study.comparisons import Comparison, comparisons, equivalent, values_of
+from xmr_core.study.families import corrected, family, origin
 from xmr_core.study.rules import fixed, kind
 
-LEAST_SEEDS = 3
 VERDICTS = ("held", "contradicted", "equivalent", "undecided", "not measured")
 COLUMNS = [
     "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "effect", "low", "high",
@@ -60,61 +59,26 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
         if wanted not in {c.id for c in claims}:
             raise unknown("claim", wanted, [c.id for c in claims])
     if len(ids):  # other families change no number of these
-        families = {_family(c) for c in claims if c.id in ids}
-        claims = [c for c in claims if _family(c) in families]
+        families = {family(c) for c in claims if c.id in ids}
+        claims = [c for c in claims if family(c) in families]
     by_measure = cache(partial(values_of, rows))  # many claims read the same measure
     lines = []
     for claim in claims:
         by_corpus = {corpus: comparisons(claim, values) for corpus, values in by_measure(claim.measure).items()}
         for corpus, decided in ({c: d for c, d in by_corpus.items() if d} or {"–": []}).items():
             lines.append((claim, corpus, decided))
-    corrected, register = _corrected(lines), fixed()
+    register = fixed()
+    limits = corrected(lines, claims, register)
     table = pd.DataFrame(
         [
             {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(),
              "corpus": corpus, "claimed": "below" if claim.smaller else "above",
-             "kind": kind(claim, *_origin(decided), register) if decided else "",
-             **_verdict(claim, decided, corrected.get(n, []))}
+             "kind": kind(claim, *origin(decided), register) if decided else "",
+             **_verdict(claim, decided, limits.get(n, []))}
             for n, (claim, corpus, decided) in enumerate(lines)
         ]
     ).reindex(columns=COLUMNS)  # fmt: skip
     return table[table["claim"].isin(ids)].reset_index(drop=True) if len(ids) else table
-
-
-def _corrected(lines: list[tuple[Claim, str, list[Comparison]]]) -> dict[int, list[tuple[float, ...]]]:
-    """Line → (low, high, p, corrected p) of each of its comparisons; lines of one paper on one corpus are corrected
-    together. Lines with too few seeds take no part."""
-    families: dict[tuple[str, str], list[int]] = {}
-    for n, (claim, corpus, decided) in enumerate(lines):
-        if decided and min(c.seeds for c in decided) >= LEAST_SEEDS:
-            families.setdefault((_family(claim), corpus), []).append(n)
-    out = {}
-    for members in families.values():
-        every = [(n, c) for n in members for c in lines[n][2]]
-        limits = holm_intervals(
-            [c.effect for _, c in every],
-            [c.error for _, c in every],
-            [c.seeds - 1 for _, c in every],
-            [_bound(lines[n][0]) for n, _ in every],
-        )
-        for (n, _), *values in zip(every, *limits, strict=True):
-            out.setdefault(n, []).append(tuple(float(v) for v in values))
-    return out
-
-
-def _origin(decided: list[Comparison]) -> tuple[str, bool]:
-    """When the first run of these rows began, and whether nothing was chosen on where they come from."""
-    return min(c.began for c in decided), all(c.deciding for c in decided)
-
-
-def _family(claim: Claim) -> str:
-    """What the correction counts together: the claims of one paper, unless the claim says otherwise."""
-    return claim.family or claim.source.replace(",", " ").split()[0]
-
-
-def _bound(claim: Claim) -> float:
-    """What the effect is tested against, in the measure's own direction."""
-    return -claim.bound if claim.smaller else claim.bound
 
 
 def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, ...]]) -> dict:
@@ -137,13 +101,13 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
     word = next(w for w in order if w in words)
     # of several comparisons with the verdict's word, the one most against the claim is shown
     against = min((n for n, w in enumerate(words) if w == word), key=lambda n: sign * decided[n].effect)
-    low, high, p, corrected = limits[against]
+    low, high, p, p_holm = limits[against]
     return line | {
         "effect": decided[against].effect,
         "low": low,
         "high": high,
         "p": p,
-        "p Holm": corrected,
+        "p Holm": p_holm,
         "verdict": word,
     }
 

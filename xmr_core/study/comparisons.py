@@ -9,13 +9,17 @@ import pandas as pd
 from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study.results import latest
 
+SINCE = "2026-11-23T17:45:00+00:00"  # comparisons whose last run began later have the degrees of the rule below
+_MOST = 1e6
+
 
 @dataclass(frozen=True)
 class Comparison:
     """One difference of a claim on one corpus, in the direction of the measure (above − below).
 
     error: standard error of the mean over seeds, with the part of the choice of test images where rows have it.
-    began: UTC time at which the first of its runs started. deciding: its rows come from where nothing was chosen.
+    degrees: of freedom, of `degrees_of_freedom`. began: UTC time at which the first of its runs started. deciding: its
+    rows come from where nothing was chosen.
     """
 
     above: str
@@ -24,6 +28,7 @@ class Comparison:
     error: float
     seeds: int
     worlds: int
+    degrees: float
     began: str = ""
     deciding: bool = False
 
@@ -61,10 +66,21 @@ def values_of(rows: pd.DataFrame, measure: Measure) -> dict[str, dict[str, pd.Da
     return out
 
 
+def groups(claim: Claim) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """(labels above, labels below) of each comparison of a claim, in the order of `comparisons`.
+
+    >>> groups(Claim("c", "ours", "Sets win.", ("DivE", "PVSE"), ("VSE++",)))
+    [(('DivE',), ('VSE++',)), (('PVSE',), ('VSE++',))]
+    """
+    if claim.rule == "means":
+        return [(claim.above, claim.below)]
+    return [((a,), (b,)) for a in claim.above for b in claim.below] or [((a,), ()) for a in claim.above]
+
+
 def comparisons(claim: Claim, values: Mapping[str, pd.DataFrame]) -> list[Comparison]:
     """The comparisons of a claim on one corpus, paired by seed; none when a variant is missing or no seed is common.
 
-        effect = mean_s d_s,   error² = var(d) / n + mean_s (e_above,s² + e_below,s²) / W
+        effect = mean_s d_s,   error² = a + b,   a = var(d) / n,   b = mean_s (e_above,s² + e_below,s²) / W
 
     d: difference of seed s; e: standard error of a value for the choice of test images; n seeds on W worlds. Both
     values count as independent there, and the members of a group (rule 'means') as one, which makes it larger, not
@@ -78,12 +94,8 @@ def comparisons(claim: Claim, values: Mapping[str, pd.DataFrame]) -> list[Compar
     """
     if any(variant not in values for variant in (*claim.above, *claim.below)):
         return []
-    if claim.rule == "means":
-        groups = [(claim.above, claim.below)]
-    else:
-        groups = [((a,), (b,)) for a in claim.above for b in claim.below] or [((a,), ()) for a in claim.above]
     out = []
-    for above, below in groups:
+    for above, below in groups(claim):
         upper, lower = _group(above, values), _group(below, values) if below else None
         paired = upper if lower is None else upper.join(lower.add_suffix(" other"), how="inner")
         paired = paired.dropna(subset=[c for c in paired if c.startswith("value")])
@@ -94,12 +106,32 @@ def comparisons(claim: Claim, values: Mapping[str, pd.DataFrame]) -> list[Compar
         n, worlds = len(paired), int(paired["world"].nunique())
         seeds = float(difference.var(ddof=1)) / n if n > 1 else np.nan
         error = float(np.sqrt(seeds + images / worlds))
+        ended = max(values[name].loc[paired.index, "began"].max() for name in (*above, *below))
+        degrees = degrees_of_freedom(seeds, images / worlds, n, ended)
         origin = pd.concat([upper, *([] if lower is None else [lower])]).loc[paired.index]
         out.append(
             Comparison(", ".join(above), ", ".join(below), float(difference.mean()), error, n, worlds,
-                       min(origin["began"]), bool(origin["deciding"].all()))
+                       degrees, min(origin["began"]), bool(origin["deciding"].all()))
         )  # fmt: skip
     return out
+
+
+def degrees_of_freedom(seeds: float, images: float, n: int, ended: str = SINCE) -> float:
+    """Degrees of freedom of the error √(a + b) of an effect:
+
+        ν = (n − 1) (1 + b / a),   at most 10⁶
+
+    a: the part of n seeds, a variance; b: that of the test images, which counts as known, for it is made from hundreds
+    of them. Satterthwaite's rule has the square of the bracket, with which a level of 0.001 is exceeded up to four
+    times at five seeds. ended: UTC time at which the last run of the comparison started; ν is n − 1 if that was before
+    SINCE, when this rule was written down, and also where there is no b. Source: docs/protocol.md#protocol-decision.
+
+    >>> degrees_of_freedom(9.0, 9.0, 5), degrees_of_freedom(9.0, 9.0, 5, "2026-11-23T10:00:00+00:00")
+    (8.0, 4)
+    """
+    if ended < SINCE or not images > 0:
+        return n - 1
+    return min((n - 1) * (1 + images / seeds), _MOST) if seeds > 0 else _MOST
 
 
 def _group(names: tuple[str, ...], values: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core.study import results
-from xmr_core.study.protocol import DECIDING, LONGER, budget_label, canonical
+from xmr_core.study.protocol import DECIDING, canonical, run_label
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"
 
@@ -16,25 +16,43 @@ def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
     return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
 
 
+def protocol_curves(folder: Path = FOLDER) -> pd.DataFrame:
+    """The validation curves of the protocol's runs, columns run_id, epoch, value; none where there is no such file."""
+    path = folder / "curves.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["run_id", "epoch", "value"])
+
+
 def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the protocol that decide claims.
 
-    Tuning and budget curves are left out; a label that was run for LONGER epochs has, on that data set, those rows
-    only; and the rows of a run stand under every label that means the same run (docs/protocol.md: one control, one
+    Tuning and budget curves are left out; of a label that was run longer count those rows only (`longest`); and the
+    rows of a run stand under every label that means the same run (docs/protocol.md: one control, one
     label), because each claim names the label of its own paper.
 
     >>> deciding(pd.DataFrame(columns=list(results.COLUMNS))).empty
     True
     """
-    rows = rows.reset_index(drop=True)
+    rows = longest(rows)
     worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
-    ending = budget_label("", LONGER)
-    stem = rows["variant"].astype(str).str.removesuffix(ending)
-    on = rows["dataset"].astype(str) + ": " + stem
-    again = set(on[rows["variant"].astype(str).str.endswith(ending)])
-    named = [name for name in stem.unique() if {*name.split(" + ")} <= {*canonical()}]  # an ensemble by its members
-    own = rows[worlds & stem.isin(named) & ((rows["variant"] != stem) | ~on.isin(again))]
-    own = own.assign(variant=stem[own.index])
+    names = rows["variant"].unique()
+    named = [name for name in names if {*name.split(" + ")} <= {*canonical()}]  # an ensemble by its members
+    own = rows[worlds & rows["variant"].isin(named)]
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]
     return pd.concat([own, *more], ignore_index=True)
+
+
+def longest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of a label that was run longer on the same data set, because it was not converged; these
+    stand under the label itself.
+
+    >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "DivE"], "dataset": ["scenes"] * 2 + ["flickr8k"]})
+    >>> longest(rows)[["variant", "dataset"]].values.tolist()
+    [['DivE', 'scenes'], ['DivE', 'flickr8k']]
+    """
+    rows = rows.reset_index(drop=True)
+    names = rows["variant"].astype(str)
+    stem = names.map({name: run_label(name) for name in names.unique()})
+    on = rows["dataset"].astype(str) + ": " + stem
+    own = rows[(names != stem) | ~on.isin(set(on[names != stem]))]
+    return own.assign(variant=stem[own.index])

@@ -8,7 +8,7 @@ import pandas as pd
 
 from xmr_core.methods.claim import Claim
 from xmr_core.study.jobs import comparisons, flickr8k, longer
-from xmr_core.study.protocol import Job
+from xmr_core.study.protocol import Job, run_label
 from xmr_core.training.runs.config import readable_id
 
 JOIN = " + "
@@ -60,7 +60,9 @@ def ensembles(
     """
     chosen = dict(chosen)
     runs = [job for job in comparisons(rows, chosen) if job.part == "comparison"] + longer(rows, curves, chosen)
-    runs += [job for job in flickr8k(flickr8k_root, chosen) if flickr8k_root and job.label == job.variant]
+    if flickr8k_root:
+        photographs = flickr8k(flickr8k_root, chosen, rows, curves)
+        runs += [job for job in photographs if run_label(job.label) == job.variant]
     by_key: dict[tuple[str, str, int], Job] = {}
     for job in runs:  # a longer run replaces the one before it
         by_key[job.variant, job.config.data.dataset, job.config.train.seed] = job

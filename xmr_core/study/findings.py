@@ -10,10 +10,11 @@ from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, order_sentence
 from xmr_core.study.claims import CLAIMS, counts, ledger
-from xmr_core.study.decision_rows import FOLDER, protocol_rows
+from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
 from xmr_core.study.protocol import labels
+from xmr_core.study.seeds_apart import apart_sentence, seeds_apart
 
 
 def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
@@ -83,24 +84,33 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
     )
 
 
-def ledger_sentence(table: pd.DataFrame) -> str:
-    """How many verdicts a ledger holds, of which word and kind, and how many come from runs before the protocol.
+def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
+    """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
+    before the protocol.
 
-    >>> line = {"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"], "corpus": ["scenes (study)"]}
-    >>> ledger_sentence(pd.DataFrame(line)).partition(": ")[2]
-    '1 held (0 confirmatory; 1 exploratory, 1 of them from short runs before the protocol).'
+    Undecided verdicts of one seed are counted apart, because one seed can decide nothing.
+
+    >>> line = {"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"], "seeds": [5]}
+    >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
+    '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
     """
     shown = table[table["verdict"] != "not measured"]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
-    explored = shown[shown["kind"] == "exploratory"]
-    corpora = explored["corpus"].astype(str)
-    chosen_on = corpora.str.startswith("scenes") & ~corpora.str.contains(", worlds", regex=False)
-    before = int((chosen_on | corpora.str.contains(results.BEFORE, regex=False)).sum())
+    kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
+    alone = int(((shown["verdict"] == "undecided") & (shown["seeds"] == 1)).sum())
+    kinds += f"; {alone} of the undecided have one seed" if alone else ""
+    more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
     return (
         f"{len(shown)} verdicts on {shown['claim'].nunique()} of {table['claim'].nunique()} claims of the papers: "
-        f"{words} ({int((shown['kind'] == 'confirmatory').sum())} confirmatory; {len(explored)} exploratory, {before} "
-        "of them from short runs before the protocol)."
+        f"{words} ({kinds}).{more}"
     )
+
+
+def _with_rows_before_only() -> int:
+    """How many claims have a verdict of some rows of the study and none of the protocol's."""
+    every, own = (ledger(results.study_rows(before), CLAIMS) for before in (True, False))
+    measured = [set(table.loc[table["verdict"] != "not measured", "claim"]) for table in (every, own)]
+    return len(measured[0] - measured[1])
 
 
 def missing_sentence(table: pd.DataFrame, spent: float) -> str:
@@ -130,8 +140,9 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             unfinished = unfinished_sentence(table)  # the front of some methods is not that of all
             out += [unfinished, *cost_sentences(table)[:1]] if unfinished else cost_sentences(table)
             scenes = every[every["dataset"] == "scenes"]
+            out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
-            out += [text for text in (equal_time_sentence(points), order_sentence(points)) if text]
+            out += [equal_time_sentence(points), order_sentence(points)]
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
         else:
             out.append(
@@ -144,13 +155,11 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             said = cost_sentences(before)[: 1 if len(table) else None]
             out.append(f"{start} {before['epochs'].max()} epochs on `scenes`: {' '.join(said)}")
     if "claims" in parts:
-        out.append(ledger_sentence(ledger(results.study_rows(), CLAIMS)))
+        out.append(ledger_sentence(ledger(results.study_rows(before=False), CLAIMS), _with_rows_before_only()))
     if "missing" in parts:
-        curves = folder / "curves.csv"
-        none = pd.DataFrame(columns=["run_id", "epoch", "value"])
-        table = progress(every, pd.read_csv(curves) if curves.exists() else none, earlier_rows(folder))
+        table = progress(every, protocol_curves(folder), earlier_rows(folder))
         out.append(missing_sentence(table, spent_hours(every)))
-    return out
+    return [text for text in out if text]
 
 
 def _interval(line: pd.Series) -> str:

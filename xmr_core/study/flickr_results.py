@@ -5,29 +5,34 @@ import pandas as pd
 
 from xmr_core.methods.claim import Measure
 from xmr_core.study.comparisons import values_of
+from xmr_core.study.decision_rows import longest
 from xmr_core.study.method_results import mean_interval, method_results
 
 HUMAN = Measure("RSUM human", "human", "both", "rsum", factor=100)
 GRADES = ("expert", "crowd")
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "human", "human low", "human high", "τ expert", "τ crowd",
-    "best epoch", "epochs", "trial", "train seconds", "parameters", "scoring ms",
+    "best epoch", "epochs", "converged", "gain", "trial", "train seconds", "parameters", "scoring ms",
 ]  # fmt: skip
 
 
-def flickr_results(rows: pd.DataFrame, trials: dict[str, int] | None = None) -> pd.DataFrame:
-    """One line per variant with rows on Flickr8k, the best annotated RSUM first; COLUMNS.
+def flickr_results(
+    rows: pd.DataFrame, curves: pd.DataFrame | None = None, trials: dict[str, int] | None = None
+) -> pd.DataFrame:
+    """One line per variant with rows on Flickr8k, the best annotated RSUM first; COLUMNS. Of a variant that was run
+    longer, because it was not converged, those rows only.
 
     human: RSUM where pairs that experts rated 3 or more count as right too. τ: Kendall's τ_c, times 100, between scores
-    and ratings, the mean over seeds; NaN without such ratings. rows: of the protocol.
+    and ratings, the mean over seeds; NaN without such ratings. rows: of the protocol. curves: for converged and gain,
+    as in `method_results`.
 
     >>> flickr_results(pd.DataFrame(columns=["variant", "dataset", "world"])).empty
     True
     """
-    own = rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")]
+    own = longest(rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")])
     if not len(own):
         return pd.DataFrame(columns=COLUMNS)
-    table = method_results(own, list(dict.fromkeys(own["variant"])), trials=trials).reindex(columns=COLUMNS)
+    table = method_results(own, list(dict.fromkeys(own["variant"])), curves, trials).reindex(columns=COLUMNS)
     people = next(iter(values_of(own, HUMAN).values()), {})
     tau = own[own["metric"] == "kendall_tau_c"].drop_duplicates(["variant", "seed", "relevance"], keep="last")
     mean = (

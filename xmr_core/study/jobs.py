@@ -1,16 +1,15 @@
 """The runs that the protocol asks for, part by part, and which of them have no rows yet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
-from xmr_core.methods.registry import method_spec
 from xmr_core.study.ambiguity_jobs import ambiguity
+from xmr_core.study.choices import ablation_trial, chosen_trials
 from xmr_core.study.convergence import unconverged
-from xmr_core.study.presets import base_config
+from xmr_core.study.photograph_jobs import flickr8k
 from xmr_core.study.protocol import (
-    COMMON,
     DECIDING,
     EPOCHS,
     LONGER,
@@ -25,7 +24,7 @@ from xmr_core.study.protocol import (
     base_of,
     budget_label,
     canonical,
-    chosen_trials,
+    compares_pairs,
     in_common_form,
     labels,
     trial,
@@ -34,7 +33,6 @@ from xmr_core.study.protocol import (
 )
 
 PARTS = ("tuning", "comparison", "longer", "budget", "DivE's ablations", "ambiguity", "flickr8k", "ablations")
-FLICKR_SEEDS, LIGHT_SEEDS = 3, 5
 
 
 def tuning() -> list[Job]:
@@ -51,11 +49,12 @@ def tuning() -> list[Job]:
     ]
 
 
-def comparisons(rows: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
-    """Every tuned variant at convergence on the worlds that decide, and its budget curve."""
+def comparisons(rows: pd.DataFrame, chosen: dict[str, int], again: Sequence[str] = ()) -> list[Job]:
+    """Every tuned variant at convergence on the worlds that decide, and its budget curve. again: those that are run
+    longer, of which no more than SEEDS seeds have EPOCHS, for these decide nothing."""
     jobs = []
     for label, number in chosen.items():
-        for seed in range(n_seeds(label, rows)):
+        for seed in range(SEEDS if label in again else n_seeds(label, rows)):
             config = _deciding(label, number, seed)
             jobs.append(Job("comparison", label, label, config))
             if seed < 2:
@@ -77,35 +76,10 @@ def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) 
     """Every other label of an ablation or a sweep, at the chosen trial and for the epochs of what it varies."""
     jobs, epochs = [], dict.fromkeys(unconverged(rows, curves, [*chosen], EPOCHS), LONGER)
     for label in variants():
-        if canonical()[label] == label and label not in labels() and (base := base_of(label)) in chosen:
-            if "objective" in method_spec(variants()[label][0]).trials.get(chosen[base], {}):
-                continue  # they vary a loss that the chosen trial has put away (docs/protocol.md#protocol-changes)
-            part = "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
-            config = partial(_deciding, label, chosen[base], epochs=epochs.get(base, EPOCHS))
+        if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
+            base, part = base_of(label), "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
+            config = partial(_deciding, label, number, epochs=epochs.get(base, EPOCHS))
             jobs += [Job(part, base, label, config(seed)) for seed in range(n_seeds(label, rows))]
-    return jobs
-
-
-def flickr8k(data_root: str, chosen: dict[str, int]) -> list[Job]:
-    """Every tuned variant on photographs, described by the network that everybody can install, and a light one on
-    MiniLM. The study preset's learning rate is changed as the chosen trial changes that of the scenes."""
-    make = partial(base_config, dataset="flickr8k", data_root=data_root, preset="study", device="cpu")
-    jobs = []
-    for label, number in chosen.items():
-        method, options = variants()[label]
-        common = {n: v for n, v in COMMON.items() if n in in_common_form(label).options}
-        config = make(method, features="efficientnet_lite0", **common, **options)
-        changes = trial(label, number, config.train.epochs)
-        if "lr" in changes:
-            changes["lr"] = config.train.lr * changes["lr"] / in_common_form(label).train.lr
-        if "dropout" in changes:
-            changes["dropout"] = max(changes["dropout"], config.options["dropout"])
-        pairs = method in ("scan", "sgraf", "maxsim", "chan")
-        for seed in range(FLICKR_SEEDS if pairs else LIGHT_SEEDS):
-            jobs.append(Job("flickr8k", label, label, config.replace(**changes, seed=seed)))
-            if label in ("VSE∞", "DivE") and seed < FLICKR_SEEDS:
-                words = config.replace(**changes, seed=seed, text_model="minilm")
-                jobs.append(Job("flickr8k", label, f"{label}, MiniLM", words))
     return jobs
 
 
@@ -123,8 +97,14 @@ def jobs(
     """
     chosen = chosen_trials(rows) if chosen is None else dict(chosen)
     curves = pd.DataFrame(columns=["run_id", "epoch", "value"]) if curves is None else curves
-    out = [*tuning(), *comparisons(rows, chosen), *longer(rows, curves, chosen), *ablations(rows, curves, chosen)]
-    out += [*ambiguity(rows, chosen), *(flickr8k(flickr8k_root, chosen) if flickr8k_root else [])]
+    again = unconverged(rows, curves, [*chosen], EPOCHS)
+    out = [
+        *tuning(),
+        *comparisons(rows, chosen, again),
+        *longer(rows, curves, chosen),
+        *ablations(rows, curves, chosen),
+    ]
+    out += [*ambiguity(rows, chosen), *(flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else [])]
     return sorted(out, key=lambda job: PARTS.index(job.part))
 
 
@@ -145,11 +125,15 @@ def missing(
 
 
 def n_seeds(label: str, rows: pd.DataFrame) -> int:
-    """How many seeds a label has: more where its run is short, which its first SEEDS runs tell.
+    """How many seeds a label has: more for a method of the comparison that compares no pairs, and where a run is short,
+    which its first SEEDS runs tell.
 
-    >>> n_seeds("DivE", pd.DataFrame(columns=["variant", "run_id", "train_seconds"]))
-    5
+    >>> none = pd.DataFrame(columns=["variant", "run_id", "train_seconds"])
+    >>> n_seeds("DivE", none), n_seeds("SAF", none), n_seeds("α=1", none)
+    (10, 5, 5)
     """
+    if label in labels() and not compares_pairs(label):
+        return MORE_SEEDS
     own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")] if "dataset" in rows else rows
     own = own[own["variant"] == label].drop_duplicates("run_id")["train_seconds"].astype(float)
     return MORE_SEEDS if len(own) >= SEEDS and own.median() < SHORT else SEEDS

@@ -9,17 +9,18 @@ import pandas as pd
 from scipy.stats import t as student
 
 from xmr_core.methods.claim import RSUM, Measure
+from xmr_core.study.choices import chosen_trials
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.convergence import convergence
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
-from xmr_core.study.protocol import EPOCHS, LONGER, budget_label, chosen_trials, labels
+from xmr_core.study.protocol import EPOCHS, LONGER, budget_label, labels
 
 EXHAUSTIVE = Measure("RSUM exhaustive", "exhaustive", "both", "rsum", factor=100)
 MEASURES = {"rsum": RSUM, "rsum exhaustive": EXHAUSTIVE}
 COLUMNS = [
-    "label", "seeds", "rsum", "rsum low", "rsum high", "rsum exhaustive", "rsum exhaustive low",
-    "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial", "train seconds", "parameters",
-    "scoring ms",
+    "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
+    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial",
+    "train seconds", "parameters", "scoring ms",
 ]  # fmt: skip
 
 
@@ -56,7 +57,8 @@ def method_results(
 
     rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
     quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose,
-    0 where there was none. train seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000
+    0 where there was none. rsum low and high are the ends of the interval, lowest and highest those of the seeds. train
+    seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000
     captions).
 
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
@@ -72,6 +74,8 @@ def method_results(
         for key, by_label in own.items():
             if name in by_label:
                 line |= dict(zip((key, f"{key} low", f"{key} high"), mean_interval(by_label[name]), strict=True))
+        seeds = own["rsum"][name]["value"]
+        line |= {"rsum lowest": float(seeds.min()), "rsum highest": float(seeds.max())}
         runs = named[named["variant"] == name].drop_duplicates("run_id")
         epochs = int(runs["epochs"].astype(int).max())
         state = convergence(rows, curves, [name], epochs) if curves is not None else ()

@@ -2,14 +2,17 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pandas as pd
 
 from xmr_core.study import results
+from xmr_core.study.choices import chosen_trials
 from xmr_core.study.decision_rows import FOLDER
 from xmr_core.study.jobs import PARTS, hours, jobs, missing
-from xmr_core.study.protocol import Job, chosen_trials, labels
+from xmr_core.study.protocol import Job, labels
 
 UNKNOWN = 0.5  # hours of a run of which nothing is known: it comes early, and then its time is known
 
@@ -17,7 +20,7 @@ UNKNOWN = 0.5  # hours of a run of which nothing is known: it comes early, and t
 def estimated(wanted: Sequence[Job], *tables: pd.DataFrame) -> list[tuple[Job, float]]:
     """(run, hours on one core), part by part and seed by seed, the longest of a seed first, so that a stop at any time
     leaves as many seeds of each variant. The hours come from the first table of rows that has something of the variant,
-    so the protocol's own come before those of earlier studies.
+    so the protocol's own come before those of earlier studies, which are turned into times of now by `_pace`.
 
     >>> estimated([])
     []
@@ -27,10 +30,23 @@ def estimated(wanted: Sequence[Job], *tables: pd.DataFrame) -> list[tuple[Job, f
     for job in wanted:
         key = job.variant, job.config.data.dataset
         if key not in first:
-            needed = next(filter(None, (hours(job, table) for table in by_run)), UNKNOWN)
-            first[key] = needed / job.config.train.epochs if needed != UNKNOWN else 0.0
+            needed = next(((n, h) for n, table in enumerate(by_run) if (h := hours(job, table))), None)
+            pace = _pace(job, needed[1], by_run[0], by_run[needed[0]]) if needed and needed[0] else 1.0
+            first[key] = pace * needed[1] / job.config.train.epochs if needed else 0.0
     pairs = [(job, first[job.variant, job.config.data.dataset] * job.config.train.epochs or UNKNOWN) for job in wanted]
     return sorted(pairs, key=lambda pair: (PARTS.index(pair[0].part), pair[0].config.train.seed, -pair[1]))
+
+
+def _pace(job: Job, before: float, rows: pd.DataFrame, earlier: pd.DataFrame) -> float:
+    """How much of the time of earlier rows an epoch takes in later ones, by the compared variant with both whose
+    earlier time is the nearest to `before` (hours of the job); 1 where no variant has both. Machines and code differ
+    between studies, and for dear methods more than for cheap ones."""
+    near = [(1.0, float("inf"))]
+    for label in labels():
+        now, then = (hours(replace(job, variant=label), table) for table in (rows, earlier))
+        if now and then:
+            near.append((now / then, abs(log(then / before))))
+    return min(near, key=lambda pair: pair[1])[0]
 
 
 def progress(

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-import pandas as pd
-
 from xmr_core.base.errors import unknown
 from xmr_core.methods.registry import method_spec, methods
 from xmr_core.methods.spec import Variant
@@ -14,7 +12,10 @@ from xmr_core.study.variants import comparison
 from xmr_core.training.runs import RunConfig
 
 EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
-SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # the second where a run takes less than so many seconds
+FLICKR_EPOCHS, FLICKR_LONGER = 20, 40  # on Flickr8k
+SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # more for what compares no pairs, and where a run takes so few seconds
+SEEN_EARLY = ("VSE∞", "DivE", "PCME++")  # had more seeds only after verdicts by SEEDS had been seen
+_PAIRWISE = ("scan", "sgraf", "maxsim", "chan")
 COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
 TRIALS: tuple[Mapping[str, object], ...] = (
@@ -76,21 +77,25 @@ def in_common_form(label: str, **changes) -> RunConfig:
 
 @cache
 def canonical() -> dict[str, str]:
-    """Label → the first label of the same run in the common form: one control stands under one label.
+    """Label → the first label of the same run in the common form: one control stands under one label. Two labels mean
+    the same run if they do so at every trial of tuning, whichever is chosen.
 
     >>> canonical()["α=16"], canonical()["DivE on GRU states"], canonical()["K=2"]
     ('DivE', 'DivE', 'DivE, K=2')
     """
     out: dict[str, str] = {}
-    first: list[tuple[RunConfig, str]] = []
+    first: list[tuple[list[RunConfig], str]] = []
     for label in variants():
-        config = in_common_form(label)
-        full = method_spec(config.method).full_options("matched", config.options)  # a default said and one unsaid
-        config = replace(config, options=full)
-        out[label] = next((other for held, other in first if held == config), label)
+        configs = [_complete(in_common_form(label, **trial(label, n))) for n in range(1, len(TRIALS) + 1)]
+        out[label] = next((other for held, other in first if held == configs), label)
         if out[label] == label:
-            first.append((config, label))
+            first.append((configs, label))
     return out
+
+
+def _complete(config: RunConfig) -> RunConfig:
+    """With every option said, for a default that is said and one that is not are the same run."""
+    return replace(config, options=method_spec(config.method).full_options("matched", config.options))
 
 
 def budget_label(label: str, epochs: int) -> str:
@@ -103,14 +108,25 @@ def budget_label(label: str, epochs: int) -> str:
 
 
 def meanings(label: str) -> list[str]:
-    """The labels of claims that the rows of a label decide: all that mean the same run, which for LONGER epochs means
+    """The labels of claims that the rows of a label decide: all that mean the same run, which means for more epochs
     what it means for EPOCHS.
 
     >>> {"DivE", "α=16"} <= set(meanings("DivE, 144 epochs")), meanings("DivE, tuning 1")
     (True, ['DivE, tuning 1'])
     """
-    run = label.removesuffix(budget_label("", LONGER))
+    run = run_label(label)
     return [name for name, first in canonical().items() if first == run] or [label]
+
+
+def run_label(label: str) -> str:
+    """The label without the ending of a run that was made longer because the first was not converged.
+
+    >>> run_label("DivE, 144 epochs"), run_label("DivE, 40 epochs"), run_label("DivE, 8 epochs")
+    ('DivE', 'DivE', 'DivE, 8 epochs')
+    """
+    for epochs in (LONGER, FLICKR_LONGER):
+        label = label.removesuffix(budget_label("", epochs))
+    return label
 
 
 def labels() -> list[str]:
@@ -120,6 +136,15 @@ def labels() -> list[str]:
     True
     """
     return [label for label in comparison() if canonical()[label] == label]
+
+
+def compares_pairs(label: str) -> bool:
+    """Whether the method of a label computes something for every pair, and is dear for it.
+
+    >>> compares_pairs("SAF"), compares_pairs("DivE")
+    (True, False)
+    """
+    return variants()[label][0] in _PAIRWISE
 
 
 def base_of(label: str) -> str:
@@ -166,21 +191,3 @@ def tuned_label(label: str, number: int) -> str:
     'DivE, tuning 2'
     """
     return f"{label}, tuning {number}"
-
-
-def chosen_trials(rows: pd.DataFrame) -> dict[str, int]:
-    """Variant → its trial of the highest annotated RSUM on the validation split; the earlier one of equals. Only
-    variants whose trials all have rows.
-
-    rows: of results.read.
-
-    >>> chosen_trials(pd.DataFrame(columns=["variant", "metric", "value"]))
-    {}
-    """
-    best = rows[rows["metric"] == "val_rsum"].groupby("variant")["value"].last().astype(float)
-    out = {}
-    for label in labels():
-        values = [best.get(tuned_label(label, n)) for n in range(1, len(TRIALS) + 1)]
-        if None not in values:
-            out[label] = values.index(max(values)) + 1
-    return out

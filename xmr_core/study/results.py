@@ -92,20 +92,23 @@ def image_errors(run: Evaluated) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=METRIC_COLUMNS)
 
 
-def study_rows() -> pd.DataFrame:
+def study_rows(before: bool = True) -> pd.DataFrame:
     """The rows of the study itself, in reports/ beside the package, if it was installed with them: those from before
     the protocol, and then the protocol's rows that decide claims (decision_rows.deciding).
 
-    Photographs were described by other networks before. Those rows have the size BEFORE, and so are a corpus of their
-    own, whose methods no claim compares with later ones.
+    before: False leaves the former out, as the report does: most of them rank how fast methods learn. Photographs were
+    described by other networks then; those rows have the size BEFORE, and so are a corpus of their own, whose methods
+    no claim compares with later ones.
     """
     from xmr_core.study.decision_rows import deciding, protocol_rows  # it reads rows with this module
 
     path = Path(__file__).resolve().parents[2] / "reports" / "results.csv"
-    before = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
-    before = before.assign(size=before["size"].mask(before["dataset"] != "scenes", BEFORE))
     after = deciding(protocol_rows(path.parent / "protocol"))
-    return pd.concat([before, after], ignore_index=True) if len(after) else before
+    if not before:
+        return after
+    first = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+    first = first.assign(size=first["size"].mask(first["dataset"] != "scenes", BEFORE))
+    return pd.concat([first, after], ignore_index=True) if len(after) else first
 
 
 def latest(table: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,8 @@ class Scores(ABC):
 
     plan(): blocks (images, captions), every pair once. block(): their scores as fast as they can be had. exact(): the
     same in float64. error: how far a fast score may be from the exact one; 0 where the fast one is what counts. tie:
-    exact scores that differ by no more are equal, because float64 cannot tell them apart.
+    exact scores that differ by no more than this part of their size (of 1 where they are smaller) are equal, because
+    float64 cannot tell them apart.
     """
 
     shape: tuple[int, int]
@@ -40,6 +41,11 @@ class Scores(ABC):
     @abstractmethod
     def part(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " m"]) -> "Scores":
         """The scores among some images and captions, numbered in that order."""
+
+    def slack(self, exact: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """What may lie between an exact score and its equals: of its own size, so that one score of 10⁴⁰, which a
+        distribution that is all but a point has, does not make equals of all the others."""
+        return self.tie * np.maximum(1.0, np.where(np.isfinite(exact), np.abs(exact), 0.0))
 
     def widen(self, error: float) -> None:
         """Take `error` for the largest one from now on."""
@@ -77,7 +83,7 @@ class MeanScores(Scores):
         if len({m.shape for m in members}) != 1:
             raise BadInput(f"scores of one shape are needed, got {[m.shape for m in members]}.")
         self.members, self.shape = list(members), members[0].shape
-        self.tie = sum(m.tie for m in members) / len(members)
+        self.tie = max((m.tie for m in members), default=0.0)
         self.error = sum(m.error for m in members) / len(members)
 
     def plan(self) -> Iterator[tuple[Items, Items]]:

@@ -21,7 +21,7 @@ from xmr_core.similarities.functions import as_similarity
 _AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
 _SAMPLE = 32, 64  # images and captions on which the error is measured
 _NO_DOUBLE = ("mps",)  # devices without float64
-_TIE = 1e-12  # of the largest score: what float64 itself may get wrong
+_TIE = 1e-12  # of a score: what float64 itself may get wrong
 
 
 class Scoring(Scores):
@@ -34,6 +34,8 @@ class Scoring(Scores):
         the CPU where the device has no such numbers.
     Raises: BadInput naming the first pair whose score is not a number.
     """
+
+    tie = _TIE
 
     def __init__(
         self,
@@ -66,16 +68,9 @@ class Scoring(Scores):
             if self._held is None or self._held[0] is not captions:  # captions stay while images pass
                 self._held = captions, self._placed(take(self.captions, captions))
             scores = self.similarity.score(self._placed(take(self.images, images)), self._held[1])
-        if math.isnan(float(scores.sum())) and bool((wrong := scores.isnan()).any()):
-            i, t = wrong.nonzero()[0].tolist()
-            i, t = (
-                int(np.arange(n)[items][index])
-                for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True)
-            )
-            raise BadInput(
-                f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights."
-            )
-        return scores
+        if math.isfinite(float(scores.sum())) or bool(scores.isfinite().all()):
+            return scores
+        return self._settled(scores, images, captions)
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
         with torch.inference_mode():
@@ -120,17 +115,28 @@ class Scoring(Scores):
         return 4 * float(torch.maximum(off, torch.finfo(kind).eps * size))
 
     @cached_property
-    def tie(self) -> float:
-        i, t = (np.unique(np.linspace(0, n - 1, min(n, 8)).astype(np.int64)) for n in self.shape)
-        exact = self.exact(i, t)
-        return _TIE * max(1.0, float(exact[exact.isfinite()].abs().max())) if exact.isfinite().any() else _TIE
-
-    @cached_property
     def _in_double(self) -> tuple[Similarity, Callable[[Representation], Representation]]:
         """(the similarity with its own numbers in float64, how items get to where it computes)."""
         if self.device is not None and torch.device(self.device).type in _NO_DOUBLE:
             return in_double(copy.deepcopy(self.similarity).cpu()), lambda r: r.to("cpu")
         return in_double(self.similarity), self._placed
+
+    def _settled(self, scores: Float[Tensor, "i t"], images: Items, captions: Items) -> Float[Tensor, "i t"]:
+        """The scores with those from float64 where fast ones are not finite: a term that overflows on the way makes an
+        infinite score, or none, of a finite one (a divergence between distributions, one of which is all but a
+        point)."""
+        scores = torch.where(scores.isfinite(), scores, self.exact(images, captions).to(scores))
+        if bool((wrong := scores.isnan()).any()):
+            i, t = wrong.nonzero()[0].tolist()
+            i, t = (
+                int(np.arange(n)[items][index])
+                for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True)
+            )
+            raise BadInput(
+                f"the score of image {i} and caption {t} is not a number, in float64 neither; "
+                "look for NaN in features or weights."
+            )
+        return scores
 
     def _placed(self, r: Representation) -> Representation:
         return r if self.device is None else r.to(self.device)

@@ -48,6 +48,7 @@ class Stream:
         """Exact scores of the wanted pairs."""
         best_first = np.lexsort((-exact, self.owner))
         self.exact, self.items = exact[best_first], self.items[best_first]
+        self.slack = self.scores.slack(self.exact)
 
     def start(self, error: float) -> None:
         """Forget what was counted. error: of fast scores."""
@@ -72,7 +73,7 @@ class Stream:
         if not self.margin:
             self._count(values, q, row, column, self._thresholds(q, self.exact, values))
             return True
-        low = self._thresholds(q, self.exact + (-self.margin - self.scores.tie), values, -1)
+        low = self._thresholds(q, self.exact - self.slack - self.margin, values, -1)
         high = self._thresholds(q, self.exact + self.margin, values, 1)
         with _hidden(values, row, column) as times:
             possible, sure = (at_least(values, limits) - times for limits in (low, high))
@@ -89,7 +90,7 @@ class Stream:
         """Count a block of exact scores."""
         values, q, g = self._own_part(images, captions, block)
         _, row, column = self._relevant(q, g)
-        self._count(values, q, row, column, self._thresholds(q, self.exact - self.scores.tie, values))
+        self._count(values, q, row, column, self._thresholds(q, self.exact - self.slack, values))
 
     def finish(self) -> tuple[RelevantRanks, int, float]:
         """(ranks, comparisons settled by exact scores, share of queries that fast scores would rank otherwise)."""
@@ -98,7 +99,7 @@ class Stream:
             k, item, fast = (np.concatenate(parts) for parts in zip(*self.near, strict=True))
             keys, back = np.unique(self.owner[k] * len(self.gallery) + item, return_inverse=True)
             exact = self.scores.pairs(*self._pairs(*np.divmod(keys, len(self.gallery))))[back]
-            ahead = exact >= self.exact[k] - self.scores.tie
+            ahead = exact >= (self.exact - self.slack)[k]
             by_fast = np.bincount(k, weights=fast >= self.fast[k], minlength=len(self.exact))
             by_exact = np.bincount(k, weights=ahead, minlength=len(self.exact))
             changed = len(np.unique(self.owner[by_fast != by_exact])) / len(self.relevance)

@@ -57,12 +57,12 @@ def best(
             queries, gallery = (images, captions) if modality == "images" else (captions, images)
             _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
             progress(block.numel())
-    margin = 2 * scores.error + scores.tie
+    margins = 2 * scores.error + torch.from_numpy(scores.slack(values.numpy()))
     out = values[:, :k].float().numpy(), items[:, :k].numpy()
     gaps = (values[:, :-1] - values[:, 1:])[:, :k].nan_to_num(nan=0.0)
-    for q in torch.nonzero((gaps <= margin).any(1)).flatten().tolist():
+    for q in torch.nonzero((gaps <= margins[:, :-1][:, :k]).any(1)).flatten().tolist():
         candidates = items[q].numpy()
-        tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1]) - margin
+        tied = wide < n_gallery and float(values[q, -1]) >= float(values[q, k - 1] - margins[q, k - 1])
         if tied or (candidates < 0).any():
             candidates = np.arange(n_gallery)  # more items tie than are held, or score −∞ as an empty position does
         out[0][q], out[1][q] = _settled(scores, modality, q, candidates, k)
@@ -86,7 +86,7 @@ def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -
     exact, items = exact[order], items[order]
     with np.errstate(invalid="ignore"):  # −∞ − −∞
         # groups that float64 cannot tell apart
-        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.tie]))
+        tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.slack(exact)[:-1]]))
     order = np.lexsort((items, tied))[:k]
     return exact[order], items[order]
 

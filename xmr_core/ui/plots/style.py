@@ -35,11 +35,18 @@ def method_style(n: int) -> dict:
     return {"color": MANY_COLOURS[n % len(MANY_COLOURS)], "marker": MANY_MARKERS[n % len(MANY_MARKERS)]}
 
 
-def start(width: float = 7.0, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, np.ndarray]:
-    """(figure, its panels beside each other). width, height: in inches. options: of matplotlib's subplots."""
+# inches at which the text of a figure, as wide as the column of a printed page, has eight points
+PAGE = 7.8
+
+
+def start(
+    width: float = 7.0, height: float = 3.6, columns: int = 1, rows: int = 1, **options
+) -> tuple[Figure, np.ndarray]:
+    """(figure, its panels: beside each other, then below). width, height: in inches. options: of matplotlib's
+    subplots."""
     sns.set_theme(style="whitegrid", context="notebook", font_scale=0.85)
-    fig, axes = plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
-    return fig, np.atleast_1d(axes)
+    fig, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
+    return fig, np.atleast_1d(axes).ravel()
 
 
 def legend_below(fig: Figure, ax: Axes, columns: int = 1) -> None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
 
-from xmr_core.ui.plots.style import legend_below, method_style, plain_numbers, start
+from xmr_core.ui.plots.style import PAGE, legend_below, method_style, plain_numbers, start
 
 _COSTS = {
     "scoring ms": "scoring 1,000 × 5,000 items (ms)",
@@ -27,7 +27,7 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     1
     """
     costs = [name for name in _COSTS if name in table and table[name].notna().any()]
-    fig, axes = start(4.6 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
+    fig, axes = start(PAGE / 2 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
     for ax, cost in zip(axes, costs, strict=False):
         for line in table.itertuples(index=False):
             values = dict(zip(table.columns, line, strict=True))
@@ -58,7 +58,7 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     >>> len(budget_curves(pd.DataFrame([line])).axes)
     2
     """
-    fig, axes = start(9.2, 4.6, columns=2, sharey=True)
+    fig, axes = start(PAGE, 4.6, columns=2, sharey=True)
     for ax, x in zip(axes, ("epochs", "seconds"), strict=True):
         for label, own in points.groupby("label", sort=False):
             own = own.sort_values(x)
@@ -69,7 +69,7 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     axes[0].xaxis.set_major_locator(FixedLocator(sorted(set(points["epochs"]))))
     axes[0].xaxis.set_minor_locator(NullLocator())
     axes[0].set_ylabel("RSUM annotated (%)")
-    legend_below(fig, axes[0], 5)
+    legend_below(fig, axes[0], 4)
     return fig
 
 
@@ -84,19 +84,23 @@ def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     ['sets − VSE∞']
     """
     panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
-    fig, axes = start(2.9 * max(2, len(panels)), 3.7, columns=max(1, len(panels)), sharex=True, sharey=True)
-    for ax, (kind, against) in zip(axes, panels, strict=True):
+    rows = max(1, (len(panels) + 1) // 2)
+    fig, axes = start(PAGE, 2.6 * rows + 0.9, columns=min(2, max(1, len(panels))), rows=rows, sharex=True, sharey=True)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for n, (ax, (kind, against)) in enumerate(zip(axes, panels, strict=False)):
         panel = gains[(gains["what"] == kind) & (gains["against"] == against)]
         for label, own in panel.groupby("label", sort=False):
             own = own.sort_values("ambiguity").assign(value=own["gain"], low=own["lowest"], high=own["highest"])
             _draw_line(ax, own["ambiguity"], own, label, _style(label, order or [*gains["label"].unique()]))
         ax.axhline(0, color="0.3", lw=1)
-        ax.set(xscale="log", xlabel="ambiguity", title=f"{kind} − {against}")
+        ax.set(xscale="log", title=f"{kind} − {against}", ylabel="" if n % 2 else "gain in RSUM\nexhaustive (points)")
+        if n + 2 >= len(panels):  # nothing stands below
+            ax.set_xlabel("ambiguity")
+            ax.tick_params(labelbottom=True)
         ax.xaxis.set_major_locator(FixedLocator(sorted(set(gains["ambiguity"]))))
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.tick_params(axis="x", labelrotation=45)
         plain_numbers(ax)
-    axes[0].set_ylabel("gain in RSUM exhaustive (points)")
     handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
     return fig
