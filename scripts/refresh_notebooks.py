@@ -1,7 +1,7 @@
 """Run notebooks on their defaults and store the outputs in place, without anything that changes from run to run.
 
-python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails is left as it was, and the exit status is
-1.
+python scripts/refresh_notebooks.py notebooks/*.ipynb. A notebook that fails, or whose outputs name a file of this
+machine (a warning does), is left as it was, and the exit status is 1.
 """
 
 import sys
@@ -13,10 +13,21 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from xmr_core.base import files
+from xmr_core.base.errors import BadInput
 from xmr_core.ui.running import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
 OF_ONE_EXECUTION = ("papermill", "execution")  # times and paths
+PLACES = str(Path(__file__).resolve().parents[1]), str(Path.home())
+
+
+def refuse_places(notebook: nbformat.NotebookNode) -> None:
+    """Raises: BadInput with the first line of a text output that names a folder of this machine."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            for line in str(output.get("text", "")).splitlines():
+                if any(place in line for place in PLACES):
+                    raise BadInput(f"an output names a file of this machine: {line} (make clean-runs may help)")
 
 
 def refresh(path: Path) -> None:
@@ -33,6 +44,7 @@ def refresh(path: Path) -> None:
             cell.metadata.pop(key, None)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
+    refuse_places(notebook)
     files.write_atomic(path, nbformat.writes(notebook) + "\n")
 
 

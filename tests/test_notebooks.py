@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from xmr_core.base.errors import BadInput
 from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+import refresh_notebooks  # noqa: E402
+
 FOLDER = ROOT / "notebooks"
 GUIDE = ROOT / "docs" / "notebooks.md"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -301,6 +305,14 @@ def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
     path.write_text(path.read_text().replace("16.0", "17.0").replace("alpha: float = 17.0", "alpha: float = 16.0"))
     altered = python("-m", "pytest", "--nbval", "small.ipynb", cwd=path.parent)
     assert altered.returncode == 1 and "1 failed" in altered.stdout, altered.stdout
+
+
+@pytest.mark.parametrize(("text", "refused"), [(f"{ROOT}/runs.py:1: UserWarning: old", True), ("RSUM 1", False)])
+def test_outputs_that_name_a_file_of_this_machine_are_not_stored(text, refused):
+    cell = new_code_cell("x = 1", outputs=[new_output("stream", name="stderr", text=f"first\n{text}\n")])
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    with pytest.raises(BadInput, match="UserWarning: old") if refused else nullcontext():
+        refresh_notebooks.refuse_places(notebook)
 
 
 def test_the_guide_has_every_notebook_once_with_its_question():
