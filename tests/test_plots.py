@@ -148,6 +148,19 @@ def test_queries_against_the_truth():
     )
 
 
+def test_the_ledger_measures_from_the_bound_towards_the_claim():
+    """A held claim stands right of 1, a contradicted one left of −1, whatever its bound and direction."""
+    line = {"sentence": "It is so.", "corpus": "scenes", "seeds": 5}
+    table = pd.DataFrame(
+        [line | {"verdict": "undecided", "claimed": "below", "bound": 62.5, "effect": 63.9, "low": 57.0, "high": 70.8},
+         line | {"verdict": "held", "claimed": "below", "bound": 62.5, "effect": 52.5, "low": 47.5, "high": 57.5},
+         line | {"verdict": "contradicted", "claimed": "above", "bound": 2.0, "effect": -1.0, "low": -2.0, "high": 0.0}]
+    )  # fmt: skip
+    (ax,) = plots.ledger(table).axes
+    points = [drawn.get_xdata()[0] for drawn in ax.lines if len(drawn.get_xdata()) == 1]
+    assert points == pytest.approx([-1.4 / 6.9, 2.0, -3.0])
+
+
 def test_verdicts_in_words():
     assert study.verdict_text(("held", 12.04, 3.1, 20.9)) == "+12.0 RSUM [3.1, 20.9] held"
     assert (

@@ -79,7 +79,7 @@ def _claims() -> tuple[Claim, ...]:
 
     def uncertainty(name: str, d: str, above: str, loss: str = "") -> Claim:
         measure = correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1")
-        sentence = f"The more uncertain a query, the lower its R@1 ({d}{loss})."
+        sentence = f"The more uncertain a query of PCME++, the lower its R@1 ({d}{loss})."
         return claim(f"{name}-{d}", "PCME++, Figure 4", sentence, (), above, measure=measure, smaller=True)
 
     def part(name: str, what: str, label: str) -> list[Claim]:
@@ -88,9 +88,9 @@ def _claims() -> tuple[Claim, ...]:
         return [claim(f"{name}-{d}", table3, f"{sentence} ({d}).", (label,), measure=m) for d, m in measures.items()]
 
     return (
-        claim("pcme", table1, "The closed form beats PCME's sampled match probability.", ("PCME",), "PCME++"),
+        claim("pcme", table1, "PCME++ beats PCME.", ("PCME",), "PCME++"),
         claim("vse-infty", table1, "PCME++ beats VSE∞.", ("VSE∞",), "PCME++"),
-        claim("own-pcme", table1, "With its own loss, PCME++ beats PCME.", ("PCME",)),
+        claim("own-pcme", table1, "The closed form, with its own loss, beats PCME's sampled probability.", ("PCME",)),
         claim("infonce", table1, "PCME++ beats its mean alone under InfoNCE.", ("PCME++, μ by InfoNCE",)),
         claim("spread", table1, "A distribution beats its mean alone, trained so.", ("PCME++, μ only",)),
         claim("wasserstein", table3, "CSD beats the Wasserstein distance.", ("PCME++, Wasserstein",)),

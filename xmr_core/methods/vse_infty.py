@@ -71,7 +71,7 @@ SPEC = MethodSpec(
         Claim(
             "vse-infty-vsepp",
             "VSE∞, via VSE+2AD, Table 1",
-            "Generalised pooling beats mean pooling.",
+            "Generalised pooling beats averaged cells and the maximum of words (VSE++).",
             ("VSE∞",),
             ("VSE++",),
         ),

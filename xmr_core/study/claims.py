@@ -11,13 +11,13 @@ from xmr_core.base.errors import unknown
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.registry import methods, papers
 from xmr_core.study.comparisons import Comparison, comparisons, equivalent, values_of
-from xmr_core.study.families import corrected, family, origin
+from xmr_core.study.families import bound, corrected, family, origin
 from xmr_core.study.rules import fixed, kind
 
 VERDICTS = ("held", "contradicted", "equivalent", "undecided", "not measured")
 COLUMNS = [
-    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "effect", "low", "high",
-    "verdict", "p", "p Holm",
+    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "bound", "effect", "low",
+    "high", "verdict", "p", "p Holm",
 ]  # fmt: skip
 
 # The papers' claims. Rules were fixed before the runs that decide them; do not edit one to fit a result.
@@ -72,7 +72,7 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
     table = pd.DataFrame(
         [
             {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(),
-             "corpus": corpus, "claimed": "below" if claim.smaller else "above",
+             "corpus": corpus, "claimed": "below" if claim.smaller else "above", "bound": bound(claim),
              "kind": kind(claim, *origin(decided), register) if decided else "",
              **_verdict(claim, decided, limits.get(n, []))}
             for n, (claim, corpus, decided) in enumerate(lines)
@@ -114,7 +114,7 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
 
 def in_words(table: pd.DataFrame) -> str:
     """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with
-    5 seeds.".
+    5 seeds, exploratory.".
 
     >>> from xmr_core.study.results import study_rows
     >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
@@ -130,7 +130,7 @@ def in_words(table: pd.DataFrame) -> str:
             interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
             out.append(
                 f"“{sentence}”: {line.verdict} on {line.corpus}, {line.effect:+.{digits}f}{interval} "
-                f"with {line.seeds} seeds."
+                f"with {line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}."
             )
     return " ".join(out)
 

@@ -85,8 +85,8 @@ def _table3() -> tuple[Claim, ...]:
         Claim("dive-smooth-mil", source, "Smooth-Chamfer beats MIL.", smooth, mil),
         Claim("dive-chamfer-mil", source, "Chamfer beats MIL.", chamfer, mil),
         Claim("dive-slots", source, slots_win, smooth, (*pie_net, *transformer)),
-        *narrower("dive-collapse-mp", "Match probability collapses the sets", mp),
-        *narrower("dive-collapse-pie-net", "PIE-Net's sets collapse", pie_net),
+        *narrower("dive-collapse-mp", "Match probability makes narrower sets than smooth-Chamfer", mp),
+        *narrower("dive-collapse-pie-net", "PIE-Net makes narrower sets than slots", pie_net),
         *narrower("dive-transformer-narrow", "A transformer's sets are narrower than those of slots", transformer),
     )
 

@@ -78,7 +78,7 @@ def _claims() -> tuple[Claim, ...]:
     def negatives(d: str) -> tuple[Claim, ...]:
         falls, few = (
             f"AdOpt's number of negatives falls in training ({d}).",
-            f"It ends at 4 to 5 of 128 or fewer ({d}).",
+            f"It ends no higher than the 4 to 5 of 128 of the paper ({d}).",
         )
         source, measure = "VSE+2AD, Figure C-2", _negatives(d)
         return (

@@ -15,21 +15,21 @@ _VERDICTS = {
 
 
 def ledger(table: pd.DataFrame) -> Figure:
-    """Each claim and corpus on one line: the effect towards the claim, divided by the half-width of its interval.
+    """Each claim and corpus on one line: how far the effect lies beyond the claim's bound, in half-widths of its
+    interval.
 
-    All intervals are then equally long. Without a bound of its own, a claim whose point lies right of 1 is held, left
-    of −1 contradicted.
+    All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted.
     table: of claims.ledger. Lines without an interval (not measured, or one seed) are left out.
 
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
-    >>> len(ledger(pd.DataFrame([row | {"verdict": "held", "claimed": "above"}])).axes)
+    >>> len(ledger(pd.DataFrame([row | {"verdict": "held", "claimed": "above", "bound": 0.0}])).axes)
     1
     """
     shown = table[table["low"].notna()].reset_index(drop=True)
     fig, (ax,) = start(9.0, 0.33 * len(shown) + 1.3)
     half = ((shown["high"] - shown["low"]) / 2).clip(lower=1e-12)
     towards = shown["claimed"].map({"above": 1, "below": -1})
-    ratio = (towards * shown["effect"] / half).clip(-12, 12)
+    ratio = (towards * (shown["effect"] - shown["bound"]) / half).clip(-12, 12)
     heights = range(len(shown), 0, -1)
     for y, x, verdict in zip(heights, ratio, shown["verdict"], strict=True):
         colour, marker = _VERDICTS[verdict]
@@ -39,7 +39,7 @@ def ledger(table: pd.DataFrame) -> Figure:
     ax.set(
         yticks=list(heights),
         ylim=(0.3, len(shown) + 0.7),
-        xlabel="effect towards the claim, in half-widths of its interval",
+        xlabel="effect beyond the claim's bound, in half-widths of its interval",
     )
     labels = [f"{wrapped(r.sentence, 70, 1)}  ({r.corpus}, {r.seeds} seeds)" for r in shown.itertuples()]
     ax.set_yticklabels(labels, fontsize=8)
