@@ -202,7 +202,8 @@ def test_verdicts_in_words():
         rows(CLEAR), [Claim("x", "s", "A beats b.", ("a",), ("b",)), Claim("y", "s", "Nobody ran this.", ("gone",))]
     )
     first, second = in_words(table).split(". “")
-    assert first.startswith("“A beats b”: held on scenes (study), +100.0 [") and first.endswith("with 4 seeds, exploratory")
+    assert first.startswith("“A beats b”: held on scenes (study), +100.0 [")
+    assert first.endswith("with 4 seeds, exploratory")
     assert second == "Nobody ran this”: not measured yet."
 
 

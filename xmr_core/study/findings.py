@@ -40,12 +40,13 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
 
     >>> line = {"rsum low": 1.0, "rsum high": 9.0, "seeds": 5, "parameters": 8, "scoring ms": 1.0}
     >>> print(*cost_sentences(pd.DataFrame([line | {"label": "VSE∞", "rsum": 8.0, "train seconds": 4.0}])))
-    VSE∞ has the highest annotated RSUM, 8.0 [1.0, 9.0] (5 seeds).
+    VSE∞ has the highest annotated RSUM (six recalls in percent, at most 600), 8.0 [1.0, 9.0] (5 seeds).
     """
     if not len(table):
         return []
     best, out = table.iloc[0], []
-    text = f"{best['label']} has the highest annotated RSUM, {_interval(best)} ({_seeds(best['seeds'])})"
+    what = "annotated RSUM (six recalls in percent, at most 600)"
+    text = f"{best['label']} has the highest {what}, {_interval(best)} ({_seeds(best['seeds'])})"
     near = table["label"][(table["rsum high"] >= best["rsum low"]) & (table["label"] != best["label"])]
     text += f", an interval that overlaps with {' and '.join(near)}" if len(near) else ""
     base = table[table["label"] == reference]
