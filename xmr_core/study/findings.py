@@ -48,7 +48,8 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
     what = "annotated RSUM (six recalls in percent, at most 600)"
     text = f"{best['label']} has the highest {what}, {_interval(best)} ({_seeds(best['seeds'])})"
     near = table["label"][(table["rsum high"] >= best["rsum low"]) & (table["label"] != best["label"])]
-    text += f", an interval that overlaps with {' and '.join(near)}" if len(near) else ""
+    overlap = " and ".join(filter(None, (", ".join(near[:-1]), *near[-1:])))
+    text += f", an interval that overlaps with {overlap}" if overlap else ""
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]

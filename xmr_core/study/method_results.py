@@ -127,7 +127,8 @@ def dominated(table: pd.DataFrame, cost: str, quality: str = "rsum") -> pd.Serie
 def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[int] = ()) -> pd.DataFrame:
     """Annotated RSUM of a name after each budget of epochs, each a run of its own: label, epochs, seeds, seconds (the
     median of a run), rsum (mean), low, high (its lowest and its highest seed: of the two that a budget has, an interval
-    of 95 % would be 13 standard errors wide). Only seeds that all budgets of a name have.
+    of 95 % would be 13 standard errors wide). Only seeds that all budgets of a name have; a name with one budget has no
+    curve, and is left out.
 
     The rows of a budget are labelled "NAME, N epochs"; those without such an ending have their own number.
 
@@ -146,7 +147,9 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
             values = next(iter(values_of(group.assign(variant=name), RSUM).values()), {}).get(name)
             if values is not None:
                 by_budget[epochs] = values, group
-        common = set.intersection(*(set(values.index) for values, _ in by_budget.values())) if by_budget else set()
+        if len(by_budget) < 2:
+            continue
+        common = set.intersection(*(set(values.index) for values, _ in by_budget.values()))
         for epochs, (values, group) in by_budget.items():
             own = values[values.index.isin(common)]
             if len(own):
