@@ -69,17 +69,17 @@ def smaller(data: str) -> dict[str, str]:
 
 def fitted(page: Path) -> None:
     """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
-    whose columns share the width and break words. A number that is missing is a dash; parts of a formula may stand
+    whose columns share the width, and break at spaces. A number that is missing is a dash; parts of a formula may stand
     below each other."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(page.read_text(), "html.parser")
     for table in soup.find_all("table"):
         wide = letters(table) > PORTRAIT
-        for cell in table.find_all("td") if not wide else ():
+        for cell in table.find_all("td"):
             if len(text := cell.get_text(" ", strip=True)) <= SHORT and cell.string:
                 text = re.sub(r"(?<=[a-z])-(?=[a-z])", "\u2011", text)  # of "t-i"; a minus stays one
-                cell.string.replace_with(text.replace(" ", "\u00a0"))
+                cell.string.replace_with(text if wide else text.replace(" ", "\u00a0"))
         if wide:
             outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table
             outer["class"] = [*outer.get("class", []), "wide"]
