@@ -1,6 +1,7 @@
 """Which runs a claim needs: to repeat one claim, or to make its rows first."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import pandas as pd
 
@@ -25,6 +26,12 @@ def jobs_of_claims(wanted: Sequence[Job], claims: Iterable[Claim]) -> list[Job]:
     first = canonical()
     members = {name for c in claims for label in (*c.above, *c.below) for name in label.split(" + ")}
     named = {first.get(name, name) for name in members}
-    planned = jobs(_NONE, flickr8k_root="flickr8k", chosen=dict.fromkeys(labels(), 1))  # before any trial is chosen
-    tuned = {job.variant for job in planned if run_label(job.label) in named}
+    tuned = {variant for variant, label in _planned(tuple(labels())) if label in named}
     return [job for job in wanted if (job.variant in tuned if job.part == "tuning" else run_label(job.label) in named)]
+
+
+@cache
+def _planned(names: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    """(variant that is tuned, label) of every run of the protocol for these variants, before any trial is chosen."""
+    planned = jobs(_NONE, flickr8k_root="flickr8k", chosen=dict.fromkeys(names, 1))
+    return frozenset((job.variant, run_label(job.label)) for job in planned)
