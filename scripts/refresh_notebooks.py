@@ -18,7 +18,8 @@ from xmr_core.ui.running import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
 OF_ONE_EXECUTION = ("papermill", "execution")  # times and paths
-PLACES = str(Path(__file__).resolve().parents[1]), str(Path.home())
+# a home of "/", which containers have, is in every path
+PLACES = [str(place) for place in (Path(__file__).resolve().parents[1], Path.home()) if len(place.parts) > 1]
 
 
 def refuse_places(notebook: nbformat.NotebookNode) -> None:

@@ -147,6 +147,8 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
     last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
     assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
     own = compared()
+    alone = own[~own["variant"].str.startswith("DivE, ")]
+    assert set(budget_points(deciding_and_budgets(alone), list(VALUES))["label"]) == {*VALUES} - {"DivE"}, "no curve"
     more = own[own["variant"] == "DivE"].assign(variant="DivE, 144 epochs", epochs=144)
     longer = budget_points(
         deciding_and_budgets(pd.concat([own, more.assign(run_id="l" + more["run_id"])])), list(VALUES)

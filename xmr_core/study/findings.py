@@ -108,9 +108,9 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     )
 
 
-def _with_rows_before_only() -> int:
-    """How many claims have a verdict of some rows of the study and none of the protocol's."""
-    every, own = (ledger(results.study_rows(before), CLAIMS) for before in (True, False))
+def _with_rows_before_only(own: pd.DataFrame) -> int:
+    """How many claims have a verdict of some rows of the study and none of the protocol's, whose ledger is `own`."""
+    every = ledger(results.study_rows(), CLAIMS)
     measured = [set(table.loc[table["verdict"] != "not measured", "claim"]) for table in (every, own)]
     return len(measured[0] - measured[1])
 
@@ -157,7 +157,8 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             said = cost_sentences(before)[: 1 if len(table) else None]
             out.append(f"{start} {before['epochs'].max()} epochs on `scenes`: {' '.join(said)}")
     if "claims" in parts:
-        out.append(ledger_sentence(ledger(results.study_rows(before=False), CLAIMS), _with_rows_before_only()))
+        own = ledger(results.study_rows(before=False), CLAIMS)
+        out.append(ledger_sentence(own, _with_rows_before_only(own)))
     if "missing" in parts:
         table = progress(every, protocol_curves(folder), earlier_rows(folder))
         out.append(missing_sentence(table, spent_hours(every)))
