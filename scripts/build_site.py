@@ -208,6 +208,7 @@ def main() -> int:
         import furo  # noqa: F401
         import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
+        import pikepdf  # noqa: F401
     except ImportError:
         print("error: the report needs the extra 'report': pip install -e '.[report]'.", file=sys.stderr)
         return 2

@@ -1,16 +1,21 @@
 """The report is built from rows and executed notebooks, and every page leads back to both."""
 
+import base64
+import io
 import re
 import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_site  # noqa: E402
+import render_site  # noqa: E402
 
 from xmr_core.study import results  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
@@ -105,29 +110,83 @@ def test_paper_holds_each_thing_once_and_neither_code_nor_bars(tmp_path):
         assert "finished; made:" not in text and "[00:00<?" not in text and "hide-input" not in text, path.name
 
 
-def test_an_image_on_paper_takes_the_fewest_bytes():
-    import base64
-    import io
-
-    import numpy as np
-    import render_site
-    from PIL import Image
-
-    def size(pixels: np.ndarray) -> dict[str, int]:
+def test_a_drawing_stays_sharp_on_paper_and_a_photograph_becomes_a_jpeg():
+    def on_paper(pixels: np.ndarray) -> tuple[str, Image.Image]:
         buffer = io.BytesIO()
         Image.fromarray(pixels).save(buffer, "PNG")
-        made = render_site.smaller(base64.b64encode(buffer.getvalue()).decode())
-        return {kind: len(base64.b64decode(data)) for kind, data in made.items()}
+        [(kind, made)] = render_site.smaller(base64.b64encode(buffer.getvalue()).decode()).items()
+        return kind, Image.open(io.BytesIO(base64.b64decode(made)))
 
-    flat = np.full((300, 400, 3), 255, np.uint8)
-    flat[100:200, 100:200] = (0, 90, 180)
-    noise = np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
-    assert set(size(flat)) == {"image/png"} and set(size(noise)) == {"image/jpeg"}
+    kind, drawn = on_paper(drawing())
+    assert kind == "image/png" and (np.asarray(drawn.convert("RGB")) == drawing()).all()
+    noise = np.random.default_rng(0).integers(0, 256, (300, 1400, 3), dtype=np.uint8)
+    kind, photograph = on_paper(noise)
+    assert kind == "image/jpeg" and photograph.size == (render_site.WIDEST, 150)
+
+
+def drawing() -> np.ndarray:
+    """A square and a thin line on white."""
+    pixels = np.full((300, 400, 3), 255, np.uint8)
+    pixels[100:200, 100:200] = (0, 90, 180)
+    pixels[np.arange(300), np.arange(300)] = (200, 0, 0)
+    return pixels
+
+
+def printed(pixels: np.ndarray, path: Path) -> bytes:
+    """A PDF of one page with some words and an image, stored as browsers do it."""
+    import pikepdf
+
+    document = pikepdf.new()
+    image = pikepdf.Stream(document, pixels.tobytes())
+    image.stream_dict = pikepdf.Dictionary(
+        Type=pikepdf.Name.XObject, Subtype=pikepdf.Name.Image, Width=pixels.shape[1], Height=pixels.shape[0]
+    )
+    image.ColorSpace, image.BitsPerComponent = pikepdf.Name.DeviceRGB, 8
+    words = pikepdf.Stream(document, b"BT (a sentence) Tj ET /figure Do")
+    page = document.add_blank_page()
+    page.Contents, page.Resources = words, pikepdf.Dictionary(XObject=pikepdf.Dictionary(figure=image))
+    document.save(path, compress_streams=True)
+    return words.read_bytes()
+
+
+def of(path: Path):
+    """The image and the words of the page."""
+    import pikepdf
+
+    with pikepdf.open(path) as document:
+        page = document.pages[0]
+        image = pikepdf.PdfImage(page.Resources.XObject.figure)
+        return np.asarray(image.as_pil_image().convert("RGB")), image.indexed, page.Contents.read_bytes()
+
+
+def test_a_pdf_is_packed_without_a_change_of_what_is_drawn(tmp_path):
+    pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
+    from pack_pdf import pack
+
+    path = tmp_path / "report.pdf"
+    words = printed(drawing(), path)
+    assert not of(path)[1]
+    before = path.stat().st_size
+    pack(path)
+    pixels, indexed, kept = of(path)
+    assert indexed and (pixels == drawing()).all() and kept == words and path.stat().st_size < before
+    again = path.stat().st_size
+    pack(path)
+    assert (of(path)[0] == drawing()).all() and path.stat().st_size <= again + 64
+
+
+def test_an_image_that_a_palette_makes_no_smaller_is_left(tmp_path):
+    pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
+    from pack_pdf import pack
+
+    noise = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    printed(noise, tmp_path / "report.pdf")
+    pack(tmp_path / "report.pdf")
+    made, indexed, _ = of(tmp_path / "report.pdf")
+    assert not indexed and (made == noise).all()
 
 
 def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
-    import render_site
-
     def table(columns: int) -> str:
         return "<table>" + "<tr>" + "<td>a dozen words</td>" * columns + "</tr></table>"
 
@@ -138,7 +197,6 @@ def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
 
 
 def test_on_paper_a_formula_is_divided_at_its_gaps_and_a_missing_number_is_a_dash(tmp_path):
-    import render_site
     from bs4 import BeautifulSoup
 
     row = "<mrow><mi>a</mi><mspace width='{}'></mspace><mi>b</mi></mrow>"
