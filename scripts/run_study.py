@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -28,10 +29,11 @@ from xmr_core.study.jobs import PARTS, missing
 from xmr_core.study.measures import measured
 from xmr_core.study.progress import earlier_rows, estimated, progress, spent_hours
 from xmr_core.study.protocol import Job, labels, meanings
-from xmr_core.training.runs import TrainedRun, train_or_load_all
+from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.produce import plan_run
 
+TELL = 600  # seconds, at least, between two tables of what is done
 FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
 
 
@@ -69,35 +71,57 @@ def write(run: TrainedRun, names: list[str]) -> None:
     results.append_curves(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
 
 
-def train(batch: list[Job], workers: int) -> dict[str, Exception]:
-    """Train some runs side by side; rows are written as each ends, and then those of what was finished before. Gives
-    the runs that could not be measured, and why: a night's other runs do not wait for them."""
-    names: dict[str, list[str]] = {}
-    for job in batch:
-        names.setdefault(plan_run(job.config).id, []).append(job.label)
-    files.make_folder(FOLDER)
-    rules.register(all_claims(), FOLDER / "rules.csv")  # before any row is made that they decide
+def train(
+    wanted: Callable[[], list[Job]], workers: int, heard: Callable[[], None] = lambda: None
+) -> dict[str, Exception]:
+    """Train what is wanted, side by side, until nothing is; rows are written as each run ends. wanted: the jobs without
+    rows, in order, asked again whenever a run has ended, so that what the rows tell (trials, hours) is heard. heard:
+    called before that. Gives the runs that could not be measured, and why: a night's other runs do not wait for them.
+    """
+    names: dict[str, list[str]] = {}  # of the runs that were begun
+    ended: set[str] = set()
     failed: dict[str, Exception] = {}
 
     def keep(run: TrainedRun) -> None:
-        if run.id not in failed:
-            try:
-                write(run, names[run.id])
-            except Exception as error:  # whatever it was: it is told at the end, with the run's name
-                failed[run.id] = error
+        ended.add(run.id)
+        try:
+            write(run, names[run.id])
+        except Exception as error:  # whatever it was: it is told at the end, with the run's name
+            failed[run.id] = error
 
-    for run in train_or_load_all([job.config for job in batch], workers, each=keep):
-        keep(run)
+    def following() -> list[RunConfig]:
+        """One more than there are workers, so that none waits for the next question. A run that was finished before
+        is measured here."""
+        heard()
+        begun: list[RunConfig] = []
+        for job in wanted():
+            run_id = (plan := plan_run(job.config)).id
+            if run_id in failed or job.label in names.get(run_id, ()):
+                continue
+            if run_id not in names and len(names) - len(ended) > workers:
+                break
+            if not names:
+                files.make_folder(FOLDER)
+                rules.register(all_claims(), FOLDER / "rules.csv")  # before any row is made that they decide
+            if run_id not in names:
+                begun.append(job.config)  # a finished one too, so that what its rows tell is asked for
+            names.setdefault(run_id, []).append(job.label)
+            if (run := plan.finished()) is not None:
+                keep(run)
+        return begun
+
+    while first := following():
+        train_or_load_all(first, workers, each=keep, more=following)
     return failed
 
 
 def compute(photographs: str, left: float) -> None:
     """Rows of the ensembles whose members all have rows, from their runs. A member whose files are not on this machine
-    is trained again if it can end in the hours that are left."""
+    is trained again if it can end in the hours that are left; 0: only those that need no training."""
     there = rows()
     for ensemble in uncomputed(wanted_ensembles(there, photographs), there):
         absent = [job for job in ensemble.members if plan_run(job.config).finished() is None]
-        if sum(needed for _, needed in estimated(absent, there, earlier_rows())) < left:
+        if sum(needed for _, needed in estimated(absent, there, earlier_rows())) <= left:
             made = ensemble_of(train_or_load_all([job.config for job in ensemble.members], 1))
             made = measured(made.with_metrics(results.image_errors(made)), [ensemble.label], all_claims())
             results.append(results.rows([made], [ensemble.label]), FOLDER / "results.csv")
@@ -141,18 +165,25 @@ def main() -> int:
             print(f"of what was asked for: {len(needed)} runs missing, {sum(needed):.1f} hours of a core")
         return 0
     until = time.monotonic() + 3600 * asked.hours
-    failed: dict[str, Exception] = {}
-    while True:
-        left = (until - time.monotonic()) / 3600
-        compute(asked.flickr8k, left)
+
+    def left() -> float:
+        return (until - time.monotonic()) / 3600
+
+    def wanted() -> list[Job]:
         there = rows()
-        wanted = [job for job in selected(asked, there) if plan_run(job.config).id not in failed]
-        # few at a time, so that what they tell (trials, hours) is heard, and none is begun too late
-        batch = [job for job, needed in estimated(wanted, there, earlier_rows()) if needed < left][: 2 * asked.workers]
-        if not batch:
-            break
-        failed |= train(batch, asked.workers)
-        print(status(rows(), asked.flickr8k), flush=True)
+        return [job for job, needed in estimated(selected(asked, there), there, earlier_rows()) if needed < left()]
+
+    told = float("-inf")
+
+    def heard() -> None:
+        nonlocal told
+        compute(asked.flickr8k, 0.0)
+        if time.monotonic() - told > TELL:
+            print(status(rows(), asked.flickr8k), flush=True)
+            told = time.monotonic()
+
+    failed = train(wanted, asked.workers, heard)
+    compute(asked.flickr8k, left())
     print(status(rows(), asked.flickr8k))
     for run_id, error in failed.items():
         print(f"{run_id} is trained, and its rows could not be made: {type(error).__name__}: {error}")

@@ -147,8 +147,8 @@ def test_threads_of_one_process_train_one_at_a_time_and_an_error_is_the_callers(
     configs = [tiny_config(epochs=2, seed=s) for s in (0, 1, 2)]
     with ThreadPoolExecutor(3) as threads:
         runs = train_or_load_all(configs, progress=False, executor=threads)
-        with pytest.raises(BadInput, match="batch_images must be at least 2"):
-            train_or_load_all([tiny_config(batch_images=1)], progress=False, executor=threads)
+        with pytest.raises(BadInput, match="unit='classes' needs images with classes"):
+            train_or_load_all([tiny_config(unit="classes")], progress=False, executor=threads)
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
 
 
@@ -191,3 +191,26 @@ def test_each_run_is_given_back_once_when_it_is_trained_and_not_when_it_is_loade
     assert sorted(seen) == sorted({run.id for run in runs}) and len(seen) == 2
     train_or_load_all(configs, workers=workers, progress=False, each=lambda run: seen.append(run.id))
     assert len(seen) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_asked_for_when_a_run_ends_is_trained_too_and_given_to_each_alone(workers):
+    first, second, third = (tiny_config("vse++", epochs=1, seed=seed) for seed in (0, 1, 2))
+    seen, left = [], [[second, first], [third], []]
+
+    def more():
+        return left.pop(0) if left else []
+
+    runs = train_or_load_all([first], workers=workers, progress=False, each=lambda run: seen.append(run.id), more=more)
+    assert [run.config.train.seed for run in runs] == [0] and len(seen) == len(set(seen)) == 3
+    train_or_load_all([first, second, third], workers=1, progress=False, each=lambda run: seen.append(run.id))
+    assert len(seen) == 3, "all were trained, and once"
+
+
+@pytest.mark.slow
+def test_a_failed_training_asks_for_no_more():
+    asked, configs = [], [tiny_config(seed=s, unit="classes") for s in (0, 1)]  # scenes have none
+    with pytest.raises(BadInput, match="unit='classes' needs images with classes"):
+        train_or_load_all(configs, workers=2, progress=False, more=lambda: asked.append(1) or [])
+    assert not asked

@@ -28,6 +28,7 @@ from xmr_core.study.claim_jobs import jobs_of_claims  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
 from xmr_core.study.decision_rows import deciding, longest, protocol_rows  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
+from xmr_core.training.runs.produce import plan_run  # noqa: E402
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
@@ -352,6 +353,11 @@ def two_jobs(tmp_path, monkeypatch):
     return wanted
 
 
+def train(jobs: list[Job], workers: int = 1) -> None:
+    """Train what has no rows yet, as `main` does."""
+    run_study.train(lambda: [j for j in jobs if j.label not in set(run_study.rows()["variant"])], workers)
+
+
 def ask(monkeypatch, *words: str) -> None:
     monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
     assert run_study.main() == 0
@@ -363,7 +369,7 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     assert "comparison: 0 of 2 runs done, 1.0 hours of a core left" in capsys.readouterr().out
     ask(monkeypatch, "--hours", "0.1")
     assert not run_study.FOLDER.exists(), "a run that would end too late was begun"
-    run_study.train(two_jobs[:1], 1)
+    train(two_jobs[:1])
     ask(monkeypatch, "--workers", "2")
     assert "comparison: 2 of 2 runs done, 0.0 hours of a core left" in capsys.readouterr().out
     first = (run_study.FOLDER / "results.csv").read_bytes()
@@ -378,7 +384,7 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     rsum = rows[(rows["relevance"] == "annotated") & (rows["variant"] == "DivE")].set_index("metric")["value"]
     interval = float(rsum["rsum_high"]) - float(rsum["rsum_low"])
     assert float(rsum["rsum_error"]) == pytest.approx(interval / 3.92, rel=0.25), "32 images: the bootstrap is coarse"
-    run_study.train(two_jobs, 1)
+    train(two_jobs)
     assert (run_study.FOLDER / "results.csv").read_bytes() == first
 
 
@@ -394,11 +400,55 @@ def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch)
 
     monkeypatch.setattr(run_study, "write", watched)
     with pytest.raises(KeyboardInterrupt):
-        run_study.train(two_jobs, 1)
+        train(two_jobs)
     assert len(seen[0]) == 1
     monkeypatch.setattr(run_study, "write", write)
-    run_study.train(two_jobs, 1)
+    train(two_jobs)
     assert set(run_study.rows()["variant"]) == {"DivE", "DivE, 144 epochs"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_rows_tell_is_heard_when_a_run_ends_and_one_run_may_have_two_labels(two_jobs, workers):
+    first, then = two_jobs
+    alias = replace(first, label="K=4")
+
+    def wanted():
+        there = set(run_study.rows()["variant"])
+        return [job for job in ([first, alias, then] if "DivE" in there else [first, alias]) if job.label not in there]
+
+    heard = []
+    assert run_study.train(wanted, workers, lambda: heard.append(set(run_study.rows()["variant"]))) == {}
+    assert set(run_study.rows()["variant"]) == {"DivE", "K=4", "DivE, 144 epochs"}
+    assert heard[:2] == [set(), {"DivE", "K=4"}] and len(heard) == 4, "after each of two runs, and at both ends"
+
+
+def test_one_run_more_than_there_are_workers_is_begun_and_the_first_come_first(two_jobs, monkeypatch):
+    """Whatever waits longer would be begun without what the rows of others tell."""
+    jobs = [Job("comparison", "DivE", f"{n}", tiny_config("dive", epochs=1, seed=n)) for n in range(7)]
+    ids = [plan_run(job.config).id for job in jobs]
+    going, most, order, wanted = set(), [], [], [*jobs]
+
+    class Ended:
+        def __init__(self, run_id: str):
+            self.id = run_id
+
+    def pretended(configs, workers, each, more):
+        new = configs
+        while new or going:
+            order.extend(plan_run(config).id for config in new)
+            going.update(order[-len(new) :] if new else ())
+            most.append(len(going))
+            run_id = next(one for one in order if one in going)
+            going.remove(run_id)
+            wanted[:] = [job for job in wanted if plan_run(job.config).id != run_id]
+            each(Ended(run_id))
+            new = more()
+
+    monkeypatch.setattr(run_study, "train_or_load_all", pretended)
+    monkeypatch.setattr(run_study, "write", lambda run, labels: None)
+    run_study.train(lambda: wanted, 2)
+    assert order == ids and most == [3, 3, 3, 3, 3, 2, 1]
 
 
 def test_a_stop_at_any_time_leaves_as_many_seeds_of_each_variant():

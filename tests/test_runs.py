@@ -106,9 +106,14 @@ def test_many_runs_at_once_equal_one_after_the_other(tmp_path, monkeypatch):
         assert a.metrics.equals(b.metrics)
 
 
-def test_an_error_in_a_worker_reaches_the_caller():
-    with pytest.raises(BadInput, match="batch_images must be at least 2"):
-        train_or_load_all([tiny_config(seed=s, batch_images=1) for s in (0, 1)], workers=2, progress=False)
+def test_an_error_in_a_worker_reaches_the_caller(monkeypatch):
+    def here(*_):
+        raise AssertionError("it was trained again in this process")
+
+    monkeypatch.setattr(many, "produce", here)
+    configs = [tiny_config(seed=s, unit="classes") for s in (0, 1)]  # scenes have none, which batches find out
+    with pytest.raises(BadInput, match="unit='classes' needs images with classes"):
+        train_or_load_all(configs, workers=2, progress=False)
 
 
 def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):

@@ -29,6 +29,7 @@ def train_or_load_all(
     executor: Executor | None = None,
     each: Callable[[TrainedRun], None] = lambda run: None,
     report: Report = silent,
+    more: Callable[[], Sequence[RunConfig]] | None = None,
 ) -> list[TrainedRun]:
     """The runs of several configurations, in order. Finished ones are loaded in this process; the rest are trained.
 
@@ -40,6 +41,8 @@ def train_or_load_all(
     each: called in this process with every run that was trained, as soon as it is, to keep what it measured.
     report: called in this process with the events of all trainings, wherever they go on; see train_or_load. Those of
         one run come in order; after a worker was lost, steps since the last saved state come twice.
+    more: asked in this process whenever a run has ended (after `each`) for configurations to train as well, so that no
+        worker waits for the last run of a list; those are not among the runs that are returned.
     A run whose worker is lost continues on another one from its last saved state, and in the end in this process.
     What only this process knows (a corpus in memory, a registered reader or method) is trained in it.
     Raises: what train_or_load raises, for the first configuration that fails; the others still end and are kept.
@@ -59,17 +62,32 @@ def train_or_load_all(
     if missing:
         total = sum(plan.config.train.epochs for plan in missing.values())
         with tqdm(total=total, desc=f"{len(missing)} runs", unit="epoch", disable=not progress) as bar:
+
+            def added() -> list[Plan]:
+                """What `more` asks for and is not trained yet."""
+                asked = {
+                    plan.id: plan for config in (more() if more else ()) if (plan := plan_run(config)).id not in missing
+                }
+                new = {run_id: plan for run_id, plan in asked.items() if plan.finished() is None}
+                missing.update(new)
+                bar.total += sum(plan.config.train.epochs for plan in new.values())
+                bar.set_description(f"{len(missing)} runs")
+                return [*new.values()]
+
             movable = [plan for plan in missing.values() if not _only_here(plan.config)]
-            workers = min(workers or _workers([plan.config for plan in missing.values()]), len(movable))
+            workers = workers or _workers([plan.config for plan in missing.values()])
+            workers = workers if more and movable else min(workers, len(movable))
             if executor is not None and movable:
-                _on_executor(movable, executor, bar, each, report)
+                _on_executor(movable, executor, bar, each, report, added)
             elif workers > 1:
                 with LocalProcesses(workers) as processes:
-                    _on_executor(movable, processes, bar, each, report)
-            for run_id, plan in missing.items():  # loads what was finished elsewhere, trains or continues the others
+                    _on_executor(movable, processes, bar, each, report, added)
+            rest = [*missing.values()]
+            for plan in rest:  # loads what was finished elsewhere, trains or continues the others
                 if (run := plan.finished()) is None:
                     each(run := _train_in_this_process(plan, bar, report))
-                runs[run_id] = run
+                    rest += added()
+                runs[plan.id] = run
             bar.update(bar.total - bar.n)
     return [runs[plan.id] for plan in plans]
 
@@ -91,9 +109,15 @@ def _train_in_this_process(plan: Plan, bar, report: Report) -> TrainedRun:
 
 
 def _on_executor(
-    plans: Sequence[Plan], executor: Executor, bar, each: Callable[[TrainedRun], None], report: Report
+    plans: Sequence[Plan],
+    executor: Executor,
+    bar,
+    each: Callable[[TrainedRun], None],
+    report: Report,
+    added: Callable[[], Sequence[Plan]],
 ) -> None:
     """Train on an executor. Raises: the first error of a training, after all others have ended."""
+    plans = [*plans]
     failure, lost, home, call = None, "", str(paths.root()), uuid.uuid4().hex
     pending: dict[Future, tuple[Plan, int, EventFile]] = {}
 
@@ -132,6 +156,11 @@ def _on_executor(
                     failure = failure or error
                     if error is None and (run := plan.finished()) is not None:
                         each(run)
+                    if failure is None:
+                        for new in added():
+                            if not _only_here(new.config):
+                                plans.append(new)
+                                submit(new, 1)
     except RuntimeError as e:  # the executor takes no more: BrokenExecutor, or it was shut down
         lost = f"{type(e).__name__}: {e}".splitlines()[0]
     except KeyboardInterrupt:
