@@ -65,10 +65,8 @@ def train_or_load_all(
 
             def added() -> list[Plan]:
                 """What `more` asks for and is not trained yet."""
-                asked = {
-                    plan.id: plan for config in (more() if more else ()) if (plan := plan_run(config)).id not in missing
-                }
-                new = {run_id: plan for run_id, plan in asked.items() if plan.finished() is None}
+                plans = [plan_run(config) for config in (more() if more else ())]
+                new = {plan.id: plan for plan in plans if plan.id not in missing and plan.finished() is None}
                 missing.update(new)
                 bar.total += sum(plan.config.train.epochs for plan in new.values())
                 bar.set_description(f"{len(missing)} runs")
