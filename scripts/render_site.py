@@ -39,7 +39,7 @@ def sphinx(builder: str, source: Path, out: Path) -> None:
 
 
 def for_paper(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """A notebook's page for print: without code and parameters, and with images as small as they can be."""
+    """A notebook's page for print: without code and parameters, and with images of fewer bytes."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata["tags"] = ["remove-input"] if cell.outputs else ["remove-cell"]
@@ -127,7 +127,8 @@ def letters(table) -> int:
 
 
 def pdf(page: Path, made: Path) -> int:
-    """Print a page into build/report.pdf. Returns the exit status; without a browser nothing is done, and said so."""
+    """Print a page into build/report.pdf and pack it. Returns the exit status; without a browser nothing is done, and
+    said so."""
     browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if browser is None:
         print("no Chromium or Chrome on the path: build/report.pdf was left as it is", file=sys.stderr)
@@ -139,7 +140,7 @@ def pdf(page: Path, made: Path) -> int:
     if done.returncode or not made.exists():
         print(f"error: {browser} could not print the report: {done.stderr[-500:]}", file=sys.stderr)
         return 1
-    from pack_pdf import pack
+    from pack_pdf import pack  # needs the extra 'report', which the rest of this file does not
 
     pack(made)
     write_atomic(BUILD / "report.pdf", made.read_bytes())
