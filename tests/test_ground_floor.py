@@ -13,10 +13,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from xmr_core.base import devices, fingerprint, masked, paths
 from xmr_core.base import files as storage
-from xmr_core.base import fingerprint, masked, paths
 from xmr_core.base.buffers import reused_buffers
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.provenance import environment
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, Features
 
@@ -173,3 +174,8 @@ def test_without_glibc_nothing_is_set(monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda name: pytest.fail("a C library was opened"))
     with reused_buffers():
         pass
+
+
+def test_the_device_of_a_number_names_the_model_of_the_processor(monkeypatch):
+    monkeypatch.setattr(devices, "processor", lambda: "A Processor 7")
+    assert environment("cpu").device == f"cpu (A Processor 7, {os.cpu_count()} cores)"

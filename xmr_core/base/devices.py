@@ -2,6 +2,8 @@
 
 import os
 import platform
+from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -37,16 +39,27 @@ def resolve_device(device: str) -> str:
 
 
 def device_name(device: str | torch.device) -> str:
-    """What a device is called: the model of a GPU, or architecture and cores of the CPU.
+    """What a device is called: the model of a GPU, or model and cores of the CPU.
 
     >>> device_name("cpu").startswith("cpu (")
     True
     """
     wanted = torch.device(device)
     if wanted.type == "cpu":
-        return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
+        return f"cpu ({processor()}, {os.cpu_count()} cores)"
     backend = getattr(torch, wanted.type, None)
     return backend.get_device_name(wanted) if hasattr(backend, "get_device_name") else str(wanted)
+
+
+@cache
+def processor() -> str:
+    """The model name of this machine's processor, as far as the system reports it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()
 
 
 def random_state(device: str | torch.device) -> torch.Tensor | None:

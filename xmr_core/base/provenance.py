@@ -17,7 +17,8 @@ class Environment:
     """Code, versions and hardware that made something, as plain values.
 
     git_commit: 12 hex digits, '' outside a checkout. git_dirty: tracked files differed from that commit. device: name
-    of the GPU, or the CPU's architecture and number of cores. machine: the architecture alone ('x86_64').
+    of the GPU, or the CPU's model and number of cores: last bits may differ between two models of one architecture.
+    machine: the architecture alone ('x86_64').
     """
 
     git_commit: str
@@ -63,14 +64,3 @@ def commit() -> tuple[str, bool]:
         return git("rev-parse", "--short=12", "HEAD"), bool(changes)
     except (OSError, subprocess.TimeoutExpired):
         return "", False
-
-
-@cache
-def processor() -> str:
-    """The model name of this machine's processor, as far as the system reports it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = []
-    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return name or platform.processor() or platform.machine()

@@ -10,8 +10,9 @@ import pandas as pd
 import torch
 
 from xmr_core.base import files
+from xmr_core.base.devices import processor
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
-from xmr_core.base.provenance import commit, environment, processor
+from xmr_core.base.provenance import commit, environment
 from xmr_core.study.cost.flops import Shape, count
 from xmr_core.study.cost.timing import TIMED, measure, peak_memory, scene
 
