@@ -18,7 +18,8 @@ import build_reports
 import nbformat
 import pandas as pd
 from build_protocol import markdown
-from render_site import BUILD, ROOT, fitted, for_paper, pdf, sphinx
+from print_pdf import pdf
+from render_site import BUILD, ROOT, fitted, for_paper, sphinx
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import results

@@ -1,17 +1,70 @@
-"""A PDF as a browser printed it, in fewer bytes: no letter is lost, and what is drawn keeps its pixels or 256 colours.
+"""A PDF as a browser printed it, in fewer bytes and with bookmarks: no letter is lost, and what is drawn keeps its
+pixels or 256 colours.
 
 Browsers store a PNG as the deflated bytes of its pixels, three for each, without the filters of PNG, and write their
-objects one by one. scripts/render_site.py uses it.
+objects one by one. Bookmarks they write with tags for screen readers alone. scripts/print_pdf.py uses it.
 """
 
 import io
 import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pikepdf
 from PIL import Image
 
 COLOURS = 256  # the most that a palette holds
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands: the number of its page, from 1, and points from the page's left and lower edge."""
+
+    page: int
+    left: float
+    top: float
+
+
+def places(pdf: Path) -> list[Place]:
+    """Where the bookmarks of a PDF lead, in order; [] without any."""
+
+    def below(items: list[pikepdf.OutlineItem]) -> Iterator[pikepdf.OutlineItem]:
+        for item in items:
+            yield item
+            yield from below(item.children)
+
+    with pikepdf.open(pdf) as document, document.open_outline() as outline:
+        pages = {page.objgen: number for number, page in enumerate(document.pages, 1)}
+        targets = [item.destination for item in below(outline.root)]
+        return [Place(pages[target[0].objgen], float(target[2]), float(target[3])) for target in targets]
+
+
+def bookmark(pdf: Path, headings: list[tuple[str, int, str, Place]]) -> None:
+    """Give a PDF bookmarks: parts, in them the chapters (level 2), and in these what is below them, folded.
+
+    headings: part, level, words and place of each, in order.
+    """
+    with pikepdf.open(pdf, allow_overwriting_input=True) as document:
+        with document.open_outline() as outline:
+            above: list[tuple[int, list[pikepdf.OutlineItem]]] = []  # the open items' levels and lists of children
+            part = None
+            for name, level, words, at in headings:
+                if name != part:
+                    part = name
+                    outline.root.append(item := _item(name, at))
+                    above = [(1, item.children)]
+                while above[-1][0] >= level:
+                    above.pop()
+                above[-1][1].append(item := _item(words, at, level > 1))
+                above.append((level, item.children))
+        document.save(pdf)
+
+
+def _item(words: str, at: Place, closed: bool = False) -> pikepdf.OutlineItem:
+    item = pikepdf.OutlineItem(words, at.page - 1, "XYZ", left=at.left, top=at.top)
+    item.is_closed = closed
+    return item
 
 
 def pack(pdf: Path) -> None:

@@ -1,20 +1,13 @@
-"""Sources of the site into HTML by Sphinx, what differs on paper, and a page into PDF by a browser.
-scripts/build_site.py uses it.
-"""
+"""Sources of the site into HTML by Sphinx, and what differs on paper. scripts/build_site.py uses it."""
 
 import base64
 import contextlib
 import io
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 from PIL import Image
-
-from xmr_core.base.files import write_atomic
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
@@ -24,7 +17,8 @@ PORTRAIT, SHORT = (
 )  # letters of 8 points that fit beside each other on an upright page; of a cell that is not broken
 QUALITY, WIDEST = 40, 700  # of photographs on paper: JPEG's quality, pixels
 DRAWN, COLOURS, DEARER = 900, 64, 1.7  # of drawings: pixels, colours, how many times the bytes of a JPEG are paid
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# where a long word may be parted, roughly: before the last syllables that begin with one consonant
+_HYPHEN = re.compile(r"(?<=[a-z]{4})(?=[bcdfghjklmnpqrstvwxz][aeiou][a-z]{2,}\b)")
 
 
 def sphinx(builder: str, source: Path, out: Path) -> None:
@@ -74,8 +68,8 @@ def at_most(image: Image.Image, width: int) -> Image.Image:
 
 def fitted(page: Path) -> None:
     """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
-    whose columns share the width, and break at spaces. A number that is missing is a dash; parts of a formula may stand
-    below each other."""
+    whose columns share the width, and break at spaces, and long words of its head at a hyphen. A number that is missing
+    is a dash; parts of a formula may stand below each other."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(page.read_text(), "html.parser")
@@ -88,6 +82,8 @@ def fitted(page: Path) -> None:
         if wide:
             outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table
             outer["class"] = [*outer.get("class", []), "wide"]
+            for words in table.select_one("thead").find_all(string=True) if table.thead else ():
+                words.replace_with(_HYPHEN.sub("\u00ad", words))
         for cell in table.find_all("td"):
             if cell.get_text(strip=True) == "NaN":
                 cell.string = "–"
@@ -124,25 +120,3 @@ def letters(table) -> int:
                 widths.append(0)
             widths[n] = max(widths[n], need)
     return sum(widths) + 2 * len(widths)
-
-
-def pdf(page: Path, made: Path) -> int:
-    """Print a page into build/report.pdf and pack it. Returns the exit status; without a browser nothing is done, and
-    said so."""
-    browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if browser is None:
-        print("no Chromium or Chrome on the path: build/report.pdf was left as it is", file=sys.stderr)
-        return 0
-    # without tags for screen readers, which took half of the file; the site in HTML has the same content
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer", "--disable-pdf-tagging"]
-    flags += [f"--print-to-pdf={made}"]
-    done = subprocess.run([browser, *flags, page.as_uri()], capture_output=True, text=True)
-    if done.returncode or not made.exists():
-        print(f"error: {browser} could not print the report: {done.stderr[-500:]}", file=sys.stderr)
-        return 1
-    from pack_pdf import pack  # needs the extra 'report', which the rest of this file does not
-
-    pack(made)
-    write_atomic(BUILD / "report.pdf", made.read_bytes())
-    print(f"build/report.pdf, {made.stat().st_size / 1e6:.1f} MB")
-    return 0

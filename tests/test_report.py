@@ -1,15 +1,11 @@
 """The report is built from rows and executed notebooks, and every page leads back to both."""
 
-import base64
-import io
 import re
 import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -110,82 +106,6 @@ def test_paper_holds_each_thing_once_and_neither_code_nor_bars(tmp_path):
         assert "finished; made:" not in text and "[00:00<?" not in text and "hide-input" not in text, path.name
 
 
-def test_a_drawing_stays_sharp_on_paper_and_a_photograph_becomes_a_jpeg():
-    def on_paper(pixels: np.ndarray) -> tuple[str, Image.Image]:
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "PNG")
-        [(kind, made)] = render_site.smaller(base64.b64encode(buffer.getvalue()).decode()).items()
-        return kind, Image.open(io.BytesIO(base64.b64decode(made)))
-
-    kind, drawn = on_paper(drawing())
-    assert kind == "image/png" and (np.asarray(drawn.convert("RGB")) == drawing()).all()
-    noise = np.random.default_rng(0).integers(0, 256, (300, 1400, 3), dtype=np.uint8)
-    kind, photograph = on_paper(noise)
-    assert kind == "image/jpeg" and photograph.size == (render_site.WIDEST, 150)
-
-
-def drawing() -> np.ndarray:
-    """A square and a thin line on white."""
-    pixels = np.full((300, 400, 3), 255, np.uint8)
-    pixels[100:200, 100:200] = (0, 90, 180)
-    pixels[np.arange(300), np.arange(300)] = (200, 0, 0)
-    return pixels
-
-
-def printed(pixels: np.ndarray, path: Path) -> bytes:
-    """A PDF of one page with some words and an image, stored as browsers do it."""
-    import pikepdf
-
-    document = pikepdf.new()
-    image = pikepdf.Stream(document, pixels.tobytes())
-    image.stream_dict = pikepdf.Dictionary(
-        Type=pikepdf.Name.XObject, Subtype=pikepdf.Name.Image, Width=pixels.shape[1], Height=pixels.shape[0]
-    )
-    image.ColorSpace, image.BitsPerComponent = pikepdf.Name.DeviceRGB, 8
-    words = pikepdf.Stream(document, b"BT (a sentence) Tj ET /figure Do")
-    page = document.add_blank_page()
-    page.Contents, page.Resources = words, pikepdf.Dictionary(XObject=pikepdf.Dictionary(figure=image))
-    document.save(path, compress_streams=True)
-    return words.read_bytes()
-
-
-def of(path: Path):
-    """The image and the words of the page."""
-    import pikepdf
-
-    with pikepdf.open(path) as document:
-        page = document.pages[0]
-        image = pikepdf.PdfImage(page.Resources.XObject.figure)
-        return np.asarray(image.as_pil_image().convert("RGB")), image.indexed, page.Contents.read_bytes()
-
-
-def test_a_pdf_is_packed_without_a_change_of_what_is_drawn(tmp_path):
-    pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
-    from pack_pdf import pack
-
-    path = tmp_path / "report.pdf"
-    words = printed(drawing(), path)
-    assert not of(path)[1]
-    before = path.stat().st_size
-    pack(path)
-    pixels, indexed, kept = of(path)
-    assert indexed and (pixels == drawing()).all() and kept == words and path.stat().st_size < before
-    again = path.stat().st_size
-    pack(path)
-    assert (of(path)[0] == drawing()).all() and path.stat().st_size <= again + 64
-
-
-def test_an_image_that_a_palette_makes_no_smaller_is_left(tmp_path):
-    pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
-    from pack_pdf import pack
-
-    noise = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    printed(noise, tmp_path / "report.pdf")
-    pack(tmp_path / "report.pdf")
-    made, indexed, _ = of(tmp_path / "report.pdf")
-    assert not indexed and (made == noise).all()
-
-
 def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
     def table(columns: int) -> str:
         return "<table>" + "<tr>" + "<td>a dozen words</td>" * columns + "</tr></table>"
@@ -238,7 +158,10 @@ def test_a_report_that_cannot_be_built_says_why(sources, tmp_path):
         build_site.sphinx("html", broken, tmp_path / "out")
 
 
-def test_without_a_browser_the_pdf_is_left_as_it_is(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert build_site.pdf(tmp_path / "index.html", tmp_path / "x.pdf") == 0
-    assert "no Chromium or Chrome" in capsys.readouterr().err and not (tmp_path / "x.pdf").exists()
+def test_a_long_word_in_the_head_of_a_wide_table_may_be_parted_at_a_hyphen(tmp_path):
+    heads = "<th>seeds</th>" + "<th>R-P exhaustive</th>" * 12
+    page = tmp_path / "index.html"
+    page.write_text(f"<table><thead><tr>{heads}</tr></thead><tr>{'<td>exhaustive</td>' * 13}</tr></table>")
+    render_site.fitted(page)
+    assert page.read_text().count("<th>R-P exhaus\u00adtive</th>") == 12 and "<th>seeds</th>" in page.read_text()
+    assert page.read_text().count("<td>exhaustive</td>") == 13
