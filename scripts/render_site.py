@@ -68,8 +68,8 @@ def at_most(image: Image.Image, width: int) -> Image.Image:
 
 def fitted(page: Path) -> None:
     """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
-    whose columns share the width, and break at spaces, and long words of its head at a hyphen. A number that is missing
-    is a dash; parts of a formula may stand below each other."""
+    whose columns share the width, and break at spaces (not beside ±), and long words of its head at a hyphen. A number
+    that is missing is a dash; parts of a formula may stand below each other."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(page.read_text(), "html.parser")
@@ -78,6 +78,7 @@ def fitted(page: Path) -> None:
         for cell in table.find_all("td"):
             if len(text := cell.get_text(" ", strip=True)) <= SHORT and cell.string:
                 text = re.sub(r"(?<=[a-z])-(?=[a-z])", "\u2011", text)  # of "t-i"; a minus stays one
+                text = text.replace(" ± ", "\u00a0±\u00a0")
                 cell.string.replace_with(text if wide else text.replace(" ", "\u00a0"))
         if wide:
             outer = table.find_parent(class_=["cell_output", "table-wrapper"]) or table

@@ -108,12 +108,14 @@ def test_paper_holds_each_thing_once_and_neither_code_nor_bars(tmp_path):
 
 def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
     def table(columns: int) -> str:
-        return "<table>" + "<tr>" + "<td>a dozen words</td>" * columns + "</tr></table>"
+        return "<table>" + "<tr>" + "<td>a dozen words</td><td>1.5 ± 0.5</td>" * columns + "</tr></table>"
 
     page = tmp_path / "index.html"
     page.write_text(f"<div class='table-wrapper'>{table(3)}</div><div class='cell_output'>{table(12)}</div>")
     render_site.fitted(page)
     assert page.read_text().count("wide") == 1 and 'class="cell_output wide"' in page.read_text()
+    assert page.read_text().count("<td>a dozen words</td>") == 12, "only those of the wide one may break"
+    assert page.read_text().count("<td>1.5\u00a0±\u00a00.5</td>") == 3 + 12
 
 
 def test_on_paper_a_formula_is_divided_at_its_gaps_and_a_missing_number_is_a_dash(tmp_path):
