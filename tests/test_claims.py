@@ -198,13 +198,21 @@ def test_a_run_made_again_counts_once():
 
 
 def test_verdicts_in_words():
-    table = ledger(
-        rows(CLEAR), [Claim("x", "s", "A beats b.", ("a",), ("b",)), Claim("y", "s", "Nobody ran this.", ("gone",))]
+    claims = [
+        Claim("x", "s", "A beats b.", ("a",), ("b",)),
+        Claim("y", "s", "Nobody ran this.", ("gone",)),
+        Claim("z", "s", "Nor this.", ("gone",)),
+    ]
+    table = ledger(rows(CLEAR), claims)
+    elsewhere = table[table["claim"] == "x"].assign(
+        corpus="flickr8k", verdict="undecided", effect=0.5, low=np.nan, seeds=1
     )
-    first, second = in_words(table).split(". “")
-    assert first.startswith("“A beats b”: held on scenes (study), +100.0 [")
-    assert first.endswith("with 4 seeds, exploratory")
-    assert second == "Nobody ran this”: not measured yet."
+    sentence, absent = in_words(pd.concat([table, elsewhere])).split("\n")
+    first, second = sentence.split("; ")
+    assert first.startswith("- “A beats b”: **held** on scenes (study), +100.0 [")
+    assert first.endswith("] (4 seeds, exploratory)")
+    assert second == "**undecided** on flickr8k, +0.500 (1 seed, exploratory)."
+    assert absent == "- Not measured yet: “Nobody ran this”, “Nor this”."
 
 
 def test_claims_have_different_ids_a_source_and_a_rule():

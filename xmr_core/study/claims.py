@@ -113,26 +113,31 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """The lines of a ledger as sentences: "Smooth-Chamfer beats MIL: undecided on scenes (study), 2.5 [-8.9, 13.9] with
-    5 seeds, exploratory.".
+    """The lines of a ledger as a list in Markdown: an item for each sentence with its verdict on every corpus, such as
+    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", and one
+    for the sentences without rows.
 
     >>> from xmr_core.study.results import study_rows
     >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
-    '“Smooth-Chamfer beats MIL”: not measured yet.'
+    '- Not measured yet: “Smooth-Chamfer beats MIL”.'
     """
-    out = []
+    verdicts: dict[str, list[str]] = {}
+    absent = []
     for line in table.itertuples():
-        sentence = line.sentence.rstrip(".")
+        sentence = f"“{line.sentence.rstrip('.')}”"
         if line.verdict == "not measured":
-            out.append(f"“{sentence}”: not measured yet.")
-        else:
-            digits = 1 if abs(line.effect) >= 1 else 3
-            interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
-            out.append(
-                f"“{sentence}”: {line.verdict} on {line.corpus}, {line.effect:+.{digits}f}{interval} "
-                f"with {line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}."
-            )
-    return " ".join(out)
+            absent.append(sentence)
+            continue
+        digits = 1 if abs(line.effect) >= 1 else 3
+        interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
+        seeds = f"{line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}"
+        verdicts.setdefault(sentence, []).append(
+            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval} ({seeds})"
+        )
+    out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
+    if absent:
+        out.append(f"Not measured yet: {', '.join(absent)}.")
+    return "\n".join(f"- {line}" for line in out)
 
 
 def counts(table: pd.DataFrame) -> Mapping[str, int]:
