@@ -37,7 +37,7 @@ def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str
         return ""
     values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
     first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
-    late = f"; {', '.join(none)} have no result by then" if len(none) else ""
+    late = f"; {', '.join(none)} {'has' if len(none) == 1 else 'have'} no result by then" if len(none) else ""
     return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
 
 
