@@ -31,9 +31,9 @@ import pandas as pd
 import torch
 
 from xmr_core.base import files
-from xmr_core.base.devices import resolve_device
+from xmr_core.base.devices import processor, resolve_device
 from xmr_core.base.errors import XmrError
-from xmr_core.base.provenance import environment, processor
+from xmr_core.base.provenance import environment
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Features, Tokens
 from xmr_core.evaluation.analysis import encode_split
