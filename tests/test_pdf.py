@@ -103,10 +103,11 @@ def test_without_a_browser_the_pdf_is_left_as_it_is(tmp_path, monkeypatch, capsy
 ONE_PAGE = """<article><section><h1>A report<a>¶</a></h1><span id="document-reports/README"></span>
 <section><h2>What was found<a>¶</a></h2><p>Much.</p><section id="a"><h3>All of it</h3></section></section>
 <span id="document-docs/methods/scan"></span><section id="scan"><h2>SCAN</h2><section id="a"><h3>Its loss</h3>
-<section><h4>Detail</h4></section></section></section></section></article>"""
+<section><h4>Detail</h4></section></section></section>
+<span id="document-docs/methods/dive"></span><section><h2>DivE</h2></section></section></article>"""
 
 
-HEADINGS = ["A report", "What was found", "All of it", "SCAN", "Its loss", "Detail"]
+HEADINGS = ["A report", "What was found", "All of it", "SCAN", "Its loss", "Detail", "DivE"]
 
 
 def browser(folder: Path, pages: list[int]) -> None:
@@ -162,13 +163,21 @@ def printed_report(folder: Path, monkeypatch, pages: list[int]):
 
 def test_the_pdf_has_a_page_of_contents_with_numbers_and_bookmarks(tmp_path, monkeypatch):
     pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
-    lines, made = printed_report(tmp_path, monkeypatch, [0, 0, 1, 2, 2, 3])
-    assert [(words, page) for _, words, page in lines] == [("What was found", "1"), ("All of it", "2"), ("SCAN", "3")]
+    lines, made = printed_report(tmp_path, monkeypatch, [0, 0, 1, 2, 2, 3, 3])
+    assert [(words, page) for _, words, page in lines] == [
+        ("What was found", "1"),
+        ("All of it", "2"),
+        ("SCAN", "3"),
+        ("DivE", "4"),
+    ]
     with made.open_outline() as outline:
         tree = [
             (part.title, [(c.title, [h.title for h in c.children]) for c in part.children]) for part in outline.root
         ]
-        assert tree == [("Results", [("What was found", ["All of it"])]), ("Methods", [("SCAN", ["Its loss"])])]
+        assert tree == [
+            ("Results", [("What was found", ["All of it"])]),
+            ("Methods", [("SCAN", ["Its loss"]), ("DivE", [])]),
+        ]
         detail = outline.root[1].children[0].children[0].children[0]
         assert detail.title == "Detail" and made.pages.index(detail.destination[0]) == 3
 
@@ -176,5 +185,5 @@ def test_the_pdf_has_a_page_of_contents_with_numbers_and_bookmarks(tmp_path, mon
 def test_with_a_browser_that_makes_no_bookmarks_the_contents_have_no_numbers(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pikepdf", reason="the extra 'report' is not installed")
     lines, made = printed_report(tmp_path, monkeypatch, [])
-    assert [page for _, _, page in lines] == ["", "", ""] and "/Outlines" not in made.Root
+    assert [page for _, _, page in lines] == ["", "", "", ""] and "/Outlines" not in made.Root
     assert "does not say where headings stand" in capsys.readouterr().err
