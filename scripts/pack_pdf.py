@@ -52,18 +52,18 @@ def bookmark(pdf: Path, headings: list[tuple[str, int, str, Place]]) -> None:
             for name, level, words, at in headings:
                 if name != part:
                     part = name
-                    outline.root.append(item := _item(name, at))
+                    outline.root.append(item := _item(name, at, folded=False))
                     above = [(1, item.children)]
                 while above[-1][0] >= level:
                     above.pop()
-                above[-1][1].append(item := _item(words, at, level > 1))
+                above[-1][1].append(item := _item(words, at, folded=True))
                 above.append((level, item.children))
         document.save(pdf)
 
 
-def _item(words: str, at: Place, closed: bool = False) -> pikepdf.OutlineItem:
+def _item(words: str, at: Place, folded: bool) -> pikepdf.OutlineItem:
     item = pikepdf.OutlineItem(words, at.page - 1, "XYZ", left=at.left, top=at.top)
-    item.is_closed = closed
+    item.is_closed = folded
     return item
 
 

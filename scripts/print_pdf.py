@@ -30,7 +30,7 @@ def pdf(page: Path, made: Path) -> int:
     said so.
 
     It is printed twice. The first time, with tags for screen readers, says on which page each heading stands. The
-    second is the report, without the tags, which would make it half as large again; the site has the same content.
+    second is the report, without the tags, which would take two fifths more bytes; the site has the same content.
     """
     browser = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if browser is None:
@@ -44,9 +44,7 @@ def pdf(page: Path, made: Path) -> int:
         print_page(browser, page, tagged, "--generate-pdf-document-outline")
         found = places(tagged)
         if len(found) != headings[-1].number + 1:  # a browser from before this flag
-            print(
-                f"note: {browser} does not say where headings stand, so the contents have no numbers", file=sys.stderr
-            )
+            print("the browser does not say where headings stand, so the contents have no numbers", file=sys.stderr)
             found = []
         with_numbers(page, [place.page for place in found])
         print_page(browser, page, made, "--disable-pdf-tagging")

@@ -26,7 +26,7 @@ ENOUGH, TIMES = 3.0, 3  # seconds; repetitions
 
 
 def seconds(label: str, images: int, captions: int) -> float:
-    """The least of a few repetitions, after one that warms up."""
+    """The median of a few repetitions, after one that warms up."""
     config = in_common_form(label)
     made = cost.scene(config.method, SHAPE, images, captions, **config.options)
     values = []

@@ -17,6 +17,13 @@ import render_site  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
+ONE_PAGE = """<article><section><h1>A report<a>¶</a></h1><span id="document-reports/README"></span>
+<section><h2>What was found<a>¶</a></h2><p>Much.</p><section id="a"><h3>All of it</h3></section></section>
+<span id="document-docs/methods/scan"></span><section id="scan"><h2>SCAN</h2><section id="a"><h3>Its loss</h3>
+<section><h4>Detail</h4></section></section></section>
+<span id="document-docs/methods/dive"></span><section><h2>DivE</h2></section></section></article>"""
+HEADINGS = ["A report", "What was found", "All of it", "SCAN", "Its loss", "Detail", "DivE"]
+
 
 def test_a_drawing_stays_sharp_on_paper_and_a_photograph_becomes_a_jpeg():
     def on_paper(pixels: np.ndarray) -> tuple[str, Image.Image]:
@@ -98,16 +105,6 @@ def test_without_a_browser_the_pdf_is_left_as_it_is(tmp_path, monkeypatch, capsy
     monkeypatch.setenv("PATH", str(tmp_path))
     assert print_pdf.pdf(tmp_path / "index.html", tmp_path / "x.pdf") == 0
     assert "no Chromium or Chrome" in capsys.readouterr().err and not (tmp_path / "x.pdf").exists()
-
-
-ONE_PAGE = """<article><section><h1>A report<a>¶</a></h1><span id="document-reports/README"></span>
-<section><h2>What was found<a>¶</a></h2><p>Much.</p><section id="a"><h3>All of it</h3></section></section>
-<span id="document-docs/methods/scan"></span><section id="scan"><h2>SCAN</h2><section id="a"><h3>Its loss</h3>
-<section><h4>Detail</h4></section></section></section>
-<span id="document-docs/methods/dive"></span><section><h2>DivE</h2></section></section></article>"""
-
-
-HEADINGS = ["A report", "What was found", "All of it", "SCAN", "Its loss", "Detail", "DivE"]
 
 
 def browser(folder: Path, pages: list[int]) -> None:

@@ -1,6 +1,7 @@
 """What methods reach after each budget of training, as sentences, and the rows that say it."""
 
 import itertools
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -9,6 +10,16 @@ from xmr_core.study.method_results import at_equal_time
 from xmr_core.study.protocol import DECIDING, EPOCHS, LONGER, budget_label, labels
 
 REFERENCE = "VSE∞"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Labels as a sentence names them; one that holds a comma loses it.
+
+    >>> listed(["SAF", "SGRAF, joint", "SGR"]), listed(["SAF"]), listed([])
+    ('SAF, SGRAF joint and SGR', 'SAF', '')
+    """
+    *first, last = [name.replace(",", "") for name in names] or [""]
+    return " and ".join([", ".join(first), last] if first else [last])
 
 
 def deciding_and_budgets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -37,7 +48,7 @@ def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str
         return ""
     values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
     first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
-    late = f"; {', '.join(none)} {'has' if len(none) == 1 else 'have'} no result by then" if len(none) else ""
+    late = f"; {listed(none)} {'has' if len(none) == 1 else 'have'} no result by then" if len(none) else ""
     return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
-from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, order_sentence
+from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, listed, order_sentence
 from xmr_core.study.claims import CLAIMS, counts, ledger
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
@@ -48,8 +48,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
     what = "annotated RSUM (six recalls in percent, at most 600)"
     text = f"{best['label']} has the highest {what}, {_interval(best)} ({_seeds(best['seeds'])})"
     near = table["label"][(table["rsum high"] >= best["rsum low"]) & (table["label"] != best["label"])]
-    overlap = " and ".join(filter(None, (", ".join(near[:-1]), *near[-1:])))
-    text += f", an interval that overlaps with {overlap}" if overlap else ""
+    text += f", an interval that overlaps with {listed(near)}" if len(near) else ""
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]
@@ -63,7 +62,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
         front = table[~dominated(table, "scoring ms")].sort_values("scoring ms")["label"]
         out.append(
             f"By quality and time of scoring, {len(front)} of {len(table)} methods are on the front, beyond which "
-            f"nothing is both better and cheaper: {', '.join(front)}."
+            f"nothing is both better and cheaper: {listed(front)}."
         )
     return out
 
