@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from synthetic import FIGURE, build
+from synthetic import FIGURE, FINISH, build
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput
@@ -145,9 +145,11 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     monkeypatch.setenv("MPLBACKEND", "Agg")
     look = "import os\nimport sys\n\nprint('at', sys.executable, os.getcwd(), os.environ['PATH'].split(':')[0])"
     bar = "import time\n\nfrom tqdm.auto import tqdm\n\nfor _ in tqdm(range(3), desc='training'):\n    time.sleep(0.1)"
-    source = build(tmp_path / "a b{c}" / "small.ipynb", look, bar, FIGURE)
+    finish = FINISH.replace("p.alpha}", 'p.alpha, "says": "It **held**."}')
+    source = build(tmp_path / "a b{c}" / "small.ipynb", look, bar, FIGURE, finish=finish)
     done = run(source, "-p", "alpha", "8", "-p", "fast", "false", "-y", "seeds: [3]")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\nIt held.\n")
     assert f"at {sys.executable} {tmp_path} {Path(sys.executable).parent}" in done.stderr
     assert (
         "training:" in done.stderr

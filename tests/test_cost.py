@@ -395,3 +395,20 @@ def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benc
     monkeypatch.setattr(sweeps, "plan", lambda *_: [broken, *cost.plan(["cosine"], tiny=True)[1:2]])
     assert benchmark.main(["--tiny", "--seconds", "1e-6", "--rows", str(path)]) == 1
     assert "error: cosine, captions 20" in capsys.readouterr().err and len(cost.read(path)) == 2
+
+
+def test_methods_that_score_alike_share_the_median_of_their_times(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "scripts")
+    import time_scoring
+
+    groups = {frozenset(group) for group in time_scoring.groups()}
+    assert frozenset({"VSE++", "VSE∞", "VSE+2AD"}) in groups
+    assert {frozenset({"DivE"}), frozenset({"PVSE"}), frozenset({"SAF"}), frozenset({"SGR"})} <= groups
+    took = {"VSE++": 15.0, "VSE∞": 9.0, "VSE+2AD": 10.0, "DivE": 300.0}
+    monkeypatch.setattr(time_scoring, "scoring_ms", took.__getitem__)
+    monkeypatch.setattr(time_scoring, "PATH", tmp_path / "scoring.csv")
+    monkeypatch.setattr("sys.argv", ["time_scoring.py", "--label", "VSE++", "--label", "DivE"])
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    time_scoring.main()
+    table = pd.read_csv(tmp_path / "scoring.csv").set_index("label")["ms"]
+    assert table.to_dict() == {"VSE++": 10.0, "VSE∞": 10.0, "VSE+2AD": 10.0, "DivE": 300.0}

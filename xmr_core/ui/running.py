@@ -53,7 +53,7 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     for label, path in [*record["files"].items(), ("record", "record.json")]:
         print(f"  {label:9s} {Path(os.path.normpath(folder / path))}")
     if says := record["summary"].get("says"):
-        print(says)
+        print(says.replace("**", ""))  # a terminal shows no bold words
     return 0
 
 
