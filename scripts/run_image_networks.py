@@ -13,6 +13,7 @@ from build_reports import markdown
 
 from xmr_core.base import files
 from xmr_core.study import base_config, results
+from xmr_core.study.image_values import image_errors
 from xmr_core.study.variants import comparison
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.produce import plan_run
@@ -52,7 +53,7 @@ def main() -> None:
 
 def write(run: TrainedRun, label: str) -> None:
     """Append what a run measured; what has rows is not repeated."""
-    results.append(results.rows([run.with_metrics(results.image_errors(run))], [label]), FOLDER / "results.csv")
+    results.append(results.rows([run.with_metrics(image_errors(run))], [label]), FOLDER / "results.csv")
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:

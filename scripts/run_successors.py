@@ -104,8 +104,8 @@ def write(run: TrainedRun, label: str) -> None:
     """Append what a run measured, and its validation curve."""
     if label in has_rows(run.config.train.seed):
         return
-    results.append(results.rows([measured(run)], [label]), FOLDER / "results.csv")
-    results.append_curves(curve(run, label), FOLDER / "curves.csv")
+    results.append_once(curve(run, label), FOLDER / "curves.csv")
+    results.append(results.rows([measured(run)], [label]), FOLDER / "results.csv")  # last: a run with rows is done
 
 
 def main() -> None:

@@ -14,13 +14,15 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes, object_masks, scenes_of
 from xmr_core.data.scenes.world import LATTICE
 from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
+from xmr_core.evaluation.analysis.circular_variance import circular_variance
 from xmr_core.evaluation.analysis.element_subsets import keep_elements, weakest_elements
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate
+from xmr_core.evaluation.stats import image_error
 from xmr_core.methods import build, method_spec
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs
-from xmr_core.study._measures.sets import attention, elements, neighbours
+from xmr_core.study._measures.sets import attention, elements, neighbours, variances
 from xmr_core.study.measures import MEASURES, measured
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
@@ -164,7 +166,24 @@ def test_rows_of_elements_are_those_of_hand_cut_sets(run):
     worst = int(np.argmin(alone))
     gain = by_hand([0, 1, 2]) - by_hand([e for e in range(3) if e != worst])
     assert rsum["images", "rsum_of_weakest_element", 0] == pytest.approx(gain)
-    assert len(rows) == 2 * (3 + 3 + 1) and ("captions", "rsum_without", 2) in rsum.index
+    assert len(rows) == 2 * (3 + 3 + 2) and ("captions", "rsum_without", 2) in rsum.index
+    rest = keep_elements(images, [e for e in range(3) if e != worst])
+    without = evaluate(method.similarity, rest, captions, {"annotated": split.relevance}).per_query
+    keys, parts = ["relevance", "direction", "query"], []
+    for _, own in run.per_query[run.per_query["relevance"] == "annotated"].merge(without, on=keys).groupby("direction"):
+        parts += [((own[f"R@{k}_x"] - own[f"R@{k}_y"]).to_numpy(float), own["image_x"].to_numpy()) for k in (1, 5, 10)]
+    assert rsum["images", "rsum_of_weakest_element_error", 0] == pytest.approx(image_error(parts))
+
+
+@pytest.mark.slow
+def test_the_error_of_the_log_variance_is_that_of_the_bootstrap(run):
+    rows, split = variances(run).set_index("direction")["value"], run.prepared().splits["test"]
+    _, captions = encode_split(run.method(), split)
+    spread = circular_variance(captions).double().numpy()
+    draws = np.random.default_rng(0).integers(0, 32, (2000, 32))
+    by_image = np.array([spread[split.owners == image].mean() for image in range(32)])
+    drawn = np.log(by_image[draws].mean(1))
+    assert rows["captions"] == pytest.approx(drawn.std(), rel=0.1) and rows["images"] > 0
 
 
 @pytest.mark.slow
@@ -193,6 +212,8 @@ def test_rows_of_attention_follow_the_rounds_of_the_run(run):
     by_round = [np.mean([overlap_by_a_loop(shares[n, t], cells[n]) for n in range(32)]) for t in range(3)]
     assert [rows["attention_overlap", t] for t in (1, 2, 3)] == pytest.approx(by_round, rel=1e-4)
     assert rows["attention_overlap_gain", 0] == pytest.approx(by_round[2] - by_round[0], abs=1e-5)
+    gains = [overlap_by_a_loop(shares[n, 2], cells[n]) - overlap_by_a_loop(shares[n, 0], cells[n]) for n in range(32)]
+    assert rows["attention_overlap_gain_error", 0] == pytest.approx(np.std(gains, ddof=1) / 32**0.5, rel=1e-3)
     others = np.mean([overlap_by_a_loop(shares[n, 2], cells[n - 1]) for n in range(32)])
     assert rows["attention_overlap_over_others", 0] == pytest.approx(by_round[2] - others, abs=1e-5)
     entropy = -(shares * np.log(shares)).sum(2).mean((0, 2))

@@ -174,7 +174,8 @@ def test_the_weight_of_content_is_that_of_every_caption_beside_its_own_image(tmp
         means = [np.mean([b for b, k in zip(beta, kinds, strict=True) if k == kind]) for kind in (True, False)]
         if True in kinds and False in kinds:
             expected.append((means[0] - means[1]) / np.mean(beta))
-    (row,) = measured.content_weight(run).to_dict("records")
+    row, error = measured.content_weight(run).to_dict("records")
+    assert error["metric"] == "saf_content_weight_error" and 0 < error["value"] < np.std(expected)
     assert row["n_queries"] == len(expected) > 100
     assert row["value"] == pytest.approx(float(np.mean(expected)), abs=1e-5)
     rows = study.results.rows([measures.measured(run, ["SAF"], CLAIMS)], ["SAF"])

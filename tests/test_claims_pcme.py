@@ -12,7 +12,9 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.evaluation.analysis import set_algebra as algebra
-from xmr_core.evaluation.analysis.both_directions import gain_rows, mean_rows
+from xmr_core.evaluation.analysis.both_directions import gain_rows, mean_rows, precision_of
+from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
+from xmr_core.evaluation.stats import image_error
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gaussian_linear import LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet
@@ -296,11 +298,38 @@ def test_samples_at_test_time(runs, monkeypatch):
 def test_widths_and_corruption(runs):
     run = runs["pcme"]
     _, images, captions = gaussian._encoded(run)
-    found = gaussian.widths(run).set_index("direction")["value"]
-    for name, items in (("images", images), ("captions", captions)):
-        assert found[name] == pytest.approx(np.mean([np.mean(row) for row in items.log_std.tolist()]))
-    rise = gaussian.corruption(run)
-    assert set(rise["direction"]) == {"images", "captions"} and (rise["value"] != 0).all()
+    found = gaussian.widths(run).set_index(["direction", "metric"])["value"]
+    owners = run.prepared().splits["test"].owners
+    for name, items, of in (("images", images, np.arange(len(images))), ("captions", captions, owners)):
+        by_item = np.array([np.mean(row) for row in items.log_std.tolist()])
+        assert found[name, "mean_log_std"] == pytest.approx(by_item.mean())
+        assert found[name, "mean_log_std_error"] == pytest.approx(image_error([(by_item, of)]))
+    rise = gaussian.corruption(run).set_index(["direction", "metric"])["value"]
+    both = corrupted_uncertainty(run.method(), run.prepared(), (0.0, 1.0)).set_index(["side", "share"])
+    for name in ("images", "captions"):
+        by_hand = both.loc[(name, 1.0), "value"] - both.loc[(name, 0.0), "value"]
+        assert rise[name, "uncertainty_rise"] == pytest.approx(by_hand) and by_hand != 0
+        apart = sum((both.loc[(name, s), "high"] - both.loc[(name, s), "low"]) ** 2 for s in (0.0, 1.0)) ** 0.5 / 3.92
+        assert 0 < rise[name, "uncertainty_rise_error"] < 2 * apart
+
+
+@pytest.mark.slow
+def test_the_errors_of_uncertainty_and_of_sampling(runs):
+    run = runs["pcme"]
+    made = gaussian.uncertainty(run).set_index(["relevance", "direction", "metric"])["value"]
+    assert {f"{m}_error" for _, _, m in made.index if not m.endswith("_error")} <= {m for *_, m in made.index}
+    found = gaussian.sampling(run).set_index(["direction", "metric"])["value"]
+    method, images, captions = gaussian._encoded(run)
+    drawn, means = (
+        precision_of(s, images, captions, run.prepared()).query("relevance == 'annotated'")
+        for s in (method.similarity, DISTANCES["mean only"])
+    )
+    both = drawn.merge(means, on=["direction", "query", "image"])
+    for direction, own in both.groupby("direction"):
+        gain = (own["r_precision_x"] - own["r_precision_y"]).to_numpy()
+        assert found[direction, "r_precision_gain_of_sampling"] == pytest.approx(gain.mean(), abs=1e-9)
+        wanted = image_error([(gain, own["image"].to_numpy())])
+        assert found[direction, "r_precision_gain_of_sampling_error"] == pytest.approx(wanted)
 
 
 @pytest.mark.slow

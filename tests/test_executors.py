@@ -16,7 +16,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.processes import LocalProcesses
 from xmr_core.training.runs import stored_ids, train_or_load_all
 from xmr_core.training.runs.elsewhere import train_elsewhere
-from xmr_core.training.runs.many import _only_here
+from xmr_core.training.runs.executors import only_here
 from xmr_core.training.runs.produce import Plan, plan_run
 
 HERE = Path(__file__).parent
@@ -116,6 +116,36 @@ def test_runs_of_a_killed_process_are_continued(tmp_path, monkeypatch):
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_fails_stops_no_other(workers):
+    bad, *good = tiny_config(unit="classes"), *(tiny_config(epochs=1, seed=s) for s in (0, 1))
+    following, asked, told = [tiny_config(epochs=1, seed=2)], [], []
+
+    def more():
+        asked.append(len(asked))
+        return [following.pop()] if following else []
+
+    runs = train_or_load_all(
+        [bad, *good], workers, progress=False, more=more, failed=lambda config, error: told.append((config, error))
+    )
+    assert [run.config for run in runs] == good and len(stored_ids()) == 3, "what was asked for later is trained, too"
+    ((config, error),) = told
+    assert config == bad and "classes" in str(error) and len(asked) == 4
+    with pytest.raises(BadInput, match="classes"):
+        train_or_load_all([bad, tiny_config(epochs=1, seed=3)], workers, progress=False)
+    assert len(stored_ids()) == 4, "the others still end and are kept"
+
+
+@pytest.mark.slow
+def test_an_error_of_the_caller_is_not_taken_for_a_lost_worker():
+    def each(run):
+        raise RuntimeError("my own fault")
+
+    with pytest.raises(RuntimeError, match="my own fault"):
+        train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1)], 2, progress=False, each=each)
+
+
 class Unreliable(Executor):
     """Breaks every call the first `times` times; and notes what it was given."""
 
@@ -161,9 +191,9 @@ def test_a_worker_with_other_data_refuses(tmp_path):
 
 def test_what_only_this_process_knows_stays_in_it():
     config = tiny_config()
-    assert not _only_here(config) and not _only_here(config.replace(dataset="own.module:reader"))
+    assert not only_here(config) and not only_here(config.replace(dataset="own.module:reader"))
     for change in ({"corpus": "abc"}, {"dataset": "registered"}, {"dataset": "__main__:read"}):
-        assert _only_here(config.replace(**change)), change
+        assert only_here(config.replace(**change)), change
 
 
 @pytest.mark.slow

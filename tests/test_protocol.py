@@ -1,5 +1,6 @@
 """The protocol's runs are those of docs/protocol.md, and the script makes each once."""
 
+import contextlib
 import re
 import sys
 from dataclasses import replace
@@ -27,6 +28,7 @@ from xmr_core.study.ambiguity_jobs import (  # noqa: E402
 from xmr_core.study.claim_jobs import jobs_of_claims  # noqa: E402
 from xmr_core.study.claims import CLAIMS  # noqa: E402
 from xmr_core.study.decision_rows import deciding, longest, protocol_rows  # noqa: E402
+from xmr_core.study.ensembles import Ensemble  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
 from xmr_core.training.runs.produce import plan_run  # noqa: E402
 
@@ -387,6 +389,81 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     train(two_jobs)
     assert (run_study.FOLDER / "results.csv").read_bytes() == first
 
+    # what is measured only later is added to what finished runs have, and nothing else changes
+    monkeypatch.setattr(run_study, "jobs", lambda *_: two_jobs)
+    images = pd.read_csv(run_study.FOLDER / run_study.IMAGES)
+    assert len(images) == 2 * 2 and set(images["metric"]) == {"rsum"}, "RSUM by two relevances, for each run once"
+    (run_study.FOLDER / run_study.IMAGES).unlink()
+    lines = first.decode().splitlines(keepends=True)
+    fewer = [line for line in lines if ",DivE," not in line or "rsum_of_weakest_element_error" not in line]
+    assert 0 < len(lines) - len(fewer) <= 2
+    (run_study.FOLDER / "results.csv").write_text("".join(fewer))
+    ask(monkeypatch, "--measure-again", "--variant", "DivE")
+    assert "2 finished runs on this machine were measured again" in capsys.readouterr().out
+    again = (run_study.FOLDER / "results.csv").read_text().splitlines(keepends=True)
+    assert sorted(again) == sorted(lines)
+    assert pd.read_csv(run_study.FOLDER / run_study.IMAGES).equals(images)
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_at_the_end_and_stops_no_other(two_jobs, monkeypatch, capsys):
+    bad = Job("comparison", "DivE", "DivE, 8 epochs", tiny_config("dive", unit="classes"))
+    two_jobs.insert(0, bad)
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--workers", "1"])
+    assert run_study.main() == 1
+    assert set(run_study.rows()["variant"]) == {"DivE", "DivE, 144 epochs"}
+    assert "has no rows: BadInput: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_kill_between_two_files_loses_nothing(two_jobs, monkeypatch):
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_study.results.storage, "write_atomic", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(two_jobs[:1])
+    for name in ("curves.csv", "images.csv", "runs.csv", "results.csv"):  # after each of the files in turn
+        real = run_study.results.storage.write_atomic
+
+        def until(path, text, name=name, real=real):
+            if path.name == name:
+                raise KeyboardInterrupt
+            return real(path, text)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(run_study.results.storage, "write_atomic", until)
+            with pytest.raises(KeyboardInterrupt):
+                train(two_jobs[:1])
+        assert "DivE" not in set(run_study.rows()["variant"]), f"done, without {name}"
+    train(two_jobs[:1])
+    files = {path.name: pd.read_csv(path) for path in run_study.FOLDER.glob("*.csv")}
+    assert len(files["runs.csv"]) == 1 and len(files["curves.csv"]) == 1 and len(files["images.csv"]) == 2
+    rows = run_study.rows()
+    assert not rows.duplicated(["variant", "relevance", "direction", "metric", "k"]).any()
+
+
+@pytest.mark.parametrize(("words", "trained"), [((), 2), (("--part", "tuning"), 0), (("--variant", "SAF"), 0)])
+def test_members_of_ensembles_are_trained_only_where_everything_was_asked_for(words, trained, monkeypatch, capsys):
+    members = tuple(Job("comparison", name, name, tiny_config(seed=n)) for n, name in enumerate(("SAF", "SGR")))
+    asked = []
+    monkeypatch.setattr(run_study, "selected", lambda *_: [])
+    monkeypatch.setattr(run_study, "uncomputed", lambda *_: [Ensemble("SAF + SGR", members)])
+    monkeypatch.setattr(run_study, "train_or_load_all", lambda configs, _: asked.extend(configs) or sys.exit(0))
+    monkeypatch.setattr(sys, "argv", ["run_study.py", *words])
+    with contextlib.suppress(SystemExit):
+        run_study.main()
+    assert len(asked) == trained
+
+
+@pytest.mark.parametrize("words", [("--workers", "0"), ("--seeds", "-1"), ("--hours", "nan"), ("--flickr8k", "/none")])
+def test_options_that_mean_nothing_are_refused(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--status", *words])
+    with pytest.raises(SystemExit):
+        run_study.main()
+    assert words[0] in capsys.readouterr().err
+
 
 @pytest.mark.slow
 def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch):
@@ -433,7 +510,7 @@ def test_one_run_more_than_there_are_workers_is_begun_and_the_first_come_first(t
         def __init__(self, run_id: str):
             self.id = run_id
 
-    def pretended(configs, workers, each, more):
+    def pretended(configs, workers, each, more, failed):
         new = configs
         while new or going:
             order.extend(plan_run(config).id for config in new)

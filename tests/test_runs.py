@@ -36,6 +36,7 @@ from xmr_core.training.runs import (
     train_or_load_all,
     versions,
 )
+from xmr_core.training.runs import produce as produce_module
 from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.produce import plan_run
 from xmr_core.training.state import load_state
@@ -481,3 +482,16 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
 def test_replace_checks_names_and_values_at_once(changes, message):
     with pytest.raises(BadInput, match=message):
         tiny_config().replace(**changes)
+
+
+@pytest.mark.slow
+def test_a_run_is_evaluated_on_its_own_number_of_threads(monkeypatch):
+    used, real = [], produce_module.evaluate_corpus
+    monkeypatch.setattr(
+        produce_module, "evaluate_corpus", lambda *a, **o: used.append(torch.get_num_threads()) or real(*a, **o)
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    train_or_load(tiny_config(epochs=1, seed=7))
+    assert used == [1] and torch.get_num_threads() == 2
+    torch.set_num_threads(before)

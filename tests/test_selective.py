@@ -5,7 +5,13 @@ import pytest
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis.selective import TEMPERATURES, best_temperature, score_confidence, selective_recall
+from xmr_core.evaluation.analysis.selective import (
+    TEMPERATURES,
+    best_temperature,
+    gain_error,
+    score_confidence,
+    selective_recall,
+)
 from xmr_core.methods.registry import method_spec
 from xmr_core.study.measures import measured
 from xmr_core.training.runs import train_or_load
@@ -39,6 +45,19 @@ def test_the_temperature_is_the_one_that_selects_best():
     assert areas[best_temperature(scores, right)] == max(areas.values()) > min(areas.values())
 
 
+def test_the_error_of_a_gain_leaves_out_one_image_with_all_its_queries():
+    rng = np.random.default_rng(5)
+    right, one, other, images = rng.integers(0, 2, 40), rng.random(40), rng.random(40), np.repeat(np.arange(8), 5)
+
+    def gain(kept):
+        return selective_recall(right[kept], one[kept]) - selective_recall(right[kept], other[kept])
+
+    without = np.array([gain(images != g) for g in range(8)])
+    by_hand = (7 / 8 * ((without - without.mean()) ** 2).sum()) ** 0.5
+    assert gain_error(right, one, other, images) == pytest.approx(by_hand) and by_hand > 0
+    assert gain_error(right, one, one, images) == 0
+
+
 def test_bad_input_is_refused():
     with pytest.raises(BadInput, match="one value for each query"):
         selective_recall([1, 0], [0.5])
@@ -60,5 +79,7 @@ def test_a_trained_pcme_has_rows_of_every_confidence(tmp_path, monkeypatch):
         for name in ("margin", "entropy"):
             gain = own[kind, d, "selective_r1_sigma"] - own[kind, d, f"selective_r1_{name}"]
             assert own[kind, d, f"selective_gain_over_{name}"] == pytest.approx(gain)
+            if kind == "annotated":
+                assert own[kind, d, f"selective_gain_over_{name}_error"] > 0
     margin = [own["annotated", d, "selective_r1_margin"] for d in ("i2t", "t2i")]
     assert max(margin) > 0, "the margin is of another split than the recalls"

@@ -8,14 +8,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.distances import numbers_stored, with_samples
 from xmr_core.evaluation.analysis.frequent_words import frequent_words, word_uncertainty
-from xmr_core.evaluation.analysis.uncertainty import in_bins, query_uncertainty, rank_correlation, uncertainty
+from xmr_core.evaluation.analysis.uncertainty import (
+    in_bins,
+    query_uncertainty,
+    rank_correlation,
+    rank_error,
+    uncertainty,
+)
 
 
 def gaussian(n=5, d=4, seed=0):
@@ -99,6 +105,20 @@ def test_the_interval_of_a_correlation_resamples_images():
     assert math.isnan(rank_correlation(np.ones(5), np.arange(5.0), np.arange(5))[0])
     with pytest.raises(BadInput, match="at least 3"):
         rank_correlation(x[:2], y[:2], images[:2])
+
+
+def test_the_error_of_a_correlation_leaves_out_images():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=300).round(1)  # with ties
+    y, images = (x + 2 * rng.normal(size=300)).round(), np.repeat(np.arange(100), 3)
+    a, b = rankdata(x), rankdata(y)
+    without = [np.corrcoef(a[images != g], b[images != g])[0, 1] for g in range(100)]
+    by_hand = (99 / 100 * np.square(np.subtract(without, np.mean(without))).sum()) ** 0.5
+    error = rank_error(x, y, images)
+    assert error == pytest.approx(by_hand, rel=1e-9)
+    _, low, high = rank_correlation(x, y, images)
+    assert error == pytest.approx((high - low) / 3.92, rel=0.15)
+    assert rank_error(x, y, np.arange(300)) != pytest.approx(error, rel=0.01), "captions of an image are one"
 
 
 def test_other_numbers_of_samples_share_their_first_draws_and_have_the_right_spread():

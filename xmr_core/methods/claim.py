@@ -8,6 +8,7 @@ from math import isfinite
 from xmr_core.base.errors import BadInput, unknown
 
 RULES = ("each", "means")
+JOIN = " + "  # between the labels of an ensemble's members
 
 
 @dataclass(frozen=True)

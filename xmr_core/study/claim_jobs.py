@@ -5,7 +5,7 @@ from functools import cache
 
 import pandas as pd
 
-from xmr_core.methods.claim import Claim
+from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.jobs import jobs
 from xmr_core.study.protocol import Job, canonical, labels, run_label
 
@@ -24,7 +24,7 @@ def jobs_of_claims(wanted: Sequence[Job], claims: Iterable[Claim]) -> list[Job]:
     ['DivE', 'PCME', 'PVSE']
     """
     first = canonical()
-    members = {name for c in claims for label in (*c.above, *c.below) for name in label.split(" + ")}
+    members = {name for c in claims for label in (*c.above, *c.below) for name in label.split(JOIN)}
     named = {first.get(name, name) for name in members}
     tuned = {variant for variant, label in _planned(tuple(labels())) if label in named}
     return [job for job in wanted if (job.variant in tuned if job.part == "tuning" else run_label(job.label) in named)]

@@ -10,8 +10,9 @@ import pandas as pd
 from xmr_core.base.errors import unknown
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.registry import methods, papers
-from xmr_core.study.comparisons import Comparison, comparisons, equivalent, values_of
+from xmr_core.study.comparisons import SINCE, Comparison, comparisons, equivalent, values_of
 from xmr_core.study.families import bound, corrected, family, origin
+from xmr_core.study.image_values import ImageValues, read_image_values
 from xmr_core.study.rules import fixed, kind
 
 VERDICTS = ("held", "contradicted", "equivalent", "undecided", "not measured")
@@ -35,7 +36,13 @@ def all_claims() -> tuple[Claim, ...]:
     return CLAIMS + tuple(replace(claim, family=claim.family or name) for name, spec in others for claim in spec.claims)
 
 
-def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ()) -> pd.DataFrame:
+def ledger(
+    rows: pd.DataFrame,
+    claims: Iterable[Claim],
+    ids: Sequence[str] = (),
+    images: ImageValues | None = None,
+    since: str = SINCE,
+) -> pd.DataFrame:
     """Verdicts of claims from rows of results (results.read), one line per claim and corpus; COLUMNS.
 
     effect: above − below, as the measure counts it (where `claimed` is 'below', a negative one is for the claim), of
@@ -46,8 +53,9 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
     lie within ±5 points of RSUM or ±1 point of another retrieval metric, else 'undecided'; always undecided with fewer
     than 3 seeds, and 'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was
     registered before the rows and these come from worlds that no choice was made on, else 'exploratory'.
-    ids: only these claims are returned; the correction still counts all of their papers. Raises: BadInput for an id
-    that no claim has.
+    ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
+    images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
+    Raises: BadInput for an id that no claim has.
     Source: docs/protocol.md#protocol-decision.
 
     >>> from xmr_core.study.results import study_rows
@@ -61,10 +69,13 @@ def ledger(rows: pd.DataFrame, claims: Iterable[Claim], ids: Sequence[str] = ())
     if len(ids):  # other families change no number of these
         families = {family(c) for c in claims if c.id in ids}
         claims = [c for c in claims if family(c) in families]
+    images = read_image_values() if images is None else images
     by_measure = cache(partial(values_of, rows))  # many claims read the same measure
     lines = []
     for claim in claims:
-        by_corpus = {corpus: comparisons(claim, values) for corpus, values in by_measure(claim.measure).items()}
+        by_corpus = {
+            corpus: comparisons(claim, values, images, since) for corpus, values in by_measure(claim.measure).items()
+        }
         for corpus, decided in ({c: d for c, d in by_corpus.items() if d} or {"–": []}).items():
             lines.append((claim, corpus, decided))
     register = fixed()

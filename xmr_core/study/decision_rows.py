@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from xmr_core.methods.claim import JOIN
 from xmr_core.study import results
 from xmr_core.study.protocol import DECIDING, canonical, run_label
 
@@ -35,7 +36,7 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     rows = longest(rows)
     worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
     names = rows["variant"].unique()
-    named = [name for name in names if {*name.split(" + ")} <= {*canonical()}]  # an ensemble by its members
+    named = [name for name in names if {*name.split(JOIN)} <= {*canonical()}]  # an ensemble by its members
     own = rows[worlds & rows["variant"].isin(named)]
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]

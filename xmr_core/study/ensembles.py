@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from xmr_core.methods.claim import Claim
+from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.jobs import comparisons, flickr8k, longer
 from xmr_core.study.protocol import Job, run_label
 from xmr_core.training.runs.config import readable_id
-
-JOIN = " + "
+from xmr_core.training.runs.ensemble import ENSEMBLE
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def ensemble_id(ensemble: Ensemble, rows: pd.DataFrame) -> str | None:
         if not len(own):
             return None
         members.append(own["run_id"].iloc[-1])
-    return readable_id("ensemble", ensemble.dataset, ensemble.seed, tuple(members))
+    return readable_id(ENSEMBLE, ensemble.dataset, ensemble.seed, tuple(members))
 
 
 def uncomputed(wanted: Sequence[Ensemble], rows: pd.DataFrame) -> list[Ensemble]:

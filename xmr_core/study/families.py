@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from xmr_core.evaluation.simultaneous import holm_intervals
-from xmr_core.methods.claim import Claim
+from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.comparisons import Comparison, groups
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, labels
 from xmr_core.study.rules import kind
@@ -81,5 +81,5 @@ def _on(corpus: str, claim: Claim) -> bool:
     """Whether the protocol decides this claim on a corpus: on photographs it runs what it compares, and no ablation."""
     if corpus.startswith("scenes"):
         return True
-    names = {canonical().get(n, n) for names in (*claim.above, *claim.below) for n in names.split(" + ")}
+    names = {canonical().get(n, n) for names in (*claim.above, *claim.below) for n in names.split(JOIN)}
     return names <= {*labels()} and claim.measure.relevance != "exhaustive"

@@ -16,6 +16,7 @@ MEASURES: dict[str, str] = {
     "spearman_uncertainty_answers": "xmr_core.study._measures.gaussian:uncertainty",
     "r_precision_gain_of_sampling": "xmr_core.study._measures.gaussian:sampling",
     "saf_content_weight": "xmr_core.study._measures.sgraf:content_weight",
+    "log_circular_variance": "xmr_core.study._measures.sets:variances",
     "rsum_of_weakest_element": "xmr_core.study._measures.sets:elements",
     "same_slot_share": "xmr_core.study._measures.sets:neighbours",
     "attention_overlap_gain": "xmr_core.study._measures.sets:attention",
@@ -55,13 +56,13 @@ def measured(run: TrainedRun, labels: Sequence[str], claims: Iterable[Claim]) ->
     """The run with the metrics that some claim about one of its labels needs.
 
     A function that gives no row at all says that this corpus cannot answer (it does not know its objects, say).
-    Raises: BadInput where a function gave rows, and none of a metric that MEASURES promises of it.
+    Raises: BadInput where a function gave rows, and none of a metric that MEASURES promises of it, or of its error.
     """
     about = {c.measure.metric for c in claims if not {*labels}.isdisjoint((*c.above, *c.below))}
     for function in measuring(about):
         rows = function(run)
         promised = {metric for metric, address in MEASURES.items() if _function(address) is function}
-        if len(rows) and not set(rows["metric"]) & promised:
+        if len(rows) and not set(rows["metric"].str.removesuffix("_error")) & promised:
             raise unknown(f"metric measured by {function.__name__}", ", ".join(sorted(promised)), set(rows["metric"]))
         run = run.with_metrics(rows)
     return run

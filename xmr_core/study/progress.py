@@ -13,6 +13,7 @@ from xmr_core.study.choices import chosen_trials
 from xmr_core.study.decision_rows import FOLDER
 from xmr_core.study.jobs import PARTS, hours, jobs, missing
 from xmr_core.study.protocol import Job, labels
+from xmr_core.training.runs.ensemble import ENSEMBLE
 
 UNKNOWN = 0.5  # hours of a run of which nothing is known: it comes early, and then its time is known
 
@@ -85,9 +86,10 @@ def earlier_rows(folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def spent_hours(rows: pd.DataFrame) -> float:
-    """Hours of training behind rows, each run once.
+    """Hours of training behind rows, each run once; an ensemble has none of its own.
 
-    >>> spent_hours(pd.DataFrame({"run_id": ["a", "a"], "train_seconds": [1800.0, 1800.0]}))
+    >>> spent_hours(pd.DataFrame({"run_id": ["a", "a", "ensemble-b"], "train_seconds": [1800.0, 1800.0, 3600.0]}))
     0.5
     """
-    return float(rows.drop_duplicates("run_id")["train_seconds"].astype(float).sum() / 3600)
+    trained = rows[~rows["run_id"].astype(str).str.startswith(f"{ENSEMBLE}-")].drop_duplicates("run_id")
+    return float(trained["train_seconds"].astype(float).sum() / 3600)

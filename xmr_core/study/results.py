@@ -9,8 +9,7 @@ import pandas as pd
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
-from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated, rsum_interval
-from xmr_core.evaluation.stats import image_error
+from xmr_core.evaluation.results import Evaluated, rsum_interval
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
@@ -74,24 +73,6 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
     return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def image_errors(run: Evaluated) -> pd.DataFrame:
-    """Rows for the metrics table: the standard error, for the choice of test images, of every mean over queries and of
-    RSUM, as 'recall_error' … 'rsum_error' (fractions, as values are). Source: stats.image_error.
-    """
-    lines = []
-    for kind, table in run.per_query.groupby("relevance", sort=False):
-        recalls = []
-        for direction, own in table.groupby("direction", sort=False):
-            images = own["image"].to_numpy()
-            columns = {("recall", k): own[f"R@{k}"].to_numpy() for k in (1, 5, 10)}
-            columns |= {(name, 0): own[name].to_numpy() for name in ("r_precision", "map_at_r")}
-            recalls += [(columns["recall", k], images) for k in (1, 5, 10)]
-            for (metric, k), values in columns.items():
-                lines.append((kind, direction, f"{metric}_error", k, image_error([(values, images)]), len(own)))
-        lines.append((kind, "both", "rsum_error", 0, image_error(recalls), len(table)))
-    return pd.DataFrame(lines, columns=METRIC_COLUMNS)
-
-
 def study_rows(before: bool = True) -> pd.DataFrame:
     """The rows of the study itself, in reports/ beside the package, if it was installed with them: those from before
     the protocol, and then the protocol's rows that decide claims (decision_rows.deciding).
@@ -144,7 +125,8 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
         old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
         held = set(map(tuple, old[key].astype(str).to_numpy()))
         fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
-        runs = fresh[~fresh["run_id"].isin(old["run_id"])].drop_duplicates("run_id")
+        written = _runs(path)["run_id"] if _runs_file(path).exists() else ()  # a kill may have prevented its rows
+        runs = fresh[~fresh["run_id"].isin(written)].drop_duplicates("run_id")
         for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
             if len(more):
                 before = _under(columns, file) if file.exists() else ""
@@ -161,20 +143,26 @@ def _under(columns: Sequence[str], file: Path) -> str:
     return table.reindex(columns=list(columns), fill_value="").to_csv(index=False)
 
 
-def append_curves(curves: pd.DataFrame, path: Path | str) -> None:
-    """Add validation curves, an epoch a row with its `value`, to a file; what it holds already is not repeated. Raises:
-    CannotWrite."""
+def append_once(table: pd.DataFrame, path: Path | str, what: str = "value") -> None:
+    """Add lines to a file, such as validation curves, an epoch a line; what it holds already is not repeated: lines are
+    the same where all columns but `what` are. Raises: CannotWrite."""
     path = Path(path)
     with filelock.FileLock(path.with_name("." + path.name + ".lock")):
         if path.exists():
-            key = [name for name in curves if name != "value"]
-            curves = pd.concat([pd.read_csv(path), curves]).drop_duplicates(key)
-        storage.write_atomic(path, curves.to_csv(index=False, float_format="%.4f"))
+            key = [name for name in table if name != what]
+            table = pd.concat([pd.read_csv(path, keep_default_na=False), table]).drop_duplicates(key)
+        storage.write_atomic(path, table.to_csv(index=False, float_format="%.4f"))
 
 
 def _csv(table: pd.DataFrame, header: bool = True) -> str:
     # percent to seven digits; a run's own files keep every digit
     return table.to_csv(index=False, header=header, float_format="%.9g")
+
+
+def _runs(path: Path) -> pd.DataFrame:
+    """The file of runs beside `path`, each run once."""
+    table = pd.read_csv(_runs_file(path), dtype=_TEXTS, keep_default_na=False)
+    return table.reindex(columns=list(RUNS)).drop_duplicates("run_id")
 
 
 def _runs_file(path: Path) -> Path:
@@ -188,7 +176,7 @@ def read(path: Path | str) -> pd.DataFrame:
     path = Path(path)
     table = pd.read_csv(path, dtype=_TEXTS, keep_default_na=False)
     if "run_id" in table and "method" not in table and _runs_file(path).exists():
-        runs = pd.read_csv(_runs_file(path), dtype=_TEXTS, keep_default_na=False).reindex(columns=list(RUNS))
+        runs = _runs(path)
         if not table["run_id"].isin(runs["run_id"]).all():
             raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
         table = table.merge(runs, on="run_id", how="left")

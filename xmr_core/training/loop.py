@@ -79,7 +79,7 @@ def train(
             save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step}, owner)
         saved = time.monotonic()
 
-    with _threads(config.threads):
+    with on_threads(config.threads):
         for epoch in range(first_epoch, config.epochs):
             plan = batches.plan(epoch)
             method.train()
@@ -144,7 +144,7 @@ def _groups(method: Method, config: TrainConfig) -> list[dict]:
 
 
 @contextmanager
-def _threads(n: int):
+def on_threads(n: int):
     """Use n CPU threads inside the block, so that results do not depend on how many runs share a machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(n)

@@ -1,7 +1,6 @@
 """The study's notebooks as files: those of the checkout, or those that the wheel carries."""
 
 import argparse
-import shutil
 from pathlib import Path
 
 from xmr_core.base import files
@@ -41,10 +40,7 @@ def copy_notebooks(target: Path | str) -> list[Path]:
     files.make_folder(target)
     new = [path for path in shipped_notebooks() if not (target / path.name).exists()]
     for path in new:
-        try:
-            shutil.copyfile(path, target / path.name)
-        except OSError as e:
-            raise files.cannot_write(target / path.name, e) from None
+        files.write_atomic(target / path.name, path.read_bytes())
     return [target / path.name for path in new]
 
 

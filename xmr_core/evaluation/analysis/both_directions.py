@@ -46,6 +46,18 @@ def gain_rows(better: pd.DataFrame, than: pd.DataFrame, metric: str, k: int = 0)
     return mean_rows(paired.assign(gain=paired["r_precision of better"] - paired["r_precision"]), {metric: "gain"}, k)
 
 
+def gain_errors(better: pd.DataFrame, than: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows for Run.with_metrics: the standard error, for the choice of images, of what R-Precision gains in each
+    direction ('<metric>_error'), `better` − `than`, paired query by query."""
+    index = ["relevance", "direction", "query"]
+    paired = than.merge(better, on=index, suffixes=("", " of better"), validate="one_to_one")
+    rows = []
+    for (kind, direction), own in paired.groupby(["relevance", "direction"], sort=False):
+        gain = (own["r_precision of better"] - own["r_precision"]).to_numpy(float)
+        rows.append((kind, direction, f"{metric}_error", 0, image_error([(gain, own["image"].to_numpy())]), len(own)))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
+
+
 def precision_of(
     similarity: Callable | Mapping[str, Callable],
     images: GaussianEmbedding,

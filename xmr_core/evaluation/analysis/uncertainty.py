@@ -10,6 +10,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.evaluation.analysis.circular_variance import circular_variance
+from xmr_core.evaluation.standard_errors import jackknife_error
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
 
 _SMALLEST = 1e-12  # circular variance of a collapsed set
@@ -65,12 +66,13 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     return pd.concat(parts, ignore_index=True)
 
 
-def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
+def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame, errors: bool = False) -> pd.DataFrame:
     """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
 
     Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
     of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
-    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
+    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty. errors: also a row '<metric>_error' for
+        each, its standard error for the choice of images.
     """
     table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
     rows = []
@@ -82,6 +84,9 @@ def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.Dat
             x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
             value, low, high = rank_correlation(x, y, images)
             rows.append((kind, direction, metric, 0, value, len(part), low, high))
+            if errors:
+                error = rank_error(x, y, images)
+                rows.append((kind, direction, f"{metric}_error", 0, error, len(part), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
 
 
@@ -124,16 +129,32 @@ def rank_correlation(
     """
     if not len(x) == len(y) == len(images) or len(x) < 3:
         raise BadInput(f"x, y and images must have one length, at least 3; got {len(x)}, {len(y)} and {len(images)}.")
-    from scipy.stats import rankdata  # takes as long to import as half of torch
-
-    a, b = (rankdata(v) - (len(x) + 1) / 2 for v in (x, y))
-    names, draws = image_draws(np.asarray(images), resamples, seed)
-    cluster = np.searchsorted(names, images)
-    products = (np.ones(len(a)), a, b, a * a, b * b, a * b)
-    sums = np.stack([np.bincount(cluster, weights=w) for w in products], 1)  # images × 6
+    sums = _rank_sums(x, y, images)
+    _, draws = image_draws(np.asarray(images), resamples, seed)
     value, drawn = _correlation(sums.sum(0)[None])[0], _correlation(draws @ sums)
     low, high = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else (np.nan, np.nan)
     return float(value), float(low), float(high)
+
+
+def rank_error(x: Float[np.ndarray, " q"], y: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"]) -> float:
+    """Standard error of Spearman's ρ for the choice of images: the jackknife over images, with the ranks that all
+    queries gave. NaN where x or y is constant. Raises: BadInput for fewer than two images.
+
+    >>> x = np.arange(200.0)
+    >>> round(rank_error(x, np.random.default_rng(0).permutation(x), np.arange(200)), 2)  # 1/√n without a relation
+    0.07
+    """
+    sums = _rank_sums(x, y, images)
+    return jackknife_error(_correlation(sums.sum(0)[None] - sums))
+
+
+def _rank_sums(x: np.ndarray, y: np.ndarray, images: np.ndarray) -> Float[np.ndarray, "i 6"]:
+    """What each image adds to the sums of 1, a, b, a², b² and a b, with the centred ranks a of x and b of y."""
+    from scipy.stats import rankdata  # takes as long to import as half of torch
+
+    a, b = (rankdata(v) - (len(x) + 1) / 2 for v in (x, y))
+    cluster = np.unique(images, return_inverse=True)[1]
+    return np.stack([np.bincount(cluster, weights=w) for w in (np.ones(len(a)), a, b, a * a, b * b, a * b)], 1)
 
 
 def _correlation(sums: Float[np.ndarray, "r 6"]) -> Float[np.ndarray, " r"]:

@@ -1,19 +1,23 @@
 """What a distribution knows: its width against recall and ambiguity, and what sampling gains over the means."""
 
+import numpy as np
 import pandas as pd
 
 from xmr_core.base.types import GaussianEmbedding
-from xmr_core.evaluation.analysis.both_directions import gain_rows, mean_rows, precision_of
-from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
+from xmr_core.evaluation.analysis.both_directions import gain_errors, gain_rows, mean_rows, precision_of
+from xmr_core.evaluation.analysis.corruption import corrupted_values
 from xmr_core.evaluation.analysis.distances import distance_table, sampling_gain, with_samples
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.set_algebra import set_algebra, set_algebra_rows
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty_rows
+from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.stats import image_error
 from xmr_core.methods.method import Method
 from xmr_core.similarities.distances import DISTANCES
 from xmr_core.training.runs import TrainedRun
 
 SAMPLES, DRAWS = (1, 3, 5, 7, 10), 3
+_IMAGES = 200  # of the corrupted ones
 _DIVERGENCES = {  # metric → the divergence of the query from the item, in either direction
     "r_precision_gain_of_kl": {"i2t": DISTANCES["KL"], "t2i": DISTANCES["reverse KL"]},
     "r_precision_gain_of_kl_official": {
@@ -24,14 +28,21 @@ _DIVERGENCES = {  # metric → the divergence of the query from the item, in eit
 
 
 def uncertainty(run: TrainedRun) -> pd.DataFrame:
-    """Spearman's ρ of the queries' uncertainty with R@1 and with the number of relevant items."""
+    """Spearman's ρ of the queries' uncertainty with R@1 and with the number of relevant items, with its errors."""
     split = run.prepared().splits["test"]
-    return uncertainty_rows(run.per_query, query_uncertainty(*encode_split(run.method(), split), split.relevance))
+    widths = query_uncertainty(*encode_split(run.method(), split), split.relevance)
+    return uncertainty_rows(run.per_query, widths, errors=True)
 
 
 def sampling(run: TrainedRun) -> pd.DataFrame:
-    """R-Precision of match probability minus that of the means alone, as a fraction."""
-    return sampling_gain(distance_table(run.method(), run.prepared()), len(run.per_query))
+    """R-Precision of match probability minus that of the means alone, as a fraction, with its error."""
+    method, images, captions = _encoded(run)
+    value = sampling_gain(distance_table(method, run.prepared()), len(run.per_query))
+    drawn, base = (
+        precision_of(s, images, captions, run.prepared()) for s in (method.similarity, DISTANCES["mean only"])
+    )
+    error = gain_errors(drawn, base, "r_precision_gain_of_sampling")
+    return pd.concat([value, error[error["relevance"] == "annotated"]], ignore_index=True)
 
 
 def means(run: TrainedRun) -> pd.DataFrame:
@@ -68,22 +79,31 @@ def drawn(run: TrainedRun) -> pd.DataFrame:
 
 
 def widths(run: TrainedRun) -> pd.DataFrame:
-    """Mean of log σ over items and dimensions, for images and captions."""
+    """Mean of log σ over items and dimensions, for images and captions, with its error."""
     _, *modalities = _encoded(run)
-    rows = [
-        {"direction": name, "value": float(items.log_std.double().mean()), "n_queries": len(items)}
-        for name, items in zip(("images", "captions"), modalities, strict=True)
-    ]
-    return pd.DataFrame(rows).assign(relevance="", metric="mean_log_std", k=0)
+    split = run.prepared().splits["test"]
+    owners = {"images": np.arange(len(split.image_rows)), "captions": split.owners}
+    rows = []
+    for name, items in zip(("images", "captions"), modalities, strict=True):
+        own = items.log_std.double()
+        error = image_error([(own.mean(1).numpy(), owners[name])])
+        rows += [("", name, "mean_log_std", 0, float(own.mean()), len(items))]
+        rows += [("", name, "mean_log_std_error", 0, error, len(items))]
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
 def corruption(run: TrainedRun) -> pd.DataFrame:
     """How much wider the distributions of the first 200 test images, and of their captions, are when nothing of them is
-    left than when all is: the rise of mean log σ."""
-    table = corrupted_uncertainty(run.method(), run.prepared(), (0.0, 1.0))
-    value = table.set_index(["side", "share"])["value"].unstack()
-    rise = (value[1.0] - value[0.0]).rename("value").rename_axis("direction").reset_index()
-    return rise.assign(relevance="", metric="uncertainty_rise", k=0, n_queries=200)
+    left than when all is: the rise of mean log σ, with its error."""
+    split = run.prepared().splits["test"].first(_IMAGES)
+    owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
+    full, empty = corrupted_values(run.method(), run.prepared(), (0.0, 1.0), _IMAGES)
+    rows = []
+    for name in sorted(owners):
+        rise = empty[name] - full[name]
+        rows.append(("", name, "uncertainty_rise", 0, float(rise.mean()), _IMAGES))
+        rows.append(("", name, "uncertainty_rise_error", 0, image_error([(rise, owners[name])]), _IMAGES))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
 def algebra(run: TrainedRun) -> pd.DataFrame:

@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.analysis.selective import BASELINES, best_temperature, score_confidence, selective_table
+from xmr_core.evaluation.analysis.selective import (
+    BASELINES,
+    best_temperature,
+    gain_error,
+    score_confidence,
+    selective_table,
+)
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.evaluation.results import METRIC_COLUMNS
@@ -15,7 +21,7 @@ from xmr_core.training.runs.ensemble import scores_of
 def selective(run: TrainedRun) -> pd.DataFrame:
     """Area under R@1 over coverage (analysis.selective) by σ of the query, by score margin, by entropy and by nothing,
     for every relevance set and direction: 'selective_r1_sigma', '…_margin', '…_entropy', '…_none'; and what σ gains:
-    'selective_gain_over_margin', 'selective_gain_over_entropy'. Fractions.
+    'selective_gain_over_margin', 'selective_gain_over_entropy', with their errors. Fractions.
 
     The temperature of the entropy is chosen on the validation split, so that the baseline is no weaker than it can be.
     """
@@ -41,4 +47,8 @@ def selective(run: TrainedRun) -> pd.DataFrame:
             rows += [(kind, direction, f"selective_r1_{c}", 0, value, len(joined)) for c, value in area.items()]
             gains = {c: area["sigma"] - area[c] for c in BASELINES}
             rows += [(kind, direction, f"selective_gain_over_{c}", 0, v, len(joined)) for c, v in gains.items()]
+            if kind == "annotated":  # the relevance that claims read
+                for c in BASELINES:
+                    error = gain_error(joined["R@1"], joined["sigma"], joined[c], joined["image"].to_numpy())
+                    rows.append((kind, direction, f"selective_gain_over_{c}_error", 0, error, len(joined)))
     return pd.DataFrame(rows, columns=METRIC_COLUMNS).astype({"value": np.float64})

@@ -8,12 +8,17 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.scenes import object_masks, scenes_of
 from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
+from xmr_core.evaluation.analysis.circular_variance import circular_variance
 from xmr_core.evaluation.analysis.element_map import neighbourhood
-from xmr_core.evaluation.analysis.element_subsets import element_ablation, weakest_elements
+from xmr_core.evaluation.analysis.element_subsets import element_ablation, keep_elements, weakest_elements
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.evaluate import evaluate
+from xmr_core.evaluation.results import METRIC_COLUMNS, rsum_values
+from xmr_core.evaluation.standard_errors import mean_error
+from xmr_core.evaluation.stats import image_error
 from xmr_core.training.runs import TrainedRun
 
 _IMAGES = 200  # of the test split, from its start: enough for a mean, and few enough for all pairs of their elements
@@ -21,16 +26,39 @@ _IMAGES = 200  # of the test split, from its start: enough for a mean, and few e
 
 def elements(run: TrainedRun) -> pd.DataFrame:
     """RSUM (annotated) with single elements of one modality, as fractions: 'rsum_only' and 'rsum_without' with the
-    number of the element as k, and 'rsum_of_weakest_element', what is lost without the one that is worst alone."""
+    number of the element as k, and 'rsum_of_weakest_element', what is lost without the one that is worst alone, with
+    its error."""
     split, method = run.prepared().splits["test"], run.method()
-    table = element_ablation(method.similarity, *encode_split(method, split), {"annotated": split.relevance})
+    images, captions = encode_split(method, split)
+    relevances = {"annotated": split.relevance}
+    table = element_ablation(method.similarity, images, captions, relevances)
     rows = []
     for line in table[table["side"] != "both"].itertuples():
         word, element = line.kept.split()
         rows.append(("annotated", line.side, f"rsum_{word}", int(element), line.rsum / 100))
     for line in weakest_elements(table).itertuples():
+        sets = {"images": images, "captions": captions}
+        rest = [k for k in range(sets[line.side].x.shape[1]) if k != line.element]
+        sets[line.side] = keep_elements(sets[line.side], rest)
+        without = evaluate(method.similarity, sets["images"], sets["captions"], relevances).per_query
+        error = mean_error(rsum_values(run.per_query, "annotated") - rsum_values(without, "annotated"))
         rows.append(("annotated", line.side, "rsum_of_weakest_element", 0, line.gain / 100))
+        rows.append(("annotated", line.side, "rsum_of_weakest_element_error", 0, error))
     return _table(rows, len(run.per_query[run.per_query["relevance"] == "annotated"]))
+
+
+def variances(run: TrainedRun) -> pd.DataFrame:
+    """The error of the log circular variance of the sets of each modality, which every evaluation gives: that of the
+    mean variance by the variance itself, because d log v = dv / v."""
+    split = run.prepared().splits["test"]
+    owners = {"images": np.arange(len(split.image_rows)), "captions": split.owners}
+    rows = []
+    for name, items in zip(owners, encode_split(run.method(), split), strict=True):
+        if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
+            values = circular_variance(items).double().clamp(min=1e-12).numpy()
+            error = image_error([(values, owners[name])]) / values.mean()
+            rows.append(("", name, "log_circular_variance_error", 0, float(error)))
+    return _table(rows, len(split.image_rows))
 
 
 def neighbours(run: TrainedRun) -> pd.DataFrame:
@@ -48,8 +76,8 @@ def attention(run: TrainedRun) -> pd.DataFrame:
 
     'attention_overlap' with the round as k (object_overlap); 'attention_overlap_gain', the last round minus the first;
     'attention_overlap_over_others', the last round minus the same with the objects of the next image;
-    'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last. No row for a
-    corpus that does not know its objects, or features that lie on no square grid.
+    'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last; the three with
+    their errors. No row for a corpus that does not know its objects, or features that lie on no square grid.
     """
     prepared, method = run.prepared(), run.method()
     split = prepared.splits["test"].first(_IMAGES)
@@ -63,14 +91,16 @@ def attention(run: TrainedRun) -> pd.DataFrame:
         return _table([], 0)
     masks = torch.from_numpy(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]))
     masks = F.adaptive_avg_pool2d(masks, grid).flatten(2)  # n o l
-    entropy, overlap = attention_entropy(shares).mean(0), object_overlap(shares, masks).mean(0)
-    others = object_overlap(shares[:, -1:], masks.roll(1, 0)).mean()
-    rows = [("", "images", "attention_overlap", t, float(value)) for t, value in enumerate(overlap, 1)]
-    rows += [
-        ("", "images", "attention_overlap_gain", 0, float(overlap[-1] - overlap[0])),
-        ("", "images", "attention_overlap_over_others", 0, float(overlap[-1] - others)),
-        ("", "images", "attention_entropy_fall", 0, float(entropy[0] - entropy[-1])),
-    ]
+    entropy, overlap = attention_entropy(shares), object_overlap(shares, masks)
+    others = object_overlap(shares[:, -1:], masks.roll(1, 0))[:, 0]
+    rows = [("", "images", "attention_overlap", t, float(value)) for t, value in enumerate(overlap.mean(0), 1)]
+    for name, values in {
+        "attention_overlap_gain": overlap[:, -1] - overlap[:, 0],
+        "attention_overlap_over_others": overlap[:, -1] - others,
+        "attention_entropy_fall": entropy[:, 0] - entropy[:, -1],
+    }.items():
+        rows.append(("", "images", name, 0, float(values.mean())))
+        rows.append(("", "images", f"{name}_error", 0, mean_error(values.double().numpy())))
     return _table(rows, len(shares))
 
 

@@ -9,6 +9,7 @@ from xmr_core.data.text.tokenisers import rule
 from xmr_core.evaluation.analysis.attention import content_preference
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.stats import image_error
 from xmr_core.training.runs import TrainedRun
 
 _BEFORE = 2  # nodes before the words: the global vectors and <start>
@@ -16,7 +17,7 @@ _BEFORE = 2  # nodes before the words: the global vectors and <start>
 
 def content_weight(run: TrainedRun) -> pd.DataFrame:
     """How much more a word of content weighs in SAF than another word of its caption, beside the caption's own image:
-    the mean of content_preference over the captions of the test split.
+    the mean of content_preference over the captions of the test split, with its error.
 
     Not a number where no list of such words is known (another corpus than scenes) or captions are no words.
     """
@@ -34,8 +35,11 @@ def content_weight(run: TrainedRun) -> pd.DataFrame:
             values[own] = content_preference(beta, *_kinds(beta, [kinds[t] for t in own])).numpy()
     valid = values[~np.isnan(values)]
     value = float(valid.mean()) if len(valid) else float("nan")
-    row = ("", "captions", "saf_content_weight", 0, value, len(valid))
-    return pd.DataFrame([row], columns=METRIC_COLUMNS)
+    rows = [("", "captions", "saf_content_weight", 0, value, len(valid))]
+    if len(valid) > 1:
+        error = image_error([(valid, split.owners[~np.isnan(values)])])
+        rows.append(("", "captions", "saf_content_weight_error", 0, error, len(valid)))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
 def _kinds(nodes: torch.Tensor, kinds: list[list[bool]]) -> tuple[torch.Tensor, torch.Tensor]:

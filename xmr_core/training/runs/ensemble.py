@@ -13,6 +13,8 @@ from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.run import TrainedRun
 
+ENSEMBLE = "ensemble"  # what the id of one begins with
+
 
 def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
     """The scores of a finished run on a split, block by block."""
@@ -59,5 +61,5 @@ def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
         members=members,
         files={},
     )
-    name = readable_id("ensemble", setting.dataset, setting.seed, members)
+    name = readable_id(ENSEMBLE, setting.dataset, setting.seed, members)
     return Evaluated(name, setting, metrics, evaluation.per_query, provenance)

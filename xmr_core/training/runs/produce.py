@@ -25,7 +25,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.results import Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
-from xmr_core.training.loop import train
+from xmr_core.training.loop import on_threads, train
 from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
@@ -146,7 +146,8 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
         messages=tuple(history.messages),
         word_vector_coverage=prepared.coverage,
     )
-    _evaluate(method, prepared, folder, provenance)
+    with on_threads(config.train.threads):  # several runs share a machine
+        _evaluate(method, prepared, folder, provenance)
 
 
 def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Provenance) -> None:
