@@ -68,14 +68,16 @@ def wanted_ensembles(there: pd.DataFrame, photographs: str = "") -> list[Ensembl
     return ensembles(all_claims(), there, curves(), chosen_trials(there), photographs)
 
 
-def write(run: TrainedRun, names: list[str]) -> None:
+def write(run: TrainedRun, names: list[str], errors_alone: bool = False) -> None:
     """Append what a run measured under each of its names, with its errors and what claims about it need, and its
-    validation curve."""
+    validation curve. errors_alone: of the rows those of errors."""
     run = run.with_metrics(image_errors(run))
     results.append_once(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
     write_images(run, [name for label in names for name in meanings(label)])
     for label in names:  # last, because a run with rows is done
-        results.append(results.rows([measured(run, meanings(label), all_claims())], [label]), FOLDER / "results.csv")
+        made = results.rows([measured(run, meanings(label), all_claims())], [label])
+        made = made[made["metric"].str.endswith("_error")] if errors_alone else made
+        results.append(made, FOLDER / "results.csv")
 
 
 def write_images(run: Evaluated, names: Sequence[str]) -> None:
@@ -154,8 +156,9 @@ def compute(asked: argparse.Namespace, left: float) -> None:
 
 def measure_again(asked: argparse.Namespace) -> int:
     """Add what is measured today and has no rows yet (a metric, an error, values of images) to the rows of finished
-    runs that were asked for and lie on this machine; rows that are there stay as they are. Gives how many runs were
-    read."""
+    runs that were asked for and lie on this machine; rows that are there stay as they are. Of a run that was trained
+    again with other results, as on another processor, only errors and values of images are added: they are as good an
+    estimate, and no number of one training stands beside another's. Gives how many runs were read."""
     there, done = rows(), {}
     held = set(zip(there["run_id"], there["variant"], strict=True))
     every = [job for job in jobs(there, curves(), asked.flickr8k, chosen_trials(there)) if asks_for(asked)(job)]
@@ -164,8 +167,16 @@ def measure_again(asked: argparse.Namespace) -> int:
             if (run := plan.finished()) is not None:
                 done.setdefault(run.id, (run, []))[1].append(job.label)
     for run, names in done.values():
-        write(run, names)
+        write(run, names, errors_alone=not same_results(run, there))
     return len(done)
+
+
+def same_results(run: TrainedRun, there: pd.DataFrame) -> bool:
+    """Whether the rows of a run hold what this training of it gave, to the digits of a file of rows."""
+    key = ["relevance", "direction", "metric", "k"]
+    both = run.metrics.merge(there[there["run_id"] == run.id], on=key, suffixes=("", " of rows"))
+    away = (both["value"].astype(float) - both["value of rows"].astype(float)).abs()
+    return bool((away <= 1e-6 * both["value"].astype(float).abs().clip(lower=1.0)).all())
 
 
 def asks_for(asked: argparse.Namespace) -> Callable[[Job], bool]:

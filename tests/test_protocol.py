@@ -404,6 +404,14 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     assert sorted(again) == sorted(lines)
     assert pd.read_csv(run_study.FOLDER / run_study.IMAGES).equals(images)
 
+    # of a training with other results, no number but errors
+    other = [line.replace(",rsum,0,", ",rsum,0,1") for line in lines if "rsum_of_weakest_element" not in line]
+    (run_study.FOLDER / "results.csv").write_text("".join(other))
+    ask(monkeypatch, "--measure-again", "--variant", "DivE")
+    again = (run_study.FOLDER / "results.csv").read_text().splitlines(keepends=True)
+    assert again[: len(other)] == other and len(again) > len(other)
+    assert all("rsum_of_weakest_element_error" in line for line in again[len(other) :])
+
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_told_at_the_end_and_stops_no_other(two_jobs, monkeypatch, capsys):
