@@ -26,6 +26,7 @@ from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
 from xmr_core.study.protocol import EPOCHS, labels, trial
+from xmr_core.study.sensitivity import sensitivity
 from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
 
@@ -140,7 +141,8 @@ def convergence(left: pd.Series) -> str:
         "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
         "as the [protocol](../docs/protocol.md#protocol-budget) defines it, and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. *trial*: of its seven tuning trials. "
-        "*train*: median seconds of a run on one core. *scoring*: 1,000 images against 5,000 captions.\n\n"
+        "*train*: median seconds of a run on one core. *scoring*: 1,000 images of 64 regions against 5,000 captions of "
+        "12 words, width 64, on one thread; of slow methods from fewer pairs, in proportion.\n\n"
         + _other_objectives(table)
         + (_absent("comparison", left, start="Not all yet") if len(protocol_results()) else "")
     )
@@ -155,7 +157,9 @@ def budgets(left: pd.Series) -> str:
     path = stored(plots.budget_curves(points, labels()), "budget_curves")
     epochs = ", ".join(map(str, sorted(set(points["epochs"]))))
     text += f"![Annotated RSUM after {epochs} epochs, over epochs and over seconds]({path})\n\n"
-    text += f"{points['seeds'].max()} seeds; the bars go from the lowest to the highest.\n\n"
+    fewest, most = points["seeds"].min(), points["seeds"].max()
+    seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+    text += f"{seeds}; the bars go from the lowest to the highest.\n\n"
     said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
     equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
     said.append(markdown(equal) if len(equal) else "")
@@ -189,7 +193,8 @@ def ambiguous(left: pd.Series) -> str:
         "the lowest to the highest seed. All runs have 72 epochs, which are few for some (see converged, above). "
         "Nothing is corrected for how many choices there are, and all of it is exploratory. The table has 95 % "
         f"intervals from what is left over beside the line through the gains.\n\n{markdown(shown)}\n\n"
-        "RSUM by all true answers at each ambiguity, and the learning rate that validated better:\n\n"
+        "RSUM by all true answers at each ambiguity, a mean over the seeds that are there, and the learning rate that "
+        "validated better (the gains above are of common seeds):\n\n"
         f"{markdown(ambiguity_table(points))}\n\n"
         f"{_absent('ambiguity', left, '', 'Not all yet')}"
     )
@@ -234,8 +239,27 @@ def by_paper() -> str:
         "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper (of "
         "the successors together) on one corpus. Where they are confirmatory, every comparison that is planned counts "
         "from the beginning, measured or not, so that later rows of other claims take no verdict back. A claim has one "
-        "for each corpus with rows. *ours*: claims of this study's own.\n\n"
+        "for each corpus with rows. *ours*: claims of this study's own. Hardly any difference of RSUM "
+        "can be *equivalent* yet: where the errors of test images count as independent, a corrected interval is wider "
+        "than the bounds of ±5, so *undecided* is no sign of equality. Later comparisons pair them.\n\n"
         f"{markdown(table)}\n\n"
+    )
+
+
+def readings() -> str:
+    """Section: verdicts that another way of counting would change."""
+    table = sensitivity(results.study_rows(before=False), CLAIMS)
+    text = "## Verdicts that rest on how they were counted\n\n"
+    if not len(table):
+        return text + "None.\n\n"
+    shown = table.drop(columns="claim").rename(columns={"sentence": "claim"}).replace("", "–")
+    return (
+        f"{text}VSE∞, DivE and PCME++ had ten seeds only after their verdicts by five had been seen; the correction "
+        "counts both looks. *first seeds*: what those five alone say, *later seeds*: what the other five alone say, "
+        "with less power, and each with the degrees of freedom that its runs have. *n − 1* and *later rule*: the "
+        "verdict if all comparisons had the degrees of freedom of the "
+        "[first or of the later rule](../docs/protocol.md#protocol-changes), which depend here on when their runs "
+        f"began.\n\n{markdown(shown)}\n\n"
     )
 
 
@@ -298,7 +322,7 @@ def page() -> str:
         "before ([reports/results.csv](results.csv), [reports/successors](successors/README.md)); no number is typed. "
         "How it is decided: [docs/protocol.md](../docs/protocol.md). Tables from before the protocol: "
         "[reports/before_protocol.md](before_protocol.md).\n\n"
-        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + by_paper() + changes()
+        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + by_paper() + readings() + changes()
     )  # fmt: skip
 
 

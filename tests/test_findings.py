@@ -1,6 +1,7 @@
 """The tables, figures and sentences of the study, from small tables that are made up here: with no rows of the
 protocol, with some, and with all."""
 
+import argparse
 import math
 import re
 import sys
@@ -35,6 +36,7 @@ from xmr_core.study.method_results import (  # noqa: E402
 )
 from xmr_core.study.protocol import labels  # noqa: E402
 from xmr_core.study.seeds_apart import apart_sentence, seeds_apart  # noqa: E402
+from xmr_core.study.sensitivity import sensitivity  # noqa: E402
 from xmr_core.ui import plots  # noqa: E402
 
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
@@ -161,7 +163,7 @@ def test_budget_curves_take_common_seeds_and_time_is_interpolated(tmp_path):
     assert equal.loc["SAF", "epochs"] == pytest.approx(8)
     slow = points.assign(seconds=points["seconds"] * (1 + 9 * (points["label"] == "SAF")))
     late = at_equal_time(slow).set_index("label")
-    assert math.isnan(late.loc["SAF", "rsum"]) and "shortest run takes 1000 s" in late.loc["SAF", "note"]
+    assert math.isnan(late.loc["SAF", "rsum"]) and "shortest run so far takes 1000 s" in late.loc["SAF", "note"]
     assert at_equal_time(points[points["label"] != "VSE∞"]).empty
     figure = plots.budget_curves(points, labels())
     colours = {line.get_label(): line.lines[0].get_color() for line in figure.axes[0].containers}
@@ -287,9 +289,14 @@ def test_rows_of_before_are_counted_and_decide_nothing_in_the_abstract():
     said = " ".join(findings.findings(parts=["claims"]))
     own, every = (claims.ledger(results.study_rows(before), claims.CLAIMS) for before in (False, True))
     measured = [set(table.loc[table["verdict"] != "not measured", "claim"]) for table in (own, every)]
-    assert f"verdicts on {len(measured[0])} of {len(claims.CLAIMS)} claims" in said
+    enough = own[own["seeds"] >= 3]
+    assert f"{len(enough)} verdicts on {enough['claim'].nunique()} of {len(claims.CLAIMS)} claims" in said
+    few = int((own["verdict"] != "not measured").sum()) - len(enough)
+    assert (f"{few} lines of fewer than 3 seeds count as none" in said) == (few > 0)
+    ours = sum(claim.source.startswith("ours") for claim in claims.CLAIMS)
+    assert f"claims, {ours} of them our own: " in said and ours > 4
     assert f"{len(measured[1] - measured[0])} more have rows from before the protocol only" in said
-    assert f"({(own['kind'] == 'confirmatory').sum()} confirmatory" in said
+    assert f"({(enough['kind'] == 'confirmatory').sum()} confirmatory" in said
 
 
 # sentences
@@ -306,7 +313,9 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
     said = findings.findings(stored(tmp_path, pd.concat([compared(), ambiguous()])), ["quality", "missing"])
     assert said.pop(0).startswith("The comparison is not finished: 3 of 16 methods have runs so far, with 5 seeds;")
     assert (
-        said[0].startswith("SAF has the highest annotated RSUM (six recalls in percent, at most 600), 520.0 [")
+        said[0].startswith(
+            "SAF has the highest annotated RSUM (six recalls in percent, at most 600) of 3 methods, 520.0 ["
+        )
         and "VSE∞, one vector for each item, has 450.0" in said[0]
     )
     assert "SAF trains 9.0 times as long and its scores take 1,800 times the time" in said[0]
@@ -424,7 +433,7 @@ def test_a_run_that_cannot_be_measured_stops_no_other(tmp_path, monkeypatch, cap
     monkeypatch.setattr(sys, "argv", ["run_study.py", "--workers", "1"])
     assert run_study.main() == 1
     assert set(run_study.rows()["variant"]) == {"VSE∞"}
-    assert re.search(r"pcme-scenes-s0-\w+ is trained, .*BadInput: σ is 0", capsys.readouterr().out)
+    assert re.search(r"pcme-scenes-s0-\w+ has no rows: BadInput: σ is 0", capsys.readouterr().out)
     monkeypatch.setattr(run_study, "measured", real)
     assert run_study.main() == 0
     assert set(run_study.rows()["variant"]) == {"VSE∞", "PCME"}
@@ -441,16 +450,44 @@ def test_rows_of_an_ensemble_are_written_from_its_members(tmp_path, monkeypatch)
     pair = tuple(
         Job("comparison", n, n, tiny_config(m, epochs=1)) for n, m in (("VSE++", "vse++"), ("VSE∞", "vse-infty"))
     )
+    everything = argparse.Namespace(part=None, variant=None, claim=None, seeds=None, flickr8k="")
     run_study.train(lambda: [] if len(run_study.rows()) else list(pair), 1)
     monkeypatch.setattr(
         run_study, "wanted_ensembles", lambda there, photographs: [ensembles.Ensemble("VSE++ + VSE∞", pair)]
     )
-    run_study.compute("", 1.0)
+    run_study.compute(everything, 1.0)
     made = run_study.rows()
     own = made[made["variant"] == "VSE++ + VSE∞"]
     assert {"rsum", "rsum_error"} <= set(own["metric"]) and own["run_id"].nunique() == 1
     parts = made[made["variant"] != "VSE++ + VSE∞"].drop_duplicates("run_id")
     assert int(own["parameters"].iloc[0]) == parts["parameters"].astype(int).sum()
     first = (run_study.FOLDER / "results.csv").read_bytes()
-    run_study.compute("", 1.0)
+    run_study.compute(everything, 1.0)
     assert (run_study.FOLDER / "results.csv").read_bytes() == first
+
+
+def test_close_methods_are_those_whose_paired_difference_holds_zero():
+    frame = pd.DataFrame({"value": [500.0, 510.0, 490.0, 505.0], "error": 0.0, "world": [1, 2, 1, 2]})
+    frame = frame.assign(began="2026-11-24", ended="2026-11-24", deciding=True, runs=[(n,) for n in "abcd"])
+    lower = frame.assign(value=frame["value"] - [5.0, 5.1, 4.9, 5.0])  # apart by little, but on every seed
+    close = frame.assign(value=frame["value"] - [9.0, -9.0, 9.0, 1.0])
+    values = {"best": frame, "lower": lower, "close": close}
+    assert findings.close_methods("best", ["lower", "close"], values) == ["close"], (
+        "marginal intervals overlap for both"
+    )
+
+
+def test_another_reading_is_shown_where_it_changes_a_verdict():
+    """VSE∞ above VSE++ on ten seeds, of which the first five alone leave it undecided."""
+    values = [12.0, -9.0, 14.0, -4.0, 9.0, *[20.0, 21.0, 19.5, 20.5, 22.0]]
+    table = pd.concat([rows("VSE∞", [400 + v for v in values]), rows("VSE++", [400.0] * 10)])
+    claim = Claim("c", "ours", "One beats another.", ("VSE∞",), ("VSE++",))
+    (line,) = sensitivity(table, [claim]).to_dict("records")
+    assert (line["verdict"], line["first seeds"], line["later seeds"]) == ("held", "undecided", "held")
+    assert line["n − 1"] == line["later rule"] == "held"
+    assert not len(
+        sensitivity(
+            pd.concat([rows("PVSE", [400 + v for v in values]), rows("VSE++", [400.0] * 10)]),
+            [Claim("c", "ours", "One.", ("PVSE",), ("VSE++",))],
+        )
+    ), "ten seeds from the beginning"

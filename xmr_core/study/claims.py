@@ -141,9 +141,10 @@ def in_words(table: pd.DataFrame) -> str:
             continue
         digits = 1 if abs(line.effect) >= 1 else 3
         interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
+        limit = f", against {line.bound:+g}" if line.bound else ""
         seeds = f"{line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}"
         verdicts.setdefault(sentence, []).append(
-            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval} ({seeds})"
+            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
         )
     out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
     if absent:

@@ -8,7 +8,7 @@ from xmr_core.study.comparisons import Comparison, groups
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, labels
 from xmr_core.study.rules import kind
 
-LEAST_SEEDS = 3
+LEAST_SEEDS = 3  # fewer decide nothing
 Line = tuple[Claim, str, list[Comparison]]  # a claim, a corpus, and its comparisons there
 Limits = dict[int, list[tuple[float, ...]]]
 

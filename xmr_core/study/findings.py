@@ -5,12 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 
+from xmr_core.methods.claim import RSUM
 from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, listed, order_sentence
 from xmr_core.study.claims import CLAIMS, counts, ledger
+from xmr_core.study.close_methods import close_methods
+from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
+from xmr_core.study.families import LEAST_SEEDS
+from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
 from xmr_core.study.protocol import labels
@@ -33,22 +38,22 @@ def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
     return method_results(rows, names, curves, scoring=pd.read_csv(times) if times else None)
 
 
-def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]:
+def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequence[str] = ()) -> list[str]:
     """The best method with its interval, what it costs against the reference, and which methods are on the front.
 
-    table: of method_results.
+    table: of method_results. near: labels that are not told apart from the best.
 
     >>> line = {"rsum low": 1.0, "rsum high": 9.0, "seeds": 5, "parameters": 8, "scoring ms": 1.0}
     >>> print(*cost_sentences(pd.DataFrame([line | {"label": "VSE∞", "rsum": 8.0, "train seconds": 4.0}])))
-    VSE∞ has the highest annotated RSUM (six recalls in percent, at most 600), 8.0 [1.0, 9.0] (5 seeds).
+    VSE∞ has the highest annotated RSUM (six recalls in percent, at most 600) of 1 method, 8.0 [1.0, 9.0] (5 seeds).
     """
     if not len(table):
         return []
     best, out = table.iloc[0], []
     what = "annotated RSUM (six recalls in percent, at most 600)"
-    text = f"{best['label']} has the highest {what}, {_interval(best)} ({_seeds(best['seeds'])})"
-    near = table["label"][(table["rsum high"] >= best["rsum low"]) & (table["label"] != best["label"])]
-    text += f", an interval that overlaps with {listed(near)}" if len(near) else ""
+    count = f"{len(table)} method{'s' * (len(table) > 1)}"
+    text = f"{best['label']} has the highest {what} of {count}, {_interval(best)} ({_seeds(best['seeds'])})"
+    text += f"; seed by seed it is not told apart from {listed(near)}" if len(near) else ""
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]
@@ -61,8 +66,8 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE) -> list[str]
     if len(table) > 1 and table["scoring ms"].notna().all():
         front = table[~dominated(table, "scoring ms")].sort_values("scoring ms")["label"]
         out.append(
-            f"By quality and time of scoring, {len(front)} of {len(table)} methods are on the front, beyond which "
-            f"nothing is both better and cheaper: {listed(front)}."
+            f"By these estimates {len(front)} of {len(table)} methods are on the front of quality and time of scoring: "
+            f"{listed(front)}."
         )
     return out
 
@@ -89,22 +94,23 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
     before the protocol.
 
-    Undecided verdicts of one seed are counted apart, because one seed can decide nothing.
+    Lines of fewer than three seeds are no verdicts, because they can decide nothing; claims of this study's own are
+    counted apart.
 
-    >>> line = {"claim": ["c"], "verdict": ["held"], "kind": ["exploratory"], "seeds": [5]}
+    >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"], "seeds": [5]}
     >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
     '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
     """
-    shown = table[table["verdict"] != "not measured"]
+    measured = table["verdict"] != "not measured"
+    shown = table[measured & (table["seeds"] >= LEAST_SEEDS)]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
     kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
-    alone = int(((shown["verdict"] == "undecided") & (shown["seeds"] == 1)).sum())
-    kinds += f"; {alone} of the undecided have one seed" if alone else ""
+    few = int(measured.sum()) - len(shown)
+    kinds += f"; {few} lines of fewer than {LEAST_SEEDS} seeds count as none" if few else ""
+    every, ours = table.drop_duplicates("claim"), table["source"].str.startswith("ours")
+    own = f", {int(ours[every.index].sum())} of them our own" if ours.any() else ""
     more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
-    return (
-        f"{len(shown)} verdicts on {shown['claim'].nunique()} of {table['claim'].nunique()} claims of the papers: "
-        f"{words} ({kinds}).{more}"
-    )
+    return f"{len(shown)} verdicts on {shown['claim'].nunique()} of {len(every)} claims{own}: {words} ({kinds}).{more}"
 
 
 def _with_rows_before_only(own: pd.DataFrame) -> int:
@@ -139,8 +145,11 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
         table = protocol_results(folder=folder)
         if len(table):
             unfinished = unfinished_sentence(table)  # the front of some methods is not that of all
-            out += [unfinished, *cost_sentences(table)[:1]] if unfinished else cost_sentences(table)
             scenes = every[every["dataset"] == "scenes"]
+            values = next(iter(values_of(deciding(scenes), RSUM).values()))
+            near = close_methods(table["label"].iloc[0], table["label"].iloc[1:], values, read_image_values(folder))
+            said = cost_sentences(table, near=near)
+            out += [unfinished, *said[:1]] if unfinished else said
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]

@@ -160,8 +160,8 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
 
 
 def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
-    """What each method reaches in the time that the reference takes for so many epochs: label, seconds, rsum, epochs
-    (that this time buys), note; the best first. Empty without that run of the reference.
+    """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
+    epochs (that this time buys), note; the best first. Empty without that run of the reference.
 
     Between two budgets of a curve, a straight line over the logarithm of seconds; beyond its last budget, the last
     value; before its first, none. points: of budget_points. Source: docs/protocol.md#protocol-cost.
@@ -172,20 +172,29 @@ def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int =
     >>> at_equal_time(points)[["label", "rsum", "epochs"]].round(0).values.tolist()
     [['VSE∞', 300.0, 72.0], ['SGR', 220.0, 16.0]]
     """
-    columns = ["label", "seconds", "rsum", "epochs", "note"]
+    columns = ["label", "seeds", "seconds", "rsum", "epochs", "note"]
     unit = points[(points["label"] == reference) & (points["epochs"] == epochs)]
     if not len(unit):
         return pd.DataFrame(columns=columns)
     budget, lines = float(unit["seconds"].iloc[0]), []
     for label, own in points.groupby("label", sort=False):
-        own = own.sort_values("seconds")
+        own, seeds = own.sort_values("seconds"), int(own["seeds"].min())
         seconds, values = np.log(own["seconds"].to_numpy(float)), own["rsum"].to_numpy(float)
         bought = float(np.exp(np.interp(np.log(budget), seconds, np.log(own["epochs"].to_numpy(float)))))
         if budget < own["seconds"].iloc[0]:
-            note = f"its shortest run takes {own['seconds'].iloc[0]:.0f} s"
-            lines.append((label, budget, np.nan, np.nan, note))
+            note = f"its shortest run so far takes {own['seconds'].iloc[0]:.0f} s"
+            lines.append((label, seeds, budget, np.nan, np.nan, note))
         else:
             note = "its longest run takes less" if budget > own["seconds"].iloc[-1] else ""
-            lines.append((label, budget, float(np.interp(np.log(budget), seconds, values)), bought, note))
+            lines.append(
+                (
+                    label,
+                    int(own["seeds"].min()),
+                    budget,
+                    float(np.interp(np.log(budget), seconds, values)),
+                    bought,
+                    note,
+                )
+            )
     out = pd.DataFrame(lines, columns=columns)
     return out.sort_values("rsum", ascending=False, ignore_index=True, na_position="last")

@@ -13,7 +13,7 @@ def _selective() -> tuple[Claim, ...]:
             text = f"R@1 over coverage, area by σ minus area by {name}, {d}, points"
             measure = Measure(text, "annotated", d, f"selective_gain_over_{name}", factor=100)
             sentence = f"σ chooses the queries to answer ({d}) better than {words}."
-            claim = Claim(f"pcme-selective-{name}-{d}", "PCME, use of §4.4", sentence, ("PCME",), measure=measure)
+            claim = Claim(f"pcme-selective-{name}-{d}", "ours, on PCME, §4.4", sentence, ("PCME",), measure=measure)
             out.append(replace(claim, family="selective retrieval"))
     return tuple(out)
 

@@ -20,7 +20,10 @@ def retrieval(corpus: str = "f30k", every: bool = False) -> pd.DataFrame:
     """
     if corpus not in _RETRIEVAL:
         raise unknown("corpus of published results", corpus, _RETRIEVAL)
-    rows = [(method, features, "bi-GRU", recalls, source) for method, features, recalls, source in _RETRIEVAL[corpus]]
+    rows = [
+        (method, features, "GRU" if method == "VSE++" else "bi-GRU", recalls, source)
+        for method, features, recalls, source in _RETRIEVAL[corpus]
+    ]
     names = [f"{d} R@{k}" for d in ("i2t", "t2i") for k in (1, 5, 10)]
     table = pd.DataFrame(
         [(*about, *recalls, source) for *about, recalls, source in rows + (MORE[corpus] if every else [])],
