@@ -26,7 +26,11 @@ def refuse_places(notebook: nbformat.NotebookNode) -> None:
     """Raises: BadInput with the first line of a text output that names a folder of this machine."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            for line in str(output.get("text", "")).splitlines():
+            texts = [
+                output.get("text", ""),
+                *(output.get("data", {}).get(f"text/{kind}", "") for kind in ("plain", "html")),
+            ]
+            for line in "\n".join(map(str, texts)).splitlines():
                 if any(place in line for place in PLACES):
                     raise BadInput(f"an output names a file of this machine: {line} (make clean-runs may help)")
 

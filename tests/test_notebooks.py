@@ -309,10 +309,14 @@ def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
 
 @pytest.mark.parametrize(("text", "refused"), [(f"{ROOT}/runs.py:1: UserWarning: old", True), ("RSUM 1", False)])
 def test_outputs_that_name_a_file_of_this_machine_are_not_stored(text, refused):
-    cell = new_code_cell("x = 1", outputs=[new_output("stream", name="stderr", text=f"first\n{text}\n")])
-    notebook = nbformat.v4.new_notebook(cells=[cell])
-    with pytest.raises(BadInput, match="UserWarning: old") if refused else nullcontext():
-        refresh_notebooks.refuse_places(notebook)
+    for output in (
+        new_output("stream", name="stderr", text=f"first\n{text}\n"),
+        new_output("execute_result", {"text/plain": f"first\n{text}"}),
+        new_output("display_data", {"text/html": f"<b>first</b>\n{text}", "text/plain": ""}),
+    ):
+        notebook = nbformat.v4.new_notebook(cells=[new_code_cell("x = 1", outputs=[output])])
+        with pytest.raises(BadInput, match="UserWarning: old") if refused else nullcontext():
+            refresh_notebooks.refuse_places(notebook)
 
 
 def test_the_guide_has_every_notebook_once_with_its_question():

@@ -139,6 +139,9 @@ def test_root_is_the_variable_else_the_checkout(tmp_path, monkeypatch):
         and paths.folder("runs") == tmp_path / "home" / "runs"
         and paths.folder("runs").is_dir()
     )
+    monkeypatch.setenv("XMR_HOME", "~nobody-of-this-name/x")
+    with pytest.raises(BadInput, match="no such home folder"):
+        paths.root()
     monkeypatch.delenv("XMR_HOME")
     monkeypatch.chdir(tmp_path)
     assert paths.root() == Path(paths.__file__).resolve().parents[2]

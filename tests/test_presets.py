@@ -91,6 +91,17 @@ def test_unknown_corpora_are_refused():
         method_spec("scna")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"epochs": "abc"}, "epochs must be a whole number, got 'abc'"), ({"seed": None}, "seed must be a whole"),
+     ({"seed": 1.5}, "got 1.5"), ({"dataset": 3}, "dataset must be a word, got 3"), ({"method": 3}, "method must be a"),
+     ({"published_for": "coco"}, "belongs to preset='published', got preset='quick'")],
+)  # fmt: skip
+def test_values_of_another_type_are_refused(changes, message):
+    with pytest.raises(BadInput, match=message):
+        base_config(**{"method": "dive", "device": "cpu", **changes})
+
+
 def test_what_cannot_be_is_left_out_of_a_preset():
     regions = base_config(dataset="precomputed", data_root="x", preset="study")
     assert regions.data.views == 0 and regions.cell_drop == 0.2, "no pictures to crop"

@@ -500,6 +500,8 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
         float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4)
         and "does not know: zeppelin" in said.err
     )
+    assert main(["search", str(out), "a red circle", "--certify", "5"]) == 2
+    assert "--certify asks for proposals of --fast" in capsys.readouterr().err
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 1 + 2 + 2 + 2 * 2, "a table, a heading, and for each similar image a line and its cells"

@@ -82,6 +82,8 @@ def search(arguments: argparse.Namespace) -> int:
     from xmr_core.base.regular import printable
 
     query, verify = (arguments.text, arguments.image, arguments.k), arguments.verify or None
+    if arguments.certify is not None and not arguments.fast:
+        raise BadInput("--certify asks for proposals of --fast; give both, or neither: without --fast all is compared.")
     if arguments.also or arguments.processes:
         if arguments.explain:
             raise BadInput("--explain shows the answers of one index; leave out --also and --processes.")

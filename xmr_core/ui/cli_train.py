@@ -28,6 +28,11 @@ def add_to(commands) -> None:
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
     options = read_options(arguments.option)
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(
+            f"{', '.join(sorted(fixed))} is no option: the method is the first argument, and the rest is given "
+            "by single names, such as epochs=8 dataset=flickr8k."
+        )
     refuse_early(method=arguments.method, dataset=arguments.dataset, preset=arguments.preset)
     from xmr_core.study.presets import base_config
     from xmr_core.training.ranks import started_ranks
