@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
+from xmr_core.study.again import trained_again
 from xmr_core.study.ambiguity_results import (
     ambiguity_gains,
     ambiguity_points,
@@ -263,6 +264,31 @@ def readings() -> str:
     )
 
 
+def twice() -> str:
+    """Section: what another processor makes of the same runs."""
+    table = trained_again()
+    if not len(table):
+        return ""
+    shown = pd.DataFrame(
+        {
+            "method": table["label"],
+            "seeds": table["seeds"],
+            "RSUM, first": table["first"].round(1),
+            "RSUM, again": table["again"].round(1),
+            "difference": [f"{r.difference:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in table.itertuples()],
+            "sd of one seed": table["of one seed"].round(1),
+            "sd between seeds": table["between seeds"].round(1),
+        }
+    )
+    return (
+        "## The same runs on another processor\n\nOn one model of processor a run gives the same bits again. On another "
+        "the last bits differ, and after some epochs it is another run. These runs were trained on two models of "
+        "processor; the rows of the study are those of the first training. *sd of one seed*: what one training of a "
+        "seed leaves open. Intervals of 95 %, over seeds, not corrected.\n\n"
+        f"{markdown(shown)}\n\n"
+    )
+
+
 def changes() -> str:
     """Section: which verdicts of the first ledger changed."""
     table = changed_verdicts(results.study_rows(), CLAIMS)
@@ -322,7 +348,8 @@ def page() -> str:
         "before ([reports/results.csv](results.csv), [reports/successors](successors/README.md)); no number is typed. "
         "How it is decided: [docs/protocol.md](../docs/protocol.md). Tables from before the protocol: "
         "[reports/before_protocol.md](before_protocol.md).\n\n"
-        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left) + by_paper() + readings() + changes()
+        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left)
+        + by_paper() + readings() + twice() + changes()
     )  # fmt: skip
 
 

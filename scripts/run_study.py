@@ -24,6 +24,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import unknown
 from xmr_core.evaluation.results import Evaluated
 from xmr_core.study import results, rules
+from xmr_core.study.again import AGAIN
 from xmr_core.study.choices import chosen_trials
 from xmr_core.study.claim_jobs import jobs_of_claims
 from xmr_core.study.claims import all_claims
@@ -70,13 +71,16 @@ def wanted_ensembles(there: pd.DataFrame, photographs: str = "") -> list[Ensembl
 
 def write(run: TrainedRun, names: list[str], errors_alone: bool = False) -> None:
     """Append what a run measured under each of its names, with its errors and what claims about it need, and its
-    validation curve. errors_alone: of the rows those of errors."""
+    validation curve. errors_alone: of the rows those of errors; all of them go into the folder AGAIN."""
     run = run.with_metrics(image_errors(run))
     results.append_once(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
     write_images(run, [name for label in names for name in meanings(label)])
     for label in names:  # last, because a run with rows is done
         made = results.rows([measured(run, meanings(label), all_claims())], [label])
-        made = made[made["metric"].str.endswith("_error")] if errors_alone else made
+        if errors_alone:
+            files.make_folder(FOLDER / AGAIN)
+            results.append(made, FOLDER / AGAIN / "results.csv")
+            made = made[made["metric"].str.endswith("_error")]
         results.append(made, FOLDER / "results.csv")
 
 
@@ -158,7 +162,8 @@ def measure_again(asked: argparse.Namespace) -> int:
     """Add what is measured today and has no rows yet (a metric, an error, values of images) to the rows of finished
     runs that were asked for and lie on this machine; rows that are there stay as they are. Of a run that was trained
     again with other results, as on another processor, only errors and values of images are added: they are as good an
-    estimate, and no number of one training stands beside another's. Gives how many runs were read."""
+    estimate, and no number of one training stands beside another's; all its numbers go into the folder AGAIN. Gives how
+    many runs were read."""
     there, done = rows(), {}
     held = set(zip(there["run_id"], there["variant"], strict=True))
     every = [job for job in jobs(there, curves(), asked.flickr8k, chosen_trials(there)) if asks_for(asked)(job)]

@@ -18,6 +18,7 @@ import run_study  # noqa: E402
 
 from xmr_core.methods.registry import method_spec  # noqa: E402
 from xmr_core.study import choices, convergence, jobs, progress, protocol, results  # noqa: E402
+from xmr_core.study.again import trained_again  # noqa: E402
 from xmr_core.study.ambiguity_jobs import (  # noqa: E402
     AMBIGUITIES,
     AMBIGUOUS,
@@ -411,6 +412,15 @@ def test_what_is_missing_is_trained_and_its_rows_are_written_once(two_jobs, monk
     again = (run_study.FOLDER / "results.csv").read_text().splitlines(keepends=True)
     assert again[: len(other)] == other and len(again) > len(other)
     assert all("rsum_of_weakest_element_error" in line for line in again[len(other) :])
+    second = results.read(run_study.FOLDER / "again" / "results.csv")
+    assert set(second["variant"]) == {"DivE", "DivE, 144 epochs"} and len(second) > len(lines) / 2
+    table = trained_again(run_study.FOLDER)
+    value = rows[(rows["relevance"] == "annotated") & (rows["metric"] == "rsum")]["value"].astype(float)
+    assert table["label"].tolist() == ["DivE"] and table["again"].item() == pytest.approx(100 * value.mean())
+    stored = run_study.rows()
+    stored = stored[(stored["relevance"] == "annotated") & (stored["metric"] == "rsum")]["value"].astype(float)
+    away = 100 * (value.mean() - stored.mean())
+    assert table["difference"].item() == pytest.approx(away) and abs(away) > 10
 
 
 @pytest.mark.slow
