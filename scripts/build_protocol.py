@@ -282,8 +282,8 @@ def twice() -> str:
     )
     return (
         "## The same runs on another processor\n\nOn one model of processor a run gives the same bits again. On "
-        "another the last bits differ, and after some epochs it is another run. These runs were trained on two models of "
-        "processor; the rows of the study are those of the first training. *sd of one seed*: what one training of a "
+        "another the last bits differ, and after some epochs it is another run. These runs were trained on two models "
+        "of processor; the rows of the study are those of the first training. *sd of one seed*: what one training of a "
         "seed leaves open. Intervals of 95 %, over seeds, not corrected.\n\n"
         f"{markdown(shown)}\n\n"
     )
