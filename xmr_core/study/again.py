@@ -25,8 +25,8 @@ def trained_again(folder: Path = FOLDER) -> pd.DataFrame:
     path, lines = folder / AGAIN / "results.csv", []
     if path.exists():
         first, second = (_rsum(table) for table in (protocol_rows(folder), results.read(path)))
-        both = first.to_frame("first").join(second.to_frame("again"), how="inner")
-        for label, own in both.groupby(both.index.get_level_values(1).map(run_label), sort=False):
+        pairs = first.to_frame("first").join(second.to_frame("again"), how="inner")
+        for label, own in pairs.groupby(pairs.index.get_level_values(1).map(run_label), sort=False):
             if len(own) > 1:
                 difference = own["again"] - own["first"]
                 lines.append((label, len(own), own["first"].mean(), own["again"].mean(), *seed_interval(difference),
