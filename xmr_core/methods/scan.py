@@ -61,12 +61,6 @@ def published(inputs: Inputs, o: SCANOptions) -> Method:
     return Method("scan", image, text, *heads, _similarity(o), loss)
 
 
-def adjust(corpus: str, options: dict) -> dict:
-    """λ₂ of image-to-text LSE is another on COCO."""
-    special = corpus == "coco" and options.get("direction") == "i2t" and options.get("aggregate") == "lse"
-    return {"lse_scale": 20.0} if special else {}
-
-
 _AGGREGATION = {  # Table 1
     "SCAN t-i LSE": ("scan", {"direction": "t2i", "aggregate": "lse"}),
     "SCAN t-i": ("scan", {"direction": "t2i"}),
@@ -117,7 +111,7 @@ SPEC = MethodSpec(
         "f30k": {"lr": 2e-4, "epochs": 30, "decay_every": 15},
         "coco": {"lr": 5e-4, "epochs": 20, "decay_every": 10},
     },
-    adjust=adjust,
+    special=[("coco", {"direction": "i2t", "aggregate": "lse"}, {"lse_scale": 20.0})],  # λ₂
     variants={"SCAN t-i": {"direction": "t2i"}, "SCAN i-t": {"direction": "i2t"}},
     ablations={"aggregation": _AGGREGATION, "configuration": _CONFIGURATION},
     claims=_claims(),

@@ -56,11 +56,6 @@ def published(inputs: Inputs, o: SGRAFOptions) -> Method:
     return Method("sgraf", image, text, *heads, similarity, loss)
 
 
-def adjust(corpus: str, options: dict) -> dict:
-    """SAF was trained for fewer epochs on Flickr30K."""
-    return {"epochs": 30, "decay_every": 20} if corpus == "f30k" and options.get("reasoner") == "saf" else {}
-
-
 SPEC = MethodSpec(
     id="sgraf",
     label="SGRAF",
@@ -74,7 +69,7 @@ SPEC = MethodSpec(
         "f30k": {"lr": 2e-4, "epochs": 40, "decay_every": 30},
         "coco": {"lr": 2e-4, "epochs": 20, "decay_every": 10},
     },
-    adjust=adjust,
+    special=[("f30k", {"reasoner": "saf"}, {"epochs": 30, "decay_every": 20})],
     variants={"SAF": {"reasoner": "saf"}, "SGR": {"reasoner": "sgr"}, "SGRAF, joint": {"reasoner": "joint"}},
     ablations=ABLATIONS,
     claims=claims(),

@@ -1,6 +1,6 @@
 """What the package knows of a method: one `MethodSpec`, defined in the method's own file."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
 from xmr_core.base.errors import BadInput, unknown
@@ -27,8 +27,8 @@ class MethodSpec:
         published: builds what produced the paper's numbers, or None where nothing was published.
         published_options: option → value where the published form differs from the defaults of the matched one.
         settings: corpus → training, batches and options as the paper set them for it; empty when it was never published
-            on
-            photographs. adjust: (corpus, options) → settings that depend on an option.
+            on photographs. special: (corpus, options, settings): what was set differently on that corpus ('' for each)
+            for these values of options.
         variants: label → options, compared with every other method; the default is the method itself under its label.
         ablations: name → label → (method id, options): comparisons that the paper makes inside the method.
         sweeps: option → (symbol, values) that the paper varies; rows carry labels such as 'α=16'.
@@ -53,7 +53,7 @@ class MethodSpec:
     published: Builder | None = None
     published_options: Mapping[str, object] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    adjust: Callable[[str, Mapping[str, object]], Mapping[str, object]] | None = None
+    special: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = ()
     variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     ablations: Mapping[str, Mapping[str, Variant]] = field(default_factory=dict)
     sweeps: Mapping[str, tuple[str, tuple]] = field(default_factory=dict)
@@ -113,8 +113,11 @@ class MethodSpec:
         corpus = corpus or next(iter(self.settings))
         if corpus not in self.settings:
             raise unknown(f"corpus with published settings of {self.id}", corpus, self.settings)
-        adjusted = self.adjust(corpus, options or {}) if self.adjust else {}
-        return {**COMMON_SETTINGS, **self.settings[corpus], **adjusted}
+        own = {**COMMON_SETTINGS, **self.settings[corpus]}
+        for where, when, settings in self.special:
+            if where in ("", corpus) and when.items() <= (options or {}).items():
+                own |= settings
+        return own
 
 
 # What the papers share, over which each sets its own. Adam is AdamW without decay. Not taken over are stages that

@@ -48,11 +48,6 @@ def published(inputs: Inputs, o: VSEPPOptions) -> Method:
     return Method("vse++", image, text, *heads, _MEASURES[o.measure](), loss)
 
 
-def adjust(corpus: str, options: dict) -> dict:
-    """Order embeddings were trained with another rate and margin."""
-    return {"lr": 1e-3, "margin": 0.05} if options.get("measure") == "order" else {}
-
-
 SPEC = MethodSpec(
     id="vse++",
     label="VSE++",
@@ -63,5 +58,5 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: {"lr": 2e-4, "epochs": 30, "decay_every": 15} for corpus in ("f30k", "coco")},
-    adjust=adjust,
+    special=[("", {"measure": "order"}, {"lr": 1e-3, "margin": 0.05})],
 )

@@ -29,11 +29,12 @@ def options_table() -> str:
 
 def published_table() -> str:
     """What the papers trained with: what all share, then a GitHub table with one row per method and corpora."""
-    rows = [
-        (f"`{s.id}`", ", ".join(corpora), _settings(settings))
-        for s in papers().values()
-        for corpora, settings in _merged(s.settings)
-    ]
+    rows = []
+    for s in papers().values():
+        rows += [(f"`{s.id}`", ", ".join(corpora), _settings(settings)) for corpora, settings in _merged(s.settings)]
+        for corpus, when, settings in s.special:
+            corpora = corpus or ", ".join(s.settings)
+            rows.append((f"`{s.id}` with {_settings(when)}", corpora, f"as without, but {_settings(settings)}"))
     shared = f"(`preset=published`, `published_for=` a corpus): {_settings(COMMON_SETTINGS)}, and"
     table = _table(("method", "corpus", "published settings"), rows)
     return f"The published form trains as the paper did {shared}\n\n{table}"
