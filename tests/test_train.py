@@ -1,6 +1,7 @@
 """Training: it learns, it resumes bit for bit, it says early when it goes wrong."""
 
 import time
+import warnings
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build
-from xmr_core.training import TrainConfig, train
+from xmr_core.training import TrainConfig, loop, train
 from xmr_core.training.collapse import PATIENCE, CollapseWatch
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.state import load_state, previous, save_state
@@ -72,6 +73,21 @@ def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
     resumed, history = run(path)
     assert same(undisturbed, resumed)
     assert [e["loss"] for e in history.epochs] == [e["loss"] for e in whole.epochs]
+
+
+def test_a_run_that_goes_on_on_another_processor_says_so_once(tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    monkeypatch.setattr(loop, "processor", lambda: "Old Chip")
+    with pytest.raises(Stop):
+        run(path, stop_after=4)
+    monkeypatch.setattr(loop, "processor", lambda: "New Chip")
+    with pytest.warns(UserWarning, match="on New Chip, before on Old Chip"):
+        _, history = run(path)
+    assert len(history.messages) == 1 and history.messages[0].startswith("from epoch 1 step ")
+    monkeypatch.setattr(loop, "processor", lambda: "Third Chip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(path)  # it is finished: nothing is trained here
 
 
 def test_seconds_of_training_are_not_those_that_it_waited_for_the_machine():

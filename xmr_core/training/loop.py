@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from xmr_core.base.devices import device_name, processor
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 from xmr_core.training.collapse import CollapseWatch
@@ -33,9 +34,10 @@ def train(
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
-    A run that is killed at any moment and started again with the same arguments ends with the same weights (on a CPU,
-    bit for bit): the plan of batches depends on seed and epoch alone, and the state holds the model, the optimiser, the
-    position in the schedule, the random generators, the history and the best weights so far.
+    A run that is killed at any moment and started again with the same arguments ends with the same weights (on one
+    model of CPU, bit for bit; another is a message of the history): the plan of batches depends on seed and epoch
+    alone, and the state holds the model, the optimiser, the position in the schedule, the random generators, the
+    history and the best weights so far.
 
     Args: validate: method → {'value': larger is better, …}; called after each epoch in eval mode without gradients.
         state_path: where the resumable state lies; an undamaged one of the same owner is continued. None for no state.
@@ -57,6 +59,7 @@ def train(
     half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
+    here = processor() if device.type == "cpu" else device_name(device)
 
     if (state := ranks.from_first(lambda: load_state(state_path, owner) if state_path else None)) is not None:
         method.load_state_dict(state["method"])
@@ -65,6 +68,11 @@ def train(
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
         set_random_state(state["random"], device)
+        begun = progress.get("device", here)
+        if begun != here and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
+            where = f"from epoch {first_epoch} step {first_step} on {here}, before on {begun}"
+            history.messages.append(f"{where}: the bits are those of neither, the result is as another seed's.")
+            warnings.warn(history.messages[-1], stacklevel=2)
 
     ranks.start(method)
     # of a core on a CPU, so that other work on the machine is not counted
@@ -76,7 +84,7 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step}, owner)
+            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step, "device": here}, owner)
         saved = time.monotonic()
 
     with on_threads(config.threads):

@@ -63,7 +63,7 @@ def load_state(path: Path, owner: str = "", warn: Callable[[str], object] | None
         try:
             state = torch.load(io.BytesIO(files.read_sealed(candidate)), weights_only=True)
             if not isinstance(state, dict) or state.get("owner") != owner:
-                raise DamagedFile(f"{candidate} belongs to another run, or to another torch or processor.")
+                raise DamagedFile(f"{candidate} belongs to another run, or to another torch or architecture.")
         except (DamagedFile, pickle.UnpicklingError, RuntimeError) as e:
             reasons.append(str(e).splitlines()[0])
         else:

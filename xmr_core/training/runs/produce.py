@@ -125,7 +125,7 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
         config.positives, _augmentation(config, prepared),
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
-    # a state of another torch or processor is not continued: the result would be that of neither
+    # a state of another torch or architecture is not continued: the result would be that of neither
     owner = f"{plan.id} torch {torch.__version__} {platform.machine()}"
     validate = _validator(prepared, config.val_images)
     state = None if folder is None else folder / STATE
