@@ -262,3 +262,13 @@ def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
+
+
+def test_explore_refuses_an_unknown_run_before_it_serves(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("subprocess.call", lambda *a, **k: pytest.fail("the server was started"))
+    pytest.importorskip("voila")
+    assert main(["explore", str(tmp_path), "--run", "nosuch"]) == 2
+    assert "unknown run 'nosuch'" in capsys.readouterr().err
+    assert main(["explore", str(tmp_path)]) == 2
+    assert "there is no finished run to encode these images with" in capsys.readouterr().err

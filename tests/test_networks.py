@@ -85,3 +85,10 @@ def test_auto_takes_the_installed_package(monkeypatch, tmp_path):
     assert chosen_features(data.DataConfig("folder", "x"), corpus) == "efficientnet_lite0"
     assert "weights of its installed package" in planned_network(data.DataConfig("folder", "x"), corpus)
     assert chosen_features(data.DataConfig(), corpus) == "cells"
+
+
+def test_weights_that_nothing_would_read_are_refused(capsys):
+    with pytest.raises(BadInput, match="weights='w.safetensors' are of MobileNetV2, and features='auto' takes cells"):
+        chosen_features(data.DataConfig(weights="w.safetensors"), load_scenes("tiny"))
+    assert main(["train", "vse++", "size=tiny", "weights=w.safetensors"]) == 2
+    assert "Leave weights out" in capsys.readouterr().err

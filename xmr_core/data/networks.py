@@ -19,10 +19,22 @@ WAYS = (
 def chosen_features(config: DataConfig, corpus: Corpus) -> str:
     """The features that a configuration means, with 'auto' resolved: an entry of FEATURES, or an address.
 
+    Raises: BadInput where `weights` are named and would not be read.
+
     >>> from xmr_core.data.scenes import load_scenes
     >>> chosen_features(DataConfig(), load_scenes("tiny"))
     'cells'
     """
+    kind = _chosen(config, corpus)
+    if config.weights and kind != "mobilenet_v2":
+        raise BadInput(
+            f"weights={config.weights!r} are of MobileNetV2, and features={config.features!r} takes {kind} here, which "
+            "reads none. Leave weights out, or give features='mobilenet_v2'."
+        )
+    return kind
+
+
+def _chosen(config: DataConfig, corpus: Corpus) -> str:
     if config.features != "auto":
         return config.features
     if config.image_model:

@@ -59,7 +59,7 @@ def train(
     half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
-    here = processor() if device.type == "cpu" else device_name(device)
+    machine = processor() if device.type == "cpu" else device_name(device)
 
     if (state := ranks.from_first(lambda: load_state(state_path, owner) if state_path else None)) is not None:
         method.load_state_dict(state["method"])
@@ -68,9 +68,9 @@ def train(
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
         set_random_state(state["random"], device)
-        begun = progress.get("device", here)
-        if begun != here and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
-            where = f"from epoch {first_epoch} step {first_step} on {here}, before on {begun}"
+        begun = progress.get("device", machine)
+        if begun != machine and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
+            where = f"from epoch {first_epoch} step {first_step} on {machine}, before on {begun}"
             history.messages.append(f"{where}: the bits are those of neither, the result is as another seed's.")
             warnings.warn(history.messages[-1], stacklevel=2)
 
@@ -84,7 +84,7 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step, "device": here}, owner)
+            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step, "device": machine}, owner)
         saved = time.monotonic()
 
     with on_threads(config.threads):

@@ -28,7 +28,12 @@ def add_to(commands) -> None:
 def explore(arguments: argparse.Namespace) -> int:
     """Run `explore` until it is interrupted. Returns the exit status of the server."""
     require("the explorer as a page", "app", "voila", "ipywidgets", "nbformat")
+    from xmr_core.search.folder_models import folder_models
+    from xmr_core.search.index import MANIFEST
+
     place = existing(arguments.place, "folder or index").resolve()
+    if not (place / MANIFEST).exists():
+        folder_models(arguments.run)  # a mistake is told here, not on a page that opens later
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
         notebook.write_text(json.dumps(page_of(place, arguments.run)))

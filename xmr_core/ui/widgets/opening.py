@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xmr_core.base.errors import BadInput
+from xmr_core.search.folder_models import folder_models
 from xmr_core.search.index import MANIFEST
 from xmr_core.search.library import open_folder
 from xmr_core.search.load import load
 from xmr_core.search.opened import open_index
-from xmr_core.training.runs import run_table
 from xmr_core.ui.widgets.explorer import Explorer
 
 
@@ -18,7 +18,7 @@ def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str 
     place: a folder of images, or an index (`python -m xmr_core index`), which holds its model. runs: models that encode
     the folder: runs by id or short name, or anything that `load` reads; by default the newest finished run of each
     method. k, view: as of Explorer.
-    Raises: BadInput for a place that does not exist, and for a folder where there is no run.
+    Raises: BadInput for a place that does not exist, a name that is no run, and a folder where there is no run.
 
     >>> explore("no-such-place")
     Traceback (most recent call last):
@@ -30,17 +30,5 @@ def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str 
     if (place / MANIFEST).exists():
         index = open_index(place)
         return Explorer(lambda _: index, [index.label], k=k, view=view)
-    runs = list(runs) or _newest_runs()
-    if not runs:
-        raise BadInput(
-            "there is no finished run to encode these images with. Train one (`python -m xmr_core train dive`), or "
-            "name a model: --run NAME."
-        )
+    runs = folder_models(runs)
     return Explorer(lambda name: open_folder(load(name), place, name), runs, k=k, view=view)
-
-
-def _newest_runs() -> list[str]:
-    """Short names of the newest finished run of each method, the newest first."""
-    table = run_table()
-    table = table[table["state"] == "finished"]
-    return table.groupby("method", sort=False)["name"].last().tolist()[::-1]
