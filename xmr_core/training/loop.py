@@ -84,7 +84,8 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            save_state(state_path, method, optimiser, {**progress, "epoch": epoch, "step": step, "device": machine}, owner)
+            progress |= {"epoch": epoch, "step": step, "device": machine}
+            save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
     with on_threads(config.threads):
