@@ -34,6 +34,15 @@ def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
     return x
 
 
+def single(x: Tensor) -> Tensor:
+    """x in float32 where it is in half precision, which cannot tell near scores apart; else as it is.
+
+    >>> single(torch.ones(1, dtype=torch.float16)).dtype, single(torch.ones(1, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str = "image") -> EmbeddingSet:
     """Sets of vectors: an EmbeddingSet as it is; an Embedding, or a tensor "n d", as sets of one; a tensor "n k d" with
     its mask "n k".
@@ -92,17 +101,21 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
 
 
 def as_gaussians(items: object, what: str = "image") -> GaussianEmbedding:
-    """Distributions; raises BadInput for anything else."""
+    """Distributions, in float32 at least. Raises: BadInput for anything else, and where μ and log σ have two shapes."""
     if not isinstance(items, GaussianEmbedding):
         raise BadInput(
             f"distributions are needed, got {type(items).__name__} for the {what}s. Give GaussianEmbeddings."
         )
-    return items
+    if items.mean.shape != items.log_std.shape:
+        shapes = f"{tuple(items.mean.shape)} and {tuple(items.log_std.shape)}"
+        raise BadInput(f"μ and log σ of the {what}s must have one shape, got {shapes}.")
+    samples = None if items.samples is None else single(items.samples)
+    return GaussianEmbedding(single(items.mean), single(items.log_std), samples)
 
 
 def samples_of(items: GaussianEmbedding, what: str = "image") -> Tensor:
-    """The samples "n j d" of distributions. Raises: BadInput where there are none."""
-    if as_gaussians(items, what).samples is None:
+    """The samples "n j d" of distributions, in float32 at least. Raises: BadInput where there are none."""
+    if (items := as_gaussians(items, what)).samples is None:
         raise BadInput(f"the distributions of the {what}s have no samples. Draw some, or take a closed form ('KL').")
     return items.samples
 

@@ -1,6 +1,6 @@
 """All metrics of one direction, from a table of scores that was made anywhere."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
 import torch
@@ -135,15 +135,19 @@ def _by_position(relevance: object, shape: tuple[int, int], *ids: Sequence | Non
     if not relevance.keys() & of_query.keys():
         example = next(iter(relevance), None)
         raise BadInput(f"no query of the relevance is a row of the scores (for example {example!r}). Give query_ids.")
-    graded = {
-        query: [item for item, grade in items.items() if grade > 0] if isinstance(items, Mapping) else list(items)
-        for query, items in relevance.items()
-    }
+    graded = {query: _names(items) for query, items in relevance.items()}
     return {
         of_query[query]: [of_item[item] for item in items if item in of_item]
         for query, items in graded.items()
         if query in of_query
     }
+
+
+def _names(items: object) -> list:
+    """The relevant items of one query: of a mapping those with a grade above 0; a single name or number is one item."""
+    if isinstance(items, Mapping):
+        return [item for item, grade in items.items() if grade > 0]
+    return list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
 
 
 def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
-from xmr_core.heads.gpo import sorted_channels
+from xmr_core.heads.gpo import joined, sorted_channels
 
 PADDING = ("masked", "official")
 TOKEN_WEIGHTS = ("matrix", "scalar")
@@ -81,7 +81,7 @@ class AdaptivePoolHead(nn.Module):
     ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
         """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for visualisation."""
         features = as_features(features, mask, width=self.d_local)
-        u = sorted_channels(self.join(features.local_feats), features.mask)
+        u = sorted_channels(joined(self.join, features), features.mask)
         valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
         embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)
         logits = self.linear(u).relu() if self.token_weights == "matrix" else self.linear(u)

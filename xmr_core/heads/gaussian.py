@@ -127,6 +127,8 @@ class GaussianHead(nn.Module):
         x, mask = features.local_feats, features.mask
         if self.second == "gru":
             lengths = mask.sum(1)
+            if bool((mask[:, 1:] > mask[:, :-1]).any()):  # padding before a word: real words first, in their order
+                x = x.gather(1, mask.byte().argsort(dim=1, descending=True, stable=True)[..., None].expand_as(x))
             packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
             states = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
             return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.plain_tensors import as_features
@@ -21,7 +22,8 @@ class GPOHead(nn.Module):
     θ depends on the number of tokens only, so padding has no say. Mean and max pooling are special cases.
     Args: d_local, d: widths; a linear layer joins them before pooling where they differ. d_pe, d_hidden: widths of code
         and GRU (32, 32). temperature: 0.1. normalise: False leaves the length as it is.
-    Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for an odd d_pe or an item without a token.
+    Shapes: local_feats "n l d_local" → Embedding "n d". Raises: BadInput for an odd d_pe, a temperature
+        that is not positive, or an item without a token.
     Source: Chen et al., CVPR 2021 (VSE∞), §4; docs/methods/vse_infty.md.
 
     >>> import torch
@@ -35,6 +37,7 @@ class GPOHead(nn.Module):
         super().__init__()
         if d_pe % 2:
             raise BadInput(f"the width of the position code must be even, got {d_pe}.")
+        require_number("temperature", temperature, above=0, hint="VSE∞ uses 0.1.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local, self.d_pe, self.temperature, self.normalise = d_local, d_pe, temperature, normalise
         self.gru = nn.GRU(d_pe, d_hidden, batch_first=True, bidirectional=True)
@@ -42,7 +45,7 @@ class GPOHead(nn.Module):
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
         features = as_features(features, mask, width=self.d_local)
-        x = sorted_channels(self.join(features.local_feats), features.mask)
+        x = sorted_channels(joined(self.join, features), features.mask)
         pooled = (self.weights(features.mask)[..., None] * x).sum(1)
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
 
@@ -62,6 +65,15 @@ class GPOHead(nn.Module):
         rate = 10000.0 ** (-torch.arange(0, self.d_pe, 2, device=weight.device, dtype=weight.dtype) / self.d_pe)
         angle = torch.arange(most, device=weight.device, dtype=weight.dtype)[:, None] * rate
         return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+
+
+def joined(join: nn.Module, features: Features) -> Float[Tensor, "n l d"]:
+    """Local features through the layer that joins two widths, with zeros for padding: NaN there times a gradient of 0
+    would be NaN.
+    """
+    if isinstance(join, nn.Identity):
+        return features.local_feats
+    return join(torch.where(features.mask[..., None], features.local_feats, 0.0))
 
 
 def sorted_channels(x: Float[Tensor, "n l d"], mask: Tensor) -> Float[Tensor, "n l d"]:

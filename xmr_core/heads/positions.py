@@ -19,10 +19,11 @@ def sine_1d(
         docs/differences.md#x-44).
     """
     n, l = mask.shape
-    index = torch.arange(1, l + 1, device=mask.device, dtype=dtype).expand(n, l)
-    length = (
-        mask.sum(1, keepdim=True).to(dtype) if by_own_length else torch.full((n, 1), l, device=mask.device, dtype=dtype)
-    )
+    if by_own_length:  # padding counts nowhere, also before or between words
+        index, length = mask.cumsum(1).to(dtype), mask.sum(1, keepdim=True).to(dtype)
+    else:
+        index = torch.arange(1, l + 1, device=mask.device, dtype=dtype).expand(n, l)
+        length = torch.full((n, 1), l, device=mask.device, dtype=dtype)
     return _waves(2 * math.pi * index / (length + 1e-6), d)
 
 

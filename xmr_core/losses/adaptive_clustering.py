@@ -12,6 +12,7 @@ from xmr_core.losses.checks import check_scores
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
+_LARGEST_STATE = 1e6  # of cosines it is below 4; a cosine of anything larger is a random number
 
 
 class AdaptiveClustering(nn.Module):
@@ -80,19 +81,20 @@ class AdaptiveClustering(nn.Module):
             k = self.negatives
         elif self.mode == "random":
             k = int(torch.randint(1, b, ()))
-        elif self.form == "official":
-            state = self.alignment(scores, match) + self.uniformity(scores, match)
-            k = int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
         else:
-            k = math.floor(
-                b
-                * math.cos(
-                    (self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel()))
-                    * math.pi
-                    / 4
-                )
-            )
+            k = self._by_state(scores, match, b)
         return min(max(k, 1), b - 1)
+
+    def _by_state(self, scores: Tensor, match: Tensor, b: int) -> int:
+        if self.form == "official":
+            state = self.alignment(scores, match) + self.uniformity(scores, match)
+        else:
+            state = self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
+        if not abs(state) < _LARGEST_STATE:  # also NaN: all negatives, and the training loop names the loss
+            return b
+        if self.form == "official":
+            return int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
+        return math.floor(b * math.cos(state * math.pi / 4))
 
     @staticmethod
     def alignment(scores: Tensor, match: Tensor) -> float:

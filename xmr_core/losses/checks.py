@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.plain_tensors import as_floats
+from xmr_core.base.plain_tensors import as_floats, single
 
 
 def check_scores(
@@ -14,14 +14,14 @@ def check_scores(
     match: Bool[Tensor, "i t"] | Float[Tensor, "i t"] | np.ndarray,
     soft: str = "",
 ) -> tuple[Float[Tensor, "i t"], Tensor]:
-    """(scores, match) as tensors of one matrix shape.
+    """(scores, match) as tensors of one matrix shape, scores in float32 at least.
 
     match is Boolean, or a degree of matching in [0, 1] where the loss can express it. soft: '' where it can; otherwise
     why it cannot. Scores that nothing is trained from must be numbers; NaN in training is left to the training loop,
     which names the step.
     Raises: BadInput for anything else.
     """
-    scores = as_floats(scores, "scores", 2)
+    scores = single(as_floats(scores, "scores", 2))
     match = torch.as_tensor(match, device=scores.device)
     if match.shape != scores.shape:
         raise BadInput(

@@ -51,7 +51,6 @@ class InfoNCE(nn.Module):
         if self.training:
             with torch.no_grad():
                 self.log_scale.clamp_(max=math.log(self.max_scale))
-        scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         scaled = scores * self.log_scale.exp()
         one_way = _pairs_one_way if match.dtype == torch.bool else _degrees_one_way
         return (one_way(scaled, match) + one_way(scaled.T, match.T)) / 2

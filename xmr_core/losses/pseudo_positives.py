@@ -54,7 +54,6 @@ def pseudo_positive_matching(
     if smoothing >= 0.5:
         raise BadInput(f"smoothing must be below 0.5, or a match would count less than none; got {smoothing!r}.")
     scores, match = check_scores(scores, match)
-    scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
     degrees = smoothing + (1 - 2 * smoothing) * match.to(scores.dtype)
     loss = 2 * F.binary_cross_entropy_with_logits(scores, degrees)
     if pseudo:

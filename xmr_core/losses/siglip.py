@@ -53,12 +53,11 @@ class PairwiseSigmoid(nn.Module):
     ) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match)
         positive_pairs(match > 0)  # refuses a batch without any
-        scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         target = match.to(scores.dtype)
         if self.training:
             with torch.no_grad():
                 self.log_scale.clamp_(max=math.log(self.max_scale))  # the number itself, as in InfoNCE
-                if not self.bias_is_set:
+                if not self.bias_is_set and target.mean() < 1:  # a batch without negatives says nothing of their share
                     self.bias.copy_(target.mean().logit(eps=1e-6) - self.log_scale.exp() * scores.mean())
                     self.bias_is_set.fill_(True)
         logits = scores * self.log_scale.exp() + self.bias

@@ -105,7 +105,7 @@ class MatchedOptions(Options):
         0.05, "temperature of InfoNCE or SigLIP at the start; it is learned", least=0.01, form="matched"
     )
     warmup_epochs: int = option(2, "epochs of all negatives before the hardest, for the hinge", least=0, form="matched")
-    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
+    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 
 
 def matched_objective(options: Options, regularisers: dict | None = None) -> Objective:

@@ -47,6 +47,7 @@ class DivEOptions(MatchedOptions):
     weight_sharing: bool = option(True, "use one block of weights in all rounds, as the paper does")
     diversity: float = option(0.01, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
+    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
     nested: bool = option(False, "train the first 1, 2, 4, … elements to stand alone too", added=True)
     slot_lr: float = option(
         0.1, "factor on the learning rate of the image modality and the slots of captions", above=0, form="published"

@@ -51,7 +51,7 @@ class PCMEOptions(Options):
     uniform_form: str = option(
         "exact", "the paper's sum over pairs, or the authors' log-mean", choices=FORMS, form="matched", added=True
     )
-    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99)
+    dropout: float = option(0.1, "share of features dropped in training", least=0, most=0.99, form="matched")
 
 
 def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:

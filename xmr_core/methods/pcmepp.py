@@ -28,6 +28,7 @@ class PCMEPPOptions(MatchedOptions):
 
     distance: str = option("CSD", "closed-form distance of two distributions", choices=DistanceLogit.distances)
     objective: str = option("matching", "loss on the scores", choices=_OBJECTIVES, form="matched")
+    margin: float = option(0.2, "margin of the hinge", above=0, form="matched")
     scale: float = option(5.0, "a of the match probability at the start", above=0)
     shift: float = option(5.0, "b of the match probability at the start")
     log_variance_start: float = option(-10.0, "log σ² at the start", least=-20, most=5)

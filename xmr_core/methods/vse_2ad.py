@@ -5,6 +5,7 @@ from functools import partial
 
 from torch import nn
 
+from xmr_core.base.errors import BadInput
 from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
@@ -55,8 +56,13 @@ def matched(inputs: Inputs, o: VSE2ADOptions) -> Method:
 
 def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
     """As the authors trained it: padding and negatives as in their code (docs/differences.md#x-30,
-    docs/differences.md#x-32).
+    docs/differences.md#x-32). Raises: BadInput for an objective that the authors did not have.
     """
+    if o.objective not in ("adopt", "triplet"):
+        raise BadInput(
+            f"the published form of vse+2ad has objective 'adopt' or the hinge, 'triplet'; got {o.objective!r}. Take "
+            "the matched form for others."
+        )
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
     hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))

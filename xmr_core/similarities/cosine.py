@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.plain_tensors import Comparable, as_vectors
+from xmr_core.base.plain_tensors import Comparable, as_vectors, single
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import same_width
 
@@ -22,7 +22,7 @@ def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     tensor([[0.6000],
             [0.8000]])
     """
-    x, y = (_in_single(as_vectors(r, what).x) for r, what in ((images, "image"), (captions, "caption")))
+    x, y = (single(as_vectors(r, what).x) for r, what in ((images, "image"), (captions, "caption")))
     same_width(x, y)
     with torch.autocast(x.device.type, enabled=False):
         return x @ y.T
@@ -40,7 +40,3 @@ class Cosine(Similarity):
 
     def _parts(self, x, y):
         return ((x @ y.T / 2).flatten(),) * 2
-
-
-def _in_single(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -1,6 +1,7 @@
 """The closed forms of `gaussian` by name, as similarities: as they are, or as learned log-odds of a match."""
 
 from collections.abc import Callable
+from functools import wraps
 
 import torch
 from jaxtyping import Float
@@ -28,7 +29,24 @@ from xmr_core.similarities.gaussian import (
     wasserstein,
 )
 
-DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] = {
+Distance = Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]
+
+
+def _never_half(distance: Distance) -> Distance:
+    """The distance of checked distributions in float32 at least, also inside autocast: half precision has three digits,
+    and e^{−2 log σ} leaves its range.
+    """
+
+    @wraps(distance)
+    def call(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        images, captions = as_gaussians(images, "image"), as_gaussians(captions, "caption")
+        with torch.autocast(images.mean.device.type, enabled=False):
+            return distance(images, captions)
+
+    return call
+
+
+_CLOSED_FORMS = {
     "mean only": mean_only,
     "min": nearest_dimension,
     "max": farthest_dimension,
@@ -45,7 +63,7 @@ DISTANCES: dict[str, Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]] =
     "average L2": average_l2,
     "matmul": sample_products,
 }
-
+DISTANCES: dict[str, Distance] = {name: _never_half(distance) for name, distance in _CLOSED_FORMS.items()}
 
 SAMPLED = ("average L2", "matmul")  # read samples, which not every distribution has
 _ONE_WAY = ("KL", "KL (official)", "reverse KL", "reverse KL (official)")
@@ -82,7 +100,7 @@ class GaussianDistance(Similarity):
         self.compares = "samples" if name in SAMPLED else "distributions"
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-        return DISTANCES[self.distance](as_gaussians(images, "image"), as_gaussians(captions, "caption"))
+        return DISTANCES[self.distance](images, captions)
 
     def extra_repr(self) -> str:
         return repr(self.distance)
@@ -118,8 +136,7 @@ class DistanceLogit(Similarity):
         self.distance = distance
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-        nearness = DISTANCES[self.distance](as_gaussians(images, "image"), as_gaussians(captions, "caption"))
-        return self.a * nearness + self.b
+        return self.a * DISTANCES[self.distance](images, captions) + self.b
 
     def extra_repr(self) -> str:
         return f"a={self.a.item():g}, b={self.b.item():g}, distance={self.distance!r}"

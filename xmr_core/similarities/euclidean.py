@@ -10,6 +10,7 @@ from xmr_core.base.plain_tensors import Comparable, as_sets
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.chamfer import check_alpha, smooth_parts
 from xmr_core.similarities.pairs import (
+    by_images,
     fill_padding,
     mean_over_captions_elements,
     mean_over_images_elements,
@@ -58,6 +59,10 @@ class EuclideanSmoothChamfer(Similarity):
     def __init__(self, alpha: float = 16.0):
         check_alpha(alpha)
         super().__init__(alpha=float(alpha))
+
+    def _fast_scores(self, images, captions):
+        images, captions = as_sets(images, captions)
+        return by_images(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
 
     def _parts(self, x, y):
         return smooth_parts(-_distances(x[None], y[None])[0, :, 0], self.options["alpha"])

@@ -60,8 +60,7 @@ def sample_distances(
     images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS
 ) -> Float[Tensor, "i j t j"]:
     """√(‖z − z′‖² + eps) of all pairs of samples. Raises: BadInput for distributions without samples."""
-    samples = samples_of(images, "image"), samples_of(captions, "caption")
-    x, y = (s.float() if s.dtype in (torch.float16, torch.bfloat16) else s for s in samples)
+    x, y = samples_of(images, "image"), samples_of(captions, "caption")
     lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
     squares = lengths[0][:, :, None, None] + lengths[1][None, None]
     return ((squares - 2 * element_products(x, y)).clamp(min=0) + eps).sqrt()

@@ -3,9 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.plain_tensors import Comparable, as_vectors
+from xmr_core.base.plain_tensors import Comparable, as_vectors, single
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import same_width
+from xmr_core.similarities.pairs import by_images, same_width
 
 
 def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
@@ -20,7 +20,7 @@ def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
     """
     x, y = as_vectors(images, "image").x, as_vectors(captions, "caption").x
     same_width(x, y)
-    return -(y[None, :, :] - x[:, None, :]).relu().norm(dim=-1)
+    return -(single(y)[None, :, :] - single(x)[:, None, :]).relu().norm(dim=-1)
 
 
 class Order(Similarity):
@@ -32,3 +32,7 @@ class Order(Similarity):
 
     function = staticmethod(order)
     compares = "vectors"
+
+    def _fast_scores(self, images, captions):
+        images, captions = as_vectors(images, "image"), as_vectors(captions, "caption")
+        return by_images(order, images, captions, captions.x.numel())

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import require_element
-from xmr_core.base.types import EmbeddingSet
+from xmr_core.base.plain_tensors import single
+from xmr_core.base.types import EmbeddingSet, Rows
 
 PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients
+_NUMBERS = 1 << 24  # that a block of differences may have: 64 MB in float32
 _TOGETHER = 32  # captions of similar length that are compared at a time
 
 
@@ -33,7 +35,7 @@ def real_rows(s: EmbeddingSet) -> Float[Tensor, "n k d"]:
     """
     require_element(s.mask, "set")
     x = s.x if s.mask.all() else torch.where(s.mask[..., None], s.x, 0.0)
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return single(x)
 
 
 def longest_row(x: Float[Tensor, "n k d"]) -> float:
@@ -75,6 +77,17 @@ def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: Embedd
     """Mean over the real elements of axis l, by their number."""
     total = torch.where(captions.mask[None], values, 0.0).sum(2)
     return total / captions.mask.sum(1).clamp(min=1)[None]
+
+
+def by_images(
+    score: Callable[[Rows, Rows], Tensor], images: Rows, captions: Rows, numbers: int
+) -> Float[Tensor, "i t"]:
+    """score(images, captions) in blocks of images. numbers: how many the score forms for one image and all captions:
+    differences of vectors, say, which are as many times more than the scores as vectors are wide.
+    """
+    step = max(1, _NUMBERS // max(1, numbers))
+    parts = [score(images[start : start + step], captions) for start in range(0, max(1, len(images)), step)]
+    return torch.cat(parts)
 
 
 def by_length(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
+from xmr_core.base.plain_tensors import single
 from xmr_core.base.types import Rows
 
 
@@ -102,7 +103,7 @@ def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
     if not layer.training:
         return type(layer).forward(layer, x)
     axes = [axis for axis in range(x.ndim) if axis != 1]
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    wide = single(x)
     count = _Sum.apply(wide.new_tensor(float(x.numel() // x.shape[1])))
     mean = _Sum.apply(wide.sum(axes)) / count
     shape = [1, -1] + [1] * (x.ndim - 2)

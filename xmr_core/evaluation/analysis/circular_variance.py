@@ -1,5 +1,6 @@
 """How spread out the elements of a set are on the unit sphere."""
 
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -9,8 +10,10 @@ from xmr_core.base.types import EmbeddingSet
 
 
 def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
-    """1 − ‖mean over valid elements of x_k‖₂ for each set, in [0, 1]; 0 when all elements are equal.
+    """1 − ‖m‖₂ for each set, m the mean over valid elements of x_k/‖x_k‖₂; in [0, 1], 0 when all point one way.
 
+    Computed as mean ‖x_k − m‖² / (1 + ‖m‖), which is the same for unit vectors and keeps its digits near 0, where a
+    difference from 1 would be rounding alone.
     Source: DivE (Kim et al., CVPR 2023), §4.4.
 
     >>> import torch
@@ -18,7 +21,9 @@ def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
     >>> circular_variance(sets)
     tensor([0.2929])
     """
-    return 1 - masked_mean(sets.x, sets.mask[..., None], dim=1).norm(dim=-1)
+    x = F.normalize(sets.x.detach(), dim=-1)
+    m = masked_mean(x, sets.mask[..., None], dim=1)
+    return masked_mean((x - m[:, None]).square().sum(-1), sets.mask, dim=1) / (1 + m.norm(dim=-1))
 
 
 def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> Float[Tensor, ""]:

@@ -39,7 +39,7 @@ def score_confidence(scores: Float[np.ndarray, "q g"], temperature: float = 1.0)
     second; 'entropy', minus the entropy of the softmax of s / (temperature · standard deviation of all scores) over the
     gallery.
 
-    Raises: BadInput for a gallery of one item, or a temperature that is not positive.
+    Raises: BadInput for a gallery of one item, scores that are not finite, or a temperature that is not positive.
 
     >>> sure = score_confidence(np.array([[1.0, 0.0, 0.0], [0.6, 0.5, 0.4]]))
     >>> bool(sure["margin"][0] > sure["margin"][1]), bool(sure["entropy"][0] > sure["entropy"][1])
@@ -48,6 +48,8 @@ def score_confidence(scores: Float[np.ndarray, "q g"], temperature: float = 1.0)
     s = np.asarray(scores, float)
     if s.ndim != 2 or s.shape[1] < 2 or not temperature > 0:
         raise BadInput(f"a margin needs two items and a positive temperature, got {s.shape} and {temperature}.")
+    if not np.isfinite(s).all():
+        raise BadInput("confidence needs finite scores; leave out the items that a method cannot score.")
     two = np.partition(s, -2, axis=1)[:, -2:]
     z = (s - two[:, 1:]) / (temperature * max(s.std(), 1e-12))
     p = np.exp(z)
@@ -69,13 +71,15 @@ def gain_error(
     right: Sequence[float], confidence: Sequence[float], other: Sequence[float], images: Int[np.ndarray, " q"]
 ) -> float:
     """Standard error, for the choice of images, of what one confidence gains over another: the jackknife over images
-    of selective_recall(right, confidence) − selective_recall(right, other).
+    of selective_recall(right, confidence) − selective_recall(right, other). Raises: BadInput for fewer than two images.
 
     >>> gain_error([1, 0, 1], [0.9, 0.2, 0.5], [0.9, 0.2, 0.5], np.arange(3))
     0.0
     """
     r, c, o, images = (np.asarray(v) for v in (right, confidence, other, images))
     others = [images != image for image in np.unique(images)]
+    if len(others) < 2:
+        raise BadInput(f"an error needs at least two images, got {len(others)}.")
     return jackknife_error(np.array([selective_recall(r[k], c[k]) - selective_recall(r[k], o[k]) for k in others]))
 
 

@@ -32,9 +32,9 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     [-1.0, -2.0]
     """
     if isinstance(items, GaussianEmbedding) and bool(items.log_std.isfinite().all()):
-        return items.log_std.double().mean(1).numpy()
+        return items.log_std.detach().cpu().double().mean(1).numpy()
     if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
-        return circular_variance(items).double().clamp(min=_SMALLEST).log().numpy()
+        return circular_variance(items).cpu().double().clamp(min=_SMALLEST).log().numpy()
     raise BadInput(
         "this method has one vector per item and so no uncertainty; "
         "take pcme or pcme++ (σ), or dive or pvse (spread of a set)."

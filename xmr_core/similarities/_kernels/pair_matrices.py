@@ -23,7 +23,7 @@ def pair_matrices(
     Raises: BadInput for two widths.
     """
     k, l = images.x.shape[1], captions.x.shape[1]
-    small = 0 < k * l <= _MOST and images.x.dtype in (torch.float32, torch.float64)
+    small = 0 < k * l <= _MOST and {images.x.dtype, captions.x.dtype} <= {torch.float32, torch.float64}
     if not small or not len(images) or not len(captions) or not (images.mask.all() & captions.mask.all()):
         return None
     same_width(images.x, captions.x)
