@@ -166,6 +166,13 @@ def test_tables_of_methods_are_current():
     assert options_table() in page and published_table().partition("\n\n")[2] in page
 
 
+@pytest.mark.parametrize("module", registry.MODULES)
+def test_the_page_of_a_method_names_every_option(module):
+    spec = importlib.import_module(f"xmr_core.methods.{module}").SPEC
+    text = (DOCS / "methods" / f"{module}.md").read_text()
+    assert [name for name in spec.options.names() if not re.search(rf"`{name}[`=]", text)] == []
+
+
 def test_the_picture_and_the_table_show_every_room():
     rooms = {room for floor in FLOORS for room in floor}
     drawn = (DOCS / "architecture.svg").read_text()
