@@ -1,7 +1,7 @@
 """Files that are written completely or not at all, and a manifest of them that is written last."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import filelock
@@ -22,6 +22,27 @@ def start_anew(manifest: Path, names: tuple[str, ...]) -> None:
                 remainder.unlink(missing_ok=True)
     except OSError as e:
         raise storage.cannot_write(manifest, e) from None
+
+
+def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> None:
+    """Refuse to write over the files of someone else. names: what would be replaced. ours: whether what lies there was
+    made by this package, finished or not. Raises: BadInput naming the first file.
+    """
+    foreign = [] if ours else [name for name in names if (folder / name).exists()]
+    if foreign:
+        raise BadInput(
+            f"{folder} holds {foreign[0]}, which belongs to no {what} of this package and would be replaced. Choose "
+            "another folder, or an empty one."
+        )
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file is a manifest of `write_manifest`, of any format."""
+    try:
+        value = storage.read_json(path)
+    except (BadInput, DamagedFile):
+        return False
+    return isinstance(value, dict) and {"format", "seal"} <= value.keys()
 
 
 def described(path: Path) -> dict[str, int | str]:
@@ -69,9 +90,18 @@ def read_by_size(files: Mapping[str, Mapping], large: tuple[str, ...], verify: b
 @contextmanager
 def building(folder: Path | str) -> Iterator[None]:
     """Hold the lock of a folder of an index, because two builds at once would mix their files. A block inside, of this
-    thread, may hold it again."""
-    with filelock.FileLock(storage.make_folder(Path(folder).expanduser()) / "lock", is_singleton=True):
-        yield
+    thread, may hold it again. Where it fails before anything was written, nothing stays."""
+    folder = Path(folder).expanduser()
+    new = not folder.exists()
+    try:
+        with filelock.FileLock(storage.make_folder(folder) / "lock", is_singleton=True):
+            yield
+    except BaseException:
+        if [path.name for path in folder.glob("*")] == ["lock"]:
+            with suppress(OSError):
+                (folder / "lock").unlink()
+                folder.rmdir() if new else None
+        raise
 
 
 def is_being_built(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import building, described, start_anew, write_manifest
+from xmr_core.search.files import building, described, is_manifest, require_own, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
 from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.search.load import as_model
@@ -106,6 +106,12 @@ def _chunks(items: Representation) -> Iterable[Representation]:
     return (items[start : start + _WRITTEN] for start in range(0, len(items), _WRITTEN))
 
 
+def require_index_place(folder: Path) -> None:
+    """Refuse a folder in which an index would replace files that are of none. Raises: BadInput."""
+    ours = (folder / "lock").exists() or is_manifest(folder / MANIFEST)
+    require_own(folder, (MANIFEST, *GALLERIES, ITEMS, RELEVANCE, MODEL), ours, "index")
+
+
 def _write(
     folder: Path | str,
     model: Model,
@@ -115,7 +121,8 @@ def _write(
     items: dict,
     relevances: Mapping[str, Relevance],
 ) -> Path:
-    folder = files.make_folder(Path(folder).expanduser())
+    folder = Path(folder).expanduser()
+    require_index_place(folder)
     with building(folder):
         start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE))
         for name, (chunks, n) in galleries.items():

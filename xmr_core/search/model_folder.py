@@ -1,5 +1,6 @@
 """A model as a folder: weights, words, networks and settings, in the form that the Hugging Face hub uses."""
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
@@ -8,16 +9,18 @@ import filelock
 from xmr_core import __version__
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.fingerprint import file_hash
+from xmr_core.base.fingerprint import content_hash, file_hash
 from xmr_core.data.describer import NETWORK, SUFFIXES, TENSORS
 from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
 from xmr_core.methods.checkpoints import load_with_inputs, save_method
+from xmr_core.search.files import require_own
 from xmr_core.search.model import Model
 from xmr_core.search.model_card import model_card
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 _PLACES = ("image_model", "text_model")
 TYPE, FORMAT = "xmr_core", 2  # in config.json
+_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
 
 
 def write_model(model: Model, folder: Path | str) -> Path:
@@ -27,8 +30,9 @@ def write_model(model: Model, folder: Path | str) -> Path:
     of images, where there are some), nearest_words.json (words that are read as others), image_model/ and text_model/
     (frozen models of transformers), README.md (the model card, which its owner may complete), and config.json, written
     last, with a digest of every other file. Nothing is pickled.
-    Raises: BadInput for a model that is not trained here (a dual encoder has a folder of its own), or pickled weights
-        of a frozen network; CannotWrite.
+    A model that lies in the folder is replaced, but not a card that its owner changed.
+    Raises: BadInput for a folder with files of these names that are of no such model, for a model that is not trained
+        here (a dual encoder has a folder of its own), or pickled weights of a frozen network; CannotWrite.
 
     >>> import tempfile
     >>> from xmr_core.search import example_model
@@ -39,25 +43,51 @@ def write_model(model: Model, folder: Path | str) -> Path:
     if "options" not in model.about:
         raise BadInput(f"{model.label} was not trained by this package; copy the folder that it was loaded from.")
     about = {**model.about, **{name: _public(model.about[name]) for name in _PLACES if model.about.get(name)}}
-    folder = files.make_folder(Path(folder).expanduser())
-    with filelock.FileLock(folder / ".lock"):
+    folder = Path(folder).expanduser()
+    ours = _settings(folder).get("model_type") == TYPE or (folder / ".lock").exists()
+    require_own(folder, _NAMES, ours, "model")
+    with filelock.FileLock(files.make_folder(folder) / ".lock"):
+        changed = _changed_card(folder)
         _remove(folder, [CONFIG])  # without it, what is being written is no model
         _remove(folder, _left_over(folder))
         words = model.raw.vocabulary or model.raw.pieces
         save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
         inputs = write_inputs(model.raw, folder, model.about.get("text_model", ""))
-        files.write_atomic(folder / CARD, model_card(model.label, about))
+        card = model_card(model.label, about)
+        if changed and changed != card:
+            warnings.warn(f"{folder / CARD} was changed by its owner and is left so; see that it fits.", stacklevel=3)
+        else:
+            files.write_atomic(folder / CARD, card)
         names = _written(folder, inputs)
         _remove(folder, set(written_files(folder)) - {*names, CARD})  # of an older model
         description = {"model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label}
         digests = {name: file_hash(folder / name) for name in names}
-        files.write_record(folder / CONFIG, {**description, "inputs": inputs, "about": about, "files": digests})
+        description |= {"inputs": inputs, "about": about, "files": digests, "card": content_hash(card)}
+        files.write_record(folder / CONFIG, description)
     return folder
+
+
+def _settings(folder: Path) -> dict:
+    """config.json as it lies there, {} where there is none."""
+    try:
+        settings = files.read_json(folder / CONFIG)
+    except (BadInput, DamagedFile):
+        settings = None
+    return settings if isinstance(settings, dict) else {}
+
+
+def _changed_card(folder: Path) -> str:
+    """The model card as its owner left it, or '' where there is none or it is as it was written."""
+    written = _settings(folder).get("card")
+    if not isinstance(written, str) or not (folder / CARD).is_file():
+        return ""
+    text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+    return "" if content_hash(text) == written else text
 
 
 def written_files(folder: Path) -> list[str]:
     """The names of the files of a model in a folder, '/' between folders; others that lie there are left out."""
-    roots = [folder / name for name in (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)]
+    roots = [folder / name for name in _NAMES]
     files_there = [f for root in roots for f in (sorted(root.rglob("*")) if root.is_dir() else [root]) if f.is_file()]
     return sorted(f.relative_to(folder).as_posix() for f in files_there if not f.name.startswith("."))
 

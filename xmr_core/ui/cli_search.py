@@ -5,6 +5,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 def add_to(commands) -> None:
@@ -43,12 +44,14 @@ def index(arguments: argparse.Namespace) -> int:
     """Run `index`. Returns 0."""
     from xmr_core.search import build_elements, faiss_library, index_folder, index_split, load, open_index
     from xmr_core.search.files import building
+    from xmr_core.search.index import require_index_place
     from xmr_core.training.runs import load as load_run
 
     if arguments.elements:
         faiss_library()  # reports a missing library now, and not after the work
     dtype = "float16" if arguments.half else "float32"
     trained = load_run(arguments.run) if arguments.folder is None else load(arguments.run)
+    require_index_place(Path(arguments.output).expanduser())
     with building(arguments.output):  # until it has elements too, which are those of this build alone
         if arguments.folder is None:
             out = index_split(trained, arguments.output, dtype=dtype)
