@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.functions import as_similarity
@@ -76,11 +77,20 @@ class Method(nn.Module):
     def loss_of(
         self, images: Representation, captions: Representation, match: Tensor, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-        """`loss` of representations, with match "i t"."""
+        """`loss` of representations, with match "i t". Raises: BadInput for scores of another shape, or a loss that is
+        not one number."""
         scorings = self.similarity.scorings(images, captions)
+        for scores in scorings:
+            if scores.shape != match.shape:
+                raise BadInput(
+                    f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)} for {match.shape[0]} "
+                    f"images and {match.shape[1]} captions; they must be scores[image, caption]."
+                )
         totals, terms = zip(
             *(self.objective(scores, match, images, captions, epoch) for scores in scorings), strict=True
         )
+        if totals[0].ndim:
+            raise BadInput(f"the loss of {self.address} must be one number, got shape {tuple(totals[0].shape)}.")
         loss, sums = sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}
         if (weight := self.similarity.scoring_weight) != 1.0:  # a plain sum keeps every bit
             loss, sums = weight * loss, {name: weight * value for name, value in sums.items()}

@@ -82,6 +82,17 @@ class Options:
         return cls(**values)
 
 
+def require_options_class(kind: object) -> None:
+    """Raise BadInput, saying what to write, unless `kind` is a class of options whose fields are made by `option`."""
+    if not (isinstance(kind, type) and issubclass(kind, Options)):
+        raise BadInput(f"options must be a class that inherits from Options, got {kind!r:.60}.")
+    if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
+        raise BadInput(f"write @dataclass(frozen=True) above class {kind.__name__}; without it no option is seen.")
+    for f in fields(kind):
+        if "choices" not in f.metadata:
+            raise BadInput(f"option {f.name} of {kind.__name__} has a plain default; write option(…, 'what it is').")
+
+
 def _checked(f: Field, type_: object, value: object) -> object:
     """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is
     allowed.

@@ -5,11 +5,13 @@ A method of the package is one file here and one line in `MODULES`. A method fro
 An installed package may announce specs under the entry-point group 'xmr_core.methods'.
 """
 
+import traceback
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, XmrError, unknown
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.spec import MethodSpec
@@ -64,7 +66,7 @@ def method_spec(name: str) -> MethodSpec:
 def register(spec: MethodSpec) -> MethodSpec:
     """Make a spec known by its id in this process, and give it back. Other processes need its address instead.
 
-    Raises: BadInput for what is no spec, or an id that a paper has.
+    Raises: BadInput for what is no spec, an id that a paper has, or a label that another method has.
 
     >>> from dataclasses import replace
     >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
@@ -76,6 +78,7 @@ def register(spec: MethodSpec) -> MethodSpec:
         raise BadInput(f"a MethodSpec can be registered, got {type(spec).__name__}.")
     if spec.id in papers():
         raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
+    _refuse_labels(spec, methods().values())
     _registered[spec.id] = spec
     return spec
 
@@ -124,6 +127,10 @@ def _from_address(address: str) -> MethodSpec:
         raise BadInput(
             f"method {address!r} cannot be imported ({e}). Give 'module:ATTRIBUTE' of a file on the Python path."
         ) from None
+    except XmrError as e:
+        raise BadInput(f"method {address!r}: {e}") from e
+    except Exception as e:  # whatever a file of someone else raises while it is imported
+        raise BadInput(f"method {address!r} cannot be imported: {type(e).__name__}: {e} ({_line_of(e)}).") from e
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
     if value.id in papers() and papers()[value.id] is not value:
@@ -131,7 +138,27 @@ def _from_address(address: str) -> MethodSpec:
     return value
 
 
+def _line_of(error: Exception) -> str:
+    """File and line at which an error arose."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}, line {last.lineno}"
+
+
+def _refuse_labels(spec: MethodSpec, others: Iterable[MethodSpec]) -> None:
+    """A label names one method in every table."""
+    for other in others:
+        if other.id != spec.id and (common := spec.variants.keys() & other.variants.keys()):
+            raise BadInput(
+                f"the label {min(common)!r} of {spec.id} belongs to method {other.id}; choose another, or tables would "
+                "show one in place of the other."
+            )
+
+
 @cache
 def _installed() -> dict[str, MethodSpec]:
     specs = [_from_address(point.value) for point in entry_points(group="xmr_core.methods")]
+    for spec in specs:
+        _refuse_labels(spec, [*papers().values(), *specs])
     return {spec.id: spec for spec in specs}

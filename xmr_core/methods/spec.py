@@ -7,7 +7,7 @@ from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
-from xmr_core.methods.options import FORMS, Options
+from xmr_core.methods.options import FORMS, Options, require_options_class
 
 Builder = Callable[[Inputs, Options], Method]
 Variant = tuple[str, Mapping[str, object]]  # (id of a method, its options)
@@ -37,7 +37,8 @@ class MethodSpec:
         claims: sentences of the paper, with the rule that decides each.
         version: raised by one whenever a change of the code changes the method's numbers.
         tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
-    Raises: BadInput for an id with a blank or a colon, or options, settings or variants that the options refuse.
+    Raises: BadInput for an id with a blank or a colon, no label, a class that is none of options, and options in
+        settings, variants, ablations or sweeps that the class refuses.
 
     >>> from xmr_core.methods import method_spec
     >>> method_spec("dive").make_options("published", {}).d
@@ -64,11 +65,16 @@ class MethodSpec:
     untrained: tuple[str, ...] = ()
 
     def __post_init__(self):
-        if not self.id or any(c in self.id for c in " :/"):
+        if not self.id.strip(".") or any(c in self.id for c in " :/"):
             raise BadInput(f"the id of a method is a short name without blank, colon or slash, got {self.id!r}.")
+        if not self.label.strip():
+            raise BadInput(f"method {self.id} needs a label, the name under which tables show it.")
+        require_options_class(self.options)
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
-        for values in (*self.variants.values(), *self.trials.values(), self.tiny):
+        own = [v for table in self.ablations.values() for method, v in table.values() if method == self.id]
+        swept = [{name: value} for name, (_, values) in self.sweeps.items() for value in values]
+        for values in (*self.variants.values(), *self.trials.values(), self.tiny, *own, *swept):
             self.options.make(self.id, "matched", values)
         if (self.published_options or self.settings) and self.published is None:
             raise BadInput(f"method {self.id} has published settings but no published form.")
@@ -99,9 +105,13 @@ class MethodSpec:
         return {n: full[n] for n in self.options.names(form) if n not in added or full[n] != added[n]}
 
     def build(self, inputs: Inputs, form: str = "matched", **values) -> Method:
-        """The untrained method. Raises: BadInput as make_options does, and what the builder refuses."""
+        """The untrained method. Raises: BadInput as make_options does, what the builder refuses, and where the builder
+        returns no Method."""
         options = self.make_options(form, values)
-        return (self.matched if form == "matched" else self.published)(inputs, options)
+        built = (self.matched if form == "matched" else self.published)(inputs, options)
+        if not isinstance(built, Method):
+            raise BadInput(f"the {form} builder of {self.id} must return a Method, got {type(built).__name__}.")
+        return built
 
     def published_settings(self, corpus: str = "", options: Mapping[str, object] | None = None) -> dict[str, object]:
         """Training, batches and options as the paper set them for a corpus. '' takes the first that the paper has.

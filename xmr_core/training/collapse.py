@@ -33,6 +33,11 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
+            if step == "epoch 0 step 0":  # nothing was learned yet
+                raise TrainingFailed(
+                    f"the loss is {loss} at the first step, before anything was learned. Look for NaN or infinity in "
+                    "the features, and in what the method computes of them."
+                )
             raise TrainingFailed(
                 f"training diverged: the loss is {loss} at {step}. Lower the learning rate (a tenth is a safe try) or "
                 "clip harder."
