@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -218,3 +219,22 @@ def test_what_a_killed_write_left_over_is_removed_by_the_next(tmp_path):
     write_model(model, folder)
     assert not any(path.exists() for path in left_over) and all(path.exists() for path in own)
     assert len(read_model(folder).encode_texts("a red circle")) == 1
+
+
+def test_input_that_says_nothing_is_told():
+    model = xmr.search.example_model()
+    image = np.full((32, 32, 3), 200, np.uint8)
+    with pytest.warns(UserWarning, match=r"1 of 2 sentences have no word that this model knows.*'zzz qqq'"):
+        model.rank(["zzz qqq", "a red circle"], [image])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.encode_texts(["a red zzz"])  # one word is known
+    for wrong, said in [
+        (lambda: model.rank(["a circle"], [np.zeros((0, 4, 3), np.uint8)]), "and not empty, got uint8 of 0×4×3"),
+        (lambda: model.rank(["a circle"], ["no/such.png"]), "image not found: no/such.png does not exist"),
+        (lambda: model.rank(None, [image]), "sentences must be a string or a list of strings, got None"),
+        (lambda: xmr.load(None), "named by a word or a path, or is a run; got None"),
+        (lambda: xmr.load(""), "or is a run; got ''"),
+    ]:
+        with pytest.raises(BadInput, match=said):
+            wrong()

@@ -17,6 +17,7 @@ from xmr_core.data.features.pretrained_states import PretrainedStates
 from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.inputs import ImageReader
 from xmr_core.data.text.nearest import read_nearest, write_nearest
+from xmr_core.data.text.tokenisers import rule
 from xmr_core.data.text.vocabulary import Vocabulary
 from xmr_core.methods.common import Inputs
 
@@ -76,6 +77,14 @@ class RawInputs:
         if not len(texts):
             raise BadInput("no sentence given; give at least one.")
         return self.read(texts)
+
+    def words_of(self, text: str) -> tuple[list[str], list[str]]:
+        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
+        if self.vocabulary is None:
+            return text.split(), []
+        words, nearest = rule(self.vocabulary.tokeniser)(text), self.nearest or {}
+        strange = [w for w in words if w not in self.vocabulary.numbers and w not in nearest]
+        return [w for w in words if w not in strange], strange
 
     def _image_reader(self) -> Describer:
         if self.describer is None:

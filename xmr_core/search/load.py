@@ -45,6 +45,8 @@ def load(source: str | Path | TrainedRun, method: str = "", vocabulary: str | Pa
     """
     if isinstance(source, TrainedRun):
         return model_of(source)
+    if not isinstance(source, str | Path) or not str(source):
+        raise BadInput(f"a model is named by a word or a path, or is a run; got {source!r}.")
     name, path = str(source), Path(source).expanduser()
     if (method or vocabulary or options) and path.suffix not in _OFFICIAL:
         superfluous = ", ".join([*["method"] * bool(method), *["vocabulary"] * bool(vocabulary), *options])

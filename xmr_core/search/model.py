@@ -1,7 +1,8 @@
 """A trained model in three lines: load it, encode sentences and images, score and rank them."""
 
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import existing_file
 from xmr_core.base.types import Features, Representation
 from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded
 from xmr_core.data.raw_inputs import RawInputs
@@ -48,12 +50,21 @@ class Model:
         A word without a training caption is read as the training word with the most similar word vector, where the
         model has word vectors and there is a similar one (docs/data.md#data-word-vectors); else as unknown.
 
+        Warns of sentences without a word that the model knows: all of them are read alike.
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
+        if not isinstance(texts, Iterable):
+            raise BadInput(f"sentences must be a string or a list of strings, got {texts!r}.")
         texts = [texts] if isinstance(texts, str) else list(texts)
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
+        if strange := [t for t in texts if not self.raw.words_of(t)[0]]:
+            warnings.warn(
+                f"{len(strange):,} of {len(texts):,} sentences have no word that this model knows, and all such are "
+                f"read alike; the first: {strange[0]!r:.60}.",
+                stacklevel=2,
+            )
         return self._in_parts(self.method.encode_captions, inputs, len(texts))
 
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
@@ -159,16 +170,16 @@ class Model:
         """One image at the model's resolution, read as images of a corpus are."""
         try:
             if isinstance(image, str | Path):
-                image = decoded(Path(image).expanduser())
+                image = decoded(existing_file(image, "image"))
             if isinstance(image, Image.Image):
                 image = np.asarray(convert_to_rgb(image))
         except UNREADABLE as e:
             raise DamagedFile(f"image {image} cannot be read ({e}). Give another file.") from None
         if not isinstance(image, np.ndarray):
             raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
             shape = "×".join(map(str, image.shape))
-            raise BadInput(f"an image must be uint8 of height×width×3, got {image.dtype} of {shape}.")
+            raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
         return array_reader(image[None])(np.array([0]), self.raw.inputs.resolution, fit=self.raw.fit)[0]
 
     def _regions(self, images) -> Features:

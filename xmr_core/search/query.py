@@ -93,7 +93,7 @@ def known_words(library: Library, text: str) -> list[str]:
         raise BadInput("single words can be used only with a vocabulary of words; this method reads word pieces.")
     words, unknown_words = words_of(library, text)
     if not words:
-        names = ", ".join(map(repr, unknown_words))
+        names = ", ".join(map(repr, unknown_words)) or f"in {text!r}"
         raise BadInput(f"the method knows none of the words {names}; use words of its training captions.")
     return words
 
@@ -101,12 +101,7 @@ def known_words(library: Library, text: str) -> list[str]:
 def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
     """(words that the method knows or reads as others, words that it does not know). A text model knows all word
     pieces."""
-    vocabulary = library.prepared.vocabulary
-    if vocabulary is None:
-        return text.split(), []
-    words, nearest = rule(vocabulary.tokeniser)(text), library.prepared.nearest or {}
-    unknown_words = [w for w in words if w not in vocabulary.numbers and w not in nearest]
-    return [w for w in words if w not in unknown_words], unknown_words
+    return library.prepared.words_of(text)
 
 
 def nearest_of(library: Library, text: str) -> dict[str, str]:
