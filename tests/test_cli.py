@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 from synthetic import FIGURE, FINISH, build
 
 from xmr_core.base import files as storage
@@ -268,6 +269,7 @@ def test_explore_refuses_an_unknown_run_before_it_serves(tmp_path, monkeypatch, 
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("subprocess.call", lambda *a, **k: pytest.fail("the server was started"))
     pytest.importorskip("voila")
+    Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
     assert main(["explore", str(tmp_path), "--run", "nosuch"]) == 2
     assert "unknown run 'nosuch'" in capsys.readouterr().err
     assert main(["explore", str(tmp_path)]) == 2

@@ -1,6 +1,7 @@
 """Which images, words and networks a run reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from xmr_core.base.checks import LARGEST_SEED, require_fields
 from xmr_core.base.errors import BadInput, unknown
@@ -13,6 +14,7 @@ _LIMITS = {
     "reduce": (0, 1_000_000),
 }  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
+_FILES = ("data_root", "weights", "word_vectors", "vocabulary")
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,18 @@ class DataConfig:
     def fine_tunes(self, kind: str) -> bool:
         """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""
         return self.fine_tune in (kind, "both")
+
+    def absolute(self) -> "DataConfig":
+        """The same with absolute paths in the place of relative ones, so that it can be read from any folder.
+
+        >>> Path(DataConfig("folder", "photos").absolute().data_root).is_absolute()
+        True
+        """
+        files = {name: str(Path(getattr(self, name)).expanduser().resolve()) for name in _FILES if getattr(self, name)}
+        models = {name: getattr(self, name) for name in ("image_model", "text_model")}
+        folders = {name: str(Path(m).expanduser().resolve()) for name, m in models.items() if m and _is_folder(m)}
+        return replace(self, **files, **folders)
+
+
+def _is_folder(name: str) -> bool:
+    return Path(name).expanduser().is_dir()

@@ -83,8 +83,8 @@ class RawInputs:
         if self.vocabulary is None:
             return text.split(), []
         words, nearest = rule(self.vocabulary.tokeniser)(text), self.nearest or {}
-        strange = [w for w in words if w not in self.vocabulary.numbers and w not in nearest]
-        return [w for w in words if w not in strange], strange
+        unknown_words = [w for w in words if w not in self.vocabulary.numbers and w not in nearest]
+        return [w for w in words if w not in unknown_words], unknown_words
 
     def _image_reader(self) -> Describer:
         if self.describer is None:

@@ -87,17 +87,24 @@ def model_of(run: TrainedRun) -> Model:
     ['rank', 'item', 'score']
     """
     config, data = run.config, run.config.data
+    try:
+        prepared = run.prepared()
+    except BadInput as e:
+        raise BadInput(
+            f"run {run.id} needs its data set to read images and words, and it is not as it was: {e} A folder of "
+            "save_pretrained, written while the data are there, needs none."
+        ) from None
     frozen_text, made_on = data.text_model and not data.fine_tunes("text"), run.provenance.environment
     about = {
         "run": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": data.dataset, "size": run.setting.size, "seed": config.train.seed, "epochs": config.train.epochs,
         "features": data.features, "image_model": data.image_model,
         "text_model": data.text_model if frozen_text else "",
-        "reads": "images" if run.prepared().describer else "regions", "commit": made_on.git_commit,
+        "reads": "images" if prepared.describer else "regions", "commit": made_on.git_commit,
         "device": made_on.device, "versions": {n: getattr(made_on, n) for n in ("python", "torch", "transformers")},
         "results": _results(run),
     }  # fmt: skip
-    return Model(method_spec(config.method).label, run.method(), run.prepared(), about)
+    return Model(method_spec(config.method).label, run.method(), prepared, about)
 
 
 def _results(run: TrainedRun) -> list[dict]:

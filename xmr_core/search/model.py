@@ -59,10 +59,10 @@ class Model:
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
-        if strange := [t for t in texts if not self.raw.words_of(t)[0]]:
+        if wordless := [t for t in texts if not self.raw.words_of(t)[0]]:
             warnings.warn(
-                f"{len(strange):,} of {len(texts):,} sentences have no word that this model knows, and all such are "
-                f"read alike; the first: {strange[0]!r:.60}.",
+                f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows, and all such are "
+                f"read alike; the first: {wordless[0]!r:.60}.",
                 stacklevel=2,
             )
         return self._in_parts(self.method.encode_captions, inputs, len(texts))
@@ -168,9 +168,11 @@ class Model:
 
     def _pixels(self, image: ImageLike) -> np.ndarray:
         """One image at the model's resolution, read as images of a corpus are."""
+        if isinstance(image, str | Path):
+            image = existing_file(image, "image")
         try:
-            if isinstance(image, str | Path):
-                image = decoded(existing_file(image, "image"))
+            if isinstance(image, Path):
+                image = decoded(image)
             if isinstance(image, Image.Image):
                 image = np.asarray(convert_to_rgb(image))
         except UNREADABLE as e:

@@ -5,9 +5,15 @@ import ast
 import os
 import signal
 import sys
+from collections.abc import Iterable
 
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.ui.parameter_rules import refuse_early
+
+TEXTS = (  # of a DataConfig, whatever they look like: the fold '1', a folder '2026'
+    "dataset", "data_root", "size", "fold", "features", "weights", "image_model", "text_model", "fine_tune",
+    "word_vectors", "vocabulary", "tokeniser", "corpus",
+)  # fmt: skip
 
 HELP = "train or load one run, also with torchrun; for example: train dive alpha=8 epochs=3"
 
@@ -27,7 +33,7 @@ def add_to(commands) -> None:
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
-    options = read_options(arguments.option)
+    options = read_options(arguments.option, TEXTS)
     if fixed := {"method", "data", "train", "options"} & set(options):
         raise BadInput(
             f"{', '.join(sorted(fixed))} is no option: the method is the first argument, and the rest is given "
@@ -73,13 +79,15 @@ def runs(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_options(pairs: list[str]) -> dict[str, object]:
+def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, object]:
     """name=value as Python reads the value; what is no number or list is a word.
 
     Raises: BadInput for a pair without '='.
 
     >>> read_options(["alpha=8", "similarity=mil", "nested=True"])
     {'alpha': 8, 'similarity': 'mil', 'nested': True}
+    >>> read_options(["fold=1"], texts=["fold"])
+    {'fold': '1'}
     """
     out: dict[str, object] = {}
     for pair in pairs:
@@ -89,6 +97,8 @@ def read_options(pairs: list[str]) -> dict[str, object]:
         try:
             out[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            out[name] = text
+        if name in texts and not isinstance(out[name], str):
             out[name] = text
     return out
 

@@ -64,7 +64,7 @@ def refuse_early(**names: str) -> None:
 
 def _faults(name: str, value: object, default: object) -> Iterator[str]:
     if isinstance(value, list):
-        if not value and default:
+        if not value and default and name not in MAY_BE_EMPTY:
             yield f"parameter {name} is an empty list; give at least one element."
         kinds = {type(v) for v in value}
         for v in value if kinds <= {int, float, str} else ():
@@ -78,6 +78,7 @@ def _faults(name: str, value: object, default: object) -> Iterator[str]:
             yield f"parameter {name} must be {above} to {high:g}, got {value!r:.40}."
 
 
+MAY_BE_EMPTY = ("ensembles",)  # what is added to a table, which is there without
 _TINY = 5e-324  # the least number above 0
 
 

@@ -95,7 +95,9 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         note.unlink(missing_ok=True)
         for left_over in path.parent.glob(f".{path.stem}.*.tmp"):  # of a process that was killed while it wrote a note
             left_over.unlink(missing_ok=True)
-    except DamagedFile:  # an image that cannot be read; what was computed before it stays for the next time
+    except DamagedFile:  # an image that cannot be read; what was noted before it stays for the next time
+        if not note.exists():
+            discard()
         raise
     except OSError as e:
         discard()

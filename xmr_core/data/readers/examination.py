@@ -20,7 +20,8 @@ def decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object
         for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
             table[key].append(str(image_id))
     counted = [{key: (len(ids), tuple(ids)) for key, ids in table.items()} for table in (unreadable, unusual)]
-    return {"decoded": len(corpus.images), "unreadable": counted[0], "unusual": counted[1]}
+    failed = sum(len(ids) for ids in unreadable.values())
+    return {"decoded": len(corpus.images) - failed, "unreadable": counted[0], "unusual": counted[1]}
 
 
 def examine_features(corpus: Corpus, deep: bool = True) -> dict[str, object]:

@@ -3,7 +3,7 @@
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -29,8 +29,9 @@ FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
 
 def write_config(folder: Path, config: RunConfig, identity: dict) -> None:
-    """Write what the run is: its configuration and the identity that names it."""
-    files.write_record(folder / CONFIG, {"config": asdict(config), "identity": identity})
+    """Write what the run is: its configuration, with absolute paths, and the identity that names it."""
+    lasting = replace(config, data=config.data.absolute())
+    files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": identity})
 
 
 def write_record(folder: Path, provenance: Provenance) -> None:

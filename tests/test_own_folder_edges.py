@@ -1,0 +1,119 @@
+"""What people run into with data of their own and the command line: paths, chance, ports, what a failure leaves."""
+
+import shutil
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import xmr_core as xmr
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.config import DataConfig
+from xmr_core.data.prepare import prepare
+from xmr_core.data.readers.folder_splits import hash_split
+from xmr_core.ui.cli import main
+from xmr_core.ui.cli_train import TEXTS, read_options
+from xmr_core.ui.parameter_rules import check_values
+
+TRAIN = ["vse++", "--dataset", "folder", "features=cells", "d=8", "epochs=1", "batch_images=4", "device=cpu"]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+def photos(folder, n=12, splits=True):
+    folder.mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    for i in range(n):
+        Image.fromarray(draw.integers(0, 255, (64, 64, 3), np.uint8)).save(folder / f"{i}.png")
+    table = pd.DataFrame({"image": [f"{i}.png" for i in range(n)], "caption": [f"a thing {i % 3}" for i in range(n)]})
+    if splits:
+        table["split"] = ["train"] * (n - 4) + ["val"] * 2 + ["test"] * 2
+    table.to_csv(folder / "captions.csv", index=False)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch, capsys):
+    photos(tmp_path / "one" / "data")
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    assert main(["train", *TRAIN, "--data-root", "data"]) == 0
+    name = capsys.readouterr().out.splitlines()[1].split()[1]
+    monkeypatch.chdir(tmp_path / "two")
+    model = xmr.load(name)
+    assert len(model.encode_texts(["a thing 1"])) == 1
+    assert main(["index", name, str(tmp_path / "index"), "--folder", "../one/data"]) == 0
+    shutil.rmtree(tmp_path / "one")
+    sys.modules["xmr_core.data.prepare"]._recent.clear()
+    with pytest.raises(BadInput, match=r"needs its data set .* does not exist.* save_pretrained"):
+        xmr.load(name)
+
+
+def test_paths_become_absolute_and_names_of_the_hub_do_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net").mkdir()
+    config = DataConfig("folder", "data", weights="w.safetensors", image_model="net", text_model="minilm").absolute()
+    assert (config.data_root, config.weights) == (str(tmp_path / "data"), str(tmp_path / "w.safetensors"))
+    assert (config.image_model, config.text_model, config.vocabulary) == (str(tmp_path / "net"), "minilm", "")
+
+
+def test_a_split_that_chance_left_empty_is_named_as_such(tmp_path):
+    folder = photos(tmp_path / "data", 1, splits=False)
+    every = [f"{n}.png" for n in range(99)]
+    names = [n for n in every if hash_split(n) == "train"][:8] + [n for n in every if hash_split(n) == "val"][:2]
+    for name in names:
+        shutil.copy(folder / "0.png", folder / name) if name != "0.png" else None
+    pd.DataFrame({"image": names, "caption": "a thing"}).to_csv(folder / "captions.csv", index=False)
+    with pytest.raises(BadInput, match="fell into the test split, which is drawn by a hash of each name"):
+        prepare(DataConfig("folder", str(folder), features="cells"))
+
+
+def test_an_image_that_cannot_be_read_leaves_no_part_of_features(tmp_path):
+    folder = photos(tmp_path / "data")
+    content = (folder / "5.png").read_bytes()
+    (folder / "5.png").write_bytes(content[: len(content) // 2])
+    with pytest.raises((DamagedFile, BadInput)):
+        prepare(DataConfig("folder", str(folder), features="cells"))
+    assert not list((tmp_path / "home").rglob("*.part"))
+    assert main(["check", "folder", str(folder)]) == 1
+
+
+def test_check_counts_what_was_decoded(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    (folder / "5.png").write_bytes(b"no image")
+    main(["check", "folder", str(folder)])
+    assert "11 images decoded; 1 cannot be" in capsys.readouterr().out
+
+
+def test_text_options_stay_text():
+    assert set(TEXTS) == {f.name for f in fields(DataConfig) if f.type is str}
+    read = read_options(["fold=1", "data_root=2026", "seed=1", "features='cells'"], TEXTS)
+    assert read == {"fold": "1", "data_root": "2026", "seed": 1, "features": "cells"}
+
+
+def test_ensembles_may_be_none_and_scenes_needs_no_check(capsys):
+    check_values({"methods": ["VSE++"], "ensembles": []}, {"methods": ["DivE"], "ensembles": ["PVSE + DivE"]})
+    with pytest.raises(BadInput, match="methods is an empty list"):
+        check_values({"methods": [], "ensembles": []}, {"methods": ["DivE"], "ensembles": ["PVSE + DivE"]})
+    assert main(["check", "scenes", "anywhere"]) == 2 and "drawn by this package" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "port", "said"),
+    [("photos", "-1", "a port lies from 1"), ("photos", "99999", "got 99999"), ("file.py", "0", "is no folder"),
+     ("empty", "0", "no image")],
+)  # fmt: skip
+def test_explore_refuses_what_it_cannot_serve(tmp_path, monkeypatch, capsys, place, port, said):
+    pytest.importorskip("voila")
+    monkeypatch.setattr("subprocess.call", lambda *a, **k: pytest.fail("the server was started"))
+    photos(tmp_path / "photos")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.py").write_text("")
+    assert main(["explore", str(tmp_path / place), "--port", port]) == 2
+    assert said in capsys.readouterr().err
