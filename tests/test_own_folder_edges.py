@@ -14,6 +14,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder_splits import hash_split
+from xmr_core.training.runs import run_table
 from xmr_core.ui.cli import main
 from xmr_core.ui.cli_train import TEXTS, read_options
 from xmr_core.ui.parameter_rules import check_values
@@ -117,3 +118,30 @@ def test_explore_refuses_what_it_cannot_serve(tmp_path, monkeypatch, capsys, pla
     (tmp_path / "file.py").write_text("")
     assert main(["explore", str(tmp_path / place), "--port", port]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_option_of_other_data_is_refused(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    assert main(["train", *TRAIN, "--data-root", str(folder), "ambiguity=0.5", "size=tiny"]) == 2
+    assert "size, ambiguity is an option of scenes, and folder reads none" in capsys.readouterr().err
+    assert main(["train", "vse++", "size=tiny", "--data-root", str(folder)]) == 2
+    assert "data_root is an option of data sets of files, and scenes reads none" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_training_that_saved_nothing_is_no_interrupted_run(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    (folder / "5.png").write_bytes((folder / "5.png").read_bytes()[:500])
+    words = [*TRAIN[:3], "features=pixels", *TRAIN[4:], "--data-root", str(folder)]
+    assert main(["train", *words]) == 2
+    assert "5.png" in capsys.readouterr().err and run_table().empty
+    photos(tmp_path / "whole")
+    shutil.copy(tmp_path / "whole" / "5.png", folder / "5.png")
+    assert main(["train", *words]) == 0 and list(run_table()["state"]) == ["finished"]
+
+
+def test_what_is_no_image_is_called_so(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    (folder / "5.png").write_text("no image")
+    with pytest.raises(DamagedFile, match=r"5.png cannot be read \(it is no image"):
+        prepare(DataConfig("folder", str(folder), features="cells"))

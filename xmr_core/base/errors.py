@@ -33,7 +33,7 @@ def unknown(kind: str, value: object, choices) -> BadInput:
     """
     import difflib
 
-    names = sorted(map(str, choices))
+    names = sorted(str(choice) or "''" for choice in choices)
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return BadInput(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}.")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing_file
 from xmr_core.base.types import Features, Representation
-from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded
+from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded, why_unreadable
 from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.evaluation.analysis.representations import joined
 from xmr_core.evaluation.engine import Scoring, best, score_matrix
@@ -176,7 +176,7 @@ class Model:
             if isinstance(image, Image.Image):
                 image = np.asarray(convert_to_rgb(image))
         except UNREADABLE as e:
-            raise DamagedFile(f"image {image} cannot be read ({e}). Give another file.") from None
+            raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
         if not isinstance(image, np.ndarray):
             raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
 from xmr_core.search.bounds import needed_cosine, upper_bound
@@ -57,11 +58,10 @@ def two_stage(
             query, and score the items among them that could be in the answer; None: ask once.
     Raises: BadInput for k, per_element, probes or most below 1, another modality, or another width than the gallery's.
     """
-    if min(n for n in (k, per_element, probes, most) if n is not None) < 1 or modality not in ("captions", "images"):
-        raise BadInput(
-            "k, per_element, probes and most must be at least 1 and modality 'captions' or 'images'; "
-            f"got {k}, {per_element}, {probes}, {most}, {modality!r}."
-        )
+    for name, count in {"k": k, "per_element": per_element, "probes": probes, "most": most}.items():
+        if count is not None and count < 1:
+            raise BadInput(f"{name} must be at least 1, got {count}.")
+    require_choice("modality", modality, ("captions", "images"))
     similarity = as_similarity(similarity)
     elements, owner = unit_elements(queries)
     if elements.shape[1] != index.about["width"]:

@@ -47,6 +47,7 @@ def train(arguments: argparse.Namespace) -> int:
 
     named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
     config = base_config(arguments.method, **{**named, **options})
+    _require_read(config.data, {**named, **options})
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
@@ -58,6 +59,14 @@ def train(arguments: argparse.Namespace) -> int:
         for kind, value in rsum.items():
             print(f"  RSUM    {100 * value:.1f} of 600 ({kind})")
     return 0
+
+
+def _require_read(data, options: dict[str, object]) -> None:
+    """Refuse what the data set would not read. data: a DataConfig. Raises: BadInput."""
+    unread = ("size", "ambiguity", "world_seed") if data.dataset != "scenes" else ("data_root",)
+    if unread := [name for name in unread if options.get(name)]:
+        whose = "scenes" if data.dataset != "scenes" else "data sets of files"
+        raise BadInput(f"{', '.join(unread)} is an option of {whose}, and {data.dataset} reads none. Leave it out.")
 
 
 def runs(arguments: argparse.Namespace) -> int:

@@ -101,8 +101,8 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
             raise ValueError
         code = [c for c in value["cells"] if c["cell_type"] == "code"]
         tagged = ["".join(c["source"]) for c in code if "parameters" in c["metadata"].get("tags", [])]
-    except (DamagedFile, KeyError, TypeError, ValueError, AttributeError) as e:
-        raise BadInput(f"{path} is not a notebook ({type(e).__name__}). Give an .ipynb file.") from None
+    except (DamagedFile, KeyError, TypeError, ValueError, AttributeError):
+        raise BadInput(f"{path} is not a notebook. Give an .ipynb file.") from None
     if len(tagged) != 1:
         raise BadInput(f"{path} has {len(tagged)} cells tagged 'parameters'; a notebook of this study has exactly one.")
     try:

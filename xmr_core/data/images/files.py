@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.fit import Fit
@@ -42,12 +42,19 @@ def read_image(
         image = decoded(path)
     except UNREADABLE as e:
         raise DamagedFile(
-            f"image {path} cannot be read ({_why(e)}). Replace the file, or take it out of the lists."
+            f"image {path} cannot be read ({why_unreadable(e)}). Replace the file, or take it out of the lists."
         ) from None
     return _resized(image, resolution, crop, fit)
 
 
-def _why(error: Exception) -> str:
+def why_unreadable(error: Exception) -> str:
+    """One of UNREADABLE in a few words for people.
+
+    >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
+    'it is no image, or of a kind that is not read'
+    """
+    if isinstance(error, UnidentifiedImageError):  # whose text names a stream of bytes, not the file
+        return "it is no image, or of a kind that is not read"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 

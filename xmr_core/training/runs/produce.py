@@ -30,6 +30,7 @@ from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
 from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
+from xmr_core.training.runs.names import CONFIG
 from xmr_core.training.runs.reports import Report, report_of, silent
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
@@ -107,7 +108,12 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
             for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
                 left_over.unlink(missing_ok=True)
             write_config(folder, plan.config, plan.identity)
-            _train(plan, folder, report, ranks)
+            try:
+                _train(plan, folder, report, ranks)
+            except Exception:
+                if not (folder / STATE).exists():  # nothing to continue, so it is no interrupted run
+                    (folder / CONFIG).unlink(missing_ok=True)
+                raise
         ranks.from_first(lambda: True)
         return load_finished(folder, plan.config, plan.identity)
 
