@@ -34,6 +34,12 @@ def write_config(folder: Path, config: RunConfig, identity: dict) -> None:
     files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": identity})
 
 
+def remove_unsaved(folder: Path) -> None:
+    """Take `write_config` back where a training failed before its first state: there is nothing to continue."""
+    if not (folder / STATE).exists():
+        (folder / CONFIG).unlink(missing_ok=True)
+
+
 def write_record(folder: Path, provenance: Provenance) -> None:
     """Write where the numbers came from, with digests of all other files. Its presence says that the run is
     finished.

@@ -29,8 +29,9 @@ from xmr_core.training.loop import on_threads, train
 from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
-from xmr_core.training.runs.folder import STATE, load_finished, warn_of_other_code, write_config, write_record
-from xmr_core.training.runs.names import CONFIG
+from xmr_core.training.runs.folder import (
+    STATE, load_finished, remove_unsaved, warn_of_other_code, write_config, write_record,
+)  # fmt: skip
 from xmr_core.training.runs.reports import Report, report_of, silent
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
@@ -111,8 +112,7 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
             try:
                 _train(plan, folder, report, ranks)
             except Exception:
-                if not (folder / STATE).exists():  # nothing to continue, so it is no interrupted run
-                    (folder / CONFIG).unlink(missing_ok=True)
+                remove_unsaved(folder)
                 raise
         ranks.from_first(lambda: True)
         return load_finished(folder, plan.config, plan.identity)
