@@ -2,7 +2,8 @@
 
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -28,16 +29,19 @@ TABLES = ("history", "metrics", "per_query")
 FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
 
-def write_config(folder: Path, config: RunConfig, identity: dict) -> None:
-    """Write what the run is: its configuration, with absolute paths, and the identity that names it."""
+@contextmanager
+def begun(folder: Path, config: RunConfig, identity: dict) -> Iterator[None]:
+    """Write what the run is: its configuration, with absolute paths, and the identity that names it. Both are taken
+    back where the block fails before it has saved a state: such a run cannot be continued.
+    """
     lasting = replace(config, data=config.data.absolute())
     files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": identity})
-
-
-def remove_unsaved(folder: Path) -> None:
-    """Take `write_config` back where a training failed before its first state: there is nothing to continue."""
-    if not (folder / STATE).exists():
-        (folder / CONFIG).unlink(missing_ok=True)
+    try:
+        yield
+    except Exception:
+        if not (folder / STATE).exists():
+            (folder / CONFIG).unlink(missing_ok=True)
+        raise
 
 
 def write_record(folder: Path, provenance: Provenance) -> None:

@@ -29,9 +29,7 @@ from xmr_core.training.loop import on_threads, train
 from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
-from xmr_core.training.runs.folder import (
-    STATE, load_finished, remove_unsaved, warn_of_other_code, write_config, write_record,
-)  # fmt: skip
+from xmr_core.training.runs.folder import STATE, begun, load_finished, warn_of_other_code, write_record
 from xmr_core.training.runs.reports import Report, report_of, silent
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import code_of, component_versions
@@ -108,12 +106,8 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
                 return run
             for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
                 left_over.unlink(missing_ok=True)
-            write_config(folder, plan.config, plan.identity)
-            try:
+            with begun(folder, plan.config, plan.identity):
                 _train(plan, folder, report, ranks)
-            except Exception:
-                remove_unsaved(folder)
-                raise
         ranks.from_first(lambda: True)
         return load_finished(folder, plan.config, plan.identity)
 
