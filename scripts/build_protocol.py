@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
-from xmr_core.study.again import trained_again
+from xmr_core.study.again import second_rows, trained_again
 from xmr_core.study.ambiguity_results import (
     ambiguity_gains,
     ambiguity_points,
@@ -249,7 +249,7 @@ def by_paper() -> str:
 
 def readings() -> str:
     """Section: verdicts that another way of counting would change."""
-    table = sensitivity(results.study_rows(before=False), CLAIMS)
+    table = sensitivity(results.study_rows(before=False), CLAIMS, second_rows())
     text = "## Verdicts that rest on how they were counted\n\n"
     if not len(table):
         return text + "None.\n\n"
@@ -260,7 +260,8 @@ def readings() -> str:
         "with less power, and each with the degrees of freedom that its runs have. *n − 1* and *later rule*: the "
         "verdict if all comparisons had the degrees of freedom of the "
         "[first or of the later rule](../docs/protocol.md#protocol-changes), which depend here on when their runs "
-        f"began.\n\n{markdown(shown)}\n\n"
+        "began. *second training*: with the second training of the runs of the next section instead of the first.\n\n"
+        f"{markdown(shown)}\n\n"
     )
 
 

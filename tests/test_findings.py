@@ -22,10 +22,12 @@ from xmr_core.base.errors import BadInput  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
+from xmr_core.study.again import second_rows  # noqa: E402
 from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label  # noqa: E402
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
 from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
+from xmr_core.study.decision_rows import deciding, protocol_rows  # noqa: E402
 from xmr_core.study.method_results import (  # noqa: E402
     at_equal_time,
     budget_points,
@@ -491,3 +493,20 @@ def test_another_reading_is_shown_where_it_changes_a_verdict():
             [Claim("c", "ours", "One.", ("PVSE",), ("VSE++",))],
         )
     ), "ten seeds from the beginning"
+
+
+def test_the_second_training_is_a_reading_counted_as_the_first(tmp_path):
+    """VSE∞ above VSE++; trained once more, VSE++ comes out as high, and later."""
+    above, below = rows("VSE∞", [400 + v for v in (30.0, 31, 29, 30, 32)]), rows("VSE++", [400.0] * 5)
+    again = rows("VSE++", [430.0, 431, 429, 430, 431]).assign(started_utc="2027-01-01T00:00:00+00:00")
+    folder = stored(tmp_path, pd.concat([above, below]))
+    (folder / "again").mkdir()
+    results.append(again.assign(git_dirty=False), folder / "again" / "results.csv")
+    second = second_rows(folder)
+    own = second[(second["variant"] == "VSE++") & (second["metric"] == "rsum") & (second["relevance"] == "annotated")]
+    assert own["value"].astype(float).tolist() == [4.30, 4.31, 4.29, 4.30, 4.31]
+    assert set(own["started_utc"]) == {LATER}
+    claim = Claim("c", "ours", "One beats another.", ("VSE∞",), ("VSE++",))
+    (line,) = sensitivity(deciding(protocol_rows(folder)), [claim], second).to_dict("records")
+    assert (line["verdict"], line["second training"]) == ("held", "equivalent")
+    assert not len(sensitivity(deciding(protocol_rows(folder)), [claim])), "without it nothing differs"

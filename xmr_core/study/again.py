@@ -6,7 +6,7 @@ import pandas as pd
 
 from xmr_core.evaluation.stats import seed_interval
 from xmr_core.study import results
-from xmr_core.study.decision_rows import FOLDER, protocol_rows
+from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
 from xmr_core.study.protocol import run_label
 
 AGAIN = "again"  # the folder of their rows, inside that of the protocol's
@@ -32,6 +32,23 @@ def trained_again(folder: Path = FOLDER) -> pd.DataFrame:
                 lines.append((label, len(own), own["first"].mean(), own["again"].mean(), *seed_interval(difference),
                               difference.std(ddof=1) / 2**0.5, own["first"].std(ddof=1)))  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def second_rows(folder: Path = FOLDER) -> pd.DataFrame:
+    """The rows that decide claims (decision_rows.deciding), with the second training of every run that has one in the
+    place of the first, counted as if it had begun when the first did: the rules of counting depend on that time, and
+    here the numbers alone are to be others. Ensembles keep the scores of their members' first training.
+
+    >>> second_rows(Path("no such folder/protocol")).empty
+    True
+    """
+    rows, path = protocol_rows(folder), folder / AGAIN / "results.csv"
+    if path.exists():
+        second = results.read(path)
+        began = rows.drop_duplicates("run_id").set_index("run_id")["started_utc"]
+        second = second.assign(started_utc=second["run_id"].map(began).fillna(second["started_utc"]))
+        rows = pd.concat([rows[~rows["run_id"].isin(second["run_id"])], second], ignore_index=True)
+    return deciding(rows)
 
 
 def _rsum(table: pd.DataFrame) -> pd.Series:

@@ -10,16 +10,17 @@ from xmr_core.study.families import LEAST_SEEDS
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical
 
 NEVER, ALWAYS = "9999", ""  # as the time from which comparisons have the later rule's degrees of freedom
-READINGS = ("first seeds", "later seeds", "n − 1", "later rule")
+READINGS = ("first seeds", "later seeds", "n − 1", "later rule", "second training")
 
 
-def sensitivity(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
+def sensitivity(rows: pd.DataFrame, claims: Sequence[Claim], second: pd.DataFrame | None = None) -> pd.DataFrame:
     """One line per claim on scenes whose verdict another reading of the same rows would change: claim, sentence,
     verdict, and the verdict by each of READINGS ('' where that is not another reading).
 
     first seeds: by the first five seeds alone, of claims on methods that had more only after that verdict had been seen
     (docs/protocol.md#protocol-changes); later seeds: by the others alone. n − 1, later rule: with the degrees of
-    freedom of either rule for all comparisons, whenever their runs began. rows: of results.study_rows.
+    freedom of either rule for all comparisons, whenever their runs began. second training: with the rows of `second`
+    (again.second_rows), those of runs that another processor trained once more. rows: of results.study_rows.
 
     >>> sensitivity(pd.DataFrame(columns=["dataset"]), []).empty
     True
@@ -35,6 +36,7 @@ def sensitivity(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
         "later seeds": ledger(own[seeds >= SEEDS], claims),
         "n − 1": ledger(own, claims, since=NEVER),
         "later rule": ledger(own, claims, since=ALWAYS),
+        "second training": ledger(own if second is None else second[second["dataset"] == "scenes"], claims),
     }
     again = {claim.id for claim in claims if _seen_early(claim)}
     lines = table[["sentence", "verdict"]].copy()
