@@ -56,12 +56,15 @@ def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch
         xmr.load(name)
 
 
-def test_paths_become_absolute_and_names_of_the_hub_do_not(tmp_path, monkeypatch):
+def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net").mkdir()
+    for name in ("data", "net"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "w.safetensors").write_text("")
     config = DataConfig("folder", "data", weights="w.safetensors", image_model="net", text_model="minilm").absolute()
     assert (config.data_root, config.weights) == (str(tmp_path / "data"), str(tmp_path / "w.safetensors"))
     assert (config.image_model, config.text_model, config.vocabulary) == (str(tmp_path / "net"), "minilm", "")
+    assert DataConfig("mine:reader", "s3://bucket/photos").absolute().data_root == "s3://bucket/photos"
 
 
 def test_a_split_that_chance_left_empty_is_named_as_such(tmp_path):

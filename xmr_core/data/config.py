@@ -14,7 +14,7 @@ _LIMITS = {
     "reduce": (0, 1_000_000),
 }  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
-_FILES = ("data_root", "weights", "word_vectors", "vocabulary")
+_PLACES = ("data_root", "weights", "word_vectors", "vocabulary", "image_model", "text_model")
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,17 @@ class DataConfig:
         return self.fine_tune in (kind, "both")
 
     def absolute(self) -> "DataConfig":
-        """The same with absolute paths in the place of relative ones, so that it can be read from any folder.
+        """The same with absolute paths in the place of relative ones, so that it can be read from any folder. What is
+        no path that exists (a name of the hub, an address of a reader of your own) stays as it is.
 
-        >>> Path(DataConfig("folder", "photos").absolute().data_root).is_absolute()
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Path(DataConfig("folder", os.path.relpath(folder), text_model="minilm").absolute().data_root).is_absolute()
         True
         """
-        files = {name: str(Path(getattr(self, name)).expanduser().resolve()) for name in _FILES if getattr(self, name)}
-        models = {name: getattr(self, name) for name in ("image_model", "text_model")}
-        folders = {name: str(Path(m).expanduser().resolve()) for name, m in models.items() if m and _is_folder(m)}
-        return replace(self, **files, **folders)
+        return replace(self, **{name: _absolute(getattr(self, name)) for name in _PLACES})
 
 
-def _is_folder(name: str) -> bool:
-    return Path(name).expanduser().is_dir()
+def _absolute(place: str) -> str:
+    path = Path(place).expanduser()
+    return str(path.resolve()) if place and path.exists() else place
