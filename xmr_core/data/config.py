@@ -89,7 +89,7 @@ class DataConfig:
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Path(DataConfig("folder", os.path.relpath(folder), text_model="minilm").absolute().data_root).is_absolute()
+        ...     Path(DataConfig("folder", os.path.relpath(folder)).absolute().data_root).is_absolute()
         True
         """
         return replace(self, **{name: _absolute(getattr(self, name)) for name in _PLACES})
