@@ -187,6 +187,15 @@ def test_the_circular_variance_of_nearly_equal_vectors_has_its_digits():
     assert len(uncertainty(equal)) == 200
 
 
+def test_widths_and_cut_offs_that_do_not_fit_are_named():
+    narrow = GaussianEmbedding(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2, 1, 3))
+    with pytest.raises(BadInput, match="width 64, those of captions 3"):
+        uniformity(gaussians(2), narrow)
+    for k in (0, 1.5, True, "1"):
+        with pytest.raises(BadInput, match="ks are whole numbers from 1"):
+            rank_metrics(np.eye(3), [[0], [1], [2]], ks=(k,))
+
+
 def test_confidence_says_what_it_cannot_be_made_of():
     with pytest.raises(BadInput, match="finite scores"):
         score_confidence(np.array([[1.0, -np.inf], [0.5, 0.2]]))

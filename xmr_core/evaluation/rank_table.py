@@ -61,6 +61,8 @@ def rank_metrics(
     (1.0, 1.0, 2)
     """
     matrix = _matrix(scores)
+    if wrong := [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]:
+        raise BadInput(f"ks are whole numbers from 1, got {wrong[0]!r}.")
     if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
         relevance = _by_position(relevance, matrix.shape, query_ids, gallery_ids)
     relevant = _relevance(relevance, matrix.shape)

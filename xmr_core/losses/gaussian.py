@@ -89,7 +89,10 @@ def uniformity(
     """
     require_choice("form", form, FORMS)
     require_number("t", t, above=0)
-    points = torch.cat([samples_of(images, "image").flatten(0, 1), samples_of(captions, "caption").flatten(0, 1)])
+    x, y = samples_of(images, "image"), samples_of(captions, "caption")
+    if x.shape[-1] != y.shape[-1]:
+        raise BadInput(f"samples of images have width {x.shape[-1]}, those of captions {y.shape[-1]}; take one method.")
+    points = torch.cat([x.flatten(0, 1), y.flatten(0, 1)])
     if form == "official" and len(points) ** 2 > _MOST_PAIRS:
         points = points[torch.randint(len(points), (_DRAWN,), device=points.device)]
     squares = torch.pdist(points).square()

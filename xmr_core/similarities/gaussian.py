@@ -49,7 +49,11 @@ def expected_likelihood(images: GaussianEmbedding, captions: GaussianEmbedding) 
 
 
 def kl(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
-    """−KL(p₁‖p₂) = −½ Σ [2(log σ₂ − log σ₁) + (σ₁² + Δ²)/σ₂² − 1]: the true divergence."""
+    """−KL(p₁‖p₂) = −½ Σ [2(log σ₂ − log σ₁) + (σ₁² + Δ²)/σ₂² − 1]: the true divergence.
+
+    By matrix products, whose float32 loses digits with σ⁻²: at log σ = −9 and 256 dimensions scores are off by units.
+    Ranks are settled in double precision; give doubles where the values themselves matter.
+    """
 
     logarithms = captions.log_std.sum(1)[None] - images.log_std.sum(1)[:, None]
     return -logarithms - (_scaled_squares(images, captions) - images.mean.shape[1]) / 2
