@@ -160,7 +160,10 @@ def budgets(left: pd.Series) -> str:
     text += f"![Annotated RSUM after {epochs} epochs, over epochs and over seconds]({path})\n\n"
     fewest, most = points["seeds"].min(), points["seeds"].max()
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
-    text += f"{seeds}; the bars go from the lowest to the highest.\n\n"
+    text += (
+        f"{seeds}; the bars go from the lowest to the highest. Seconds: epochs times those of an epoch in the longest "
+        "runs.\n\n"
+    )
     said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
     equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
     said.append(markdown(equal) if len(equal) else "")

@@ -495,6 +495,14 @@ def test_another_reading_is_shown_where_it_changes_a_verdict():
     ), "ten seeds from the beginning"
 
 
+def test_a_slow_machine_moves_no_point_of_a_budget_curve():
+    table = compared()
+    slow = table.assign(train_seconds=table["train_seconds"].mask(table["variant"].str.contains(" epochs"), 5000.0))
+    assert budget_points(deciding_and_budgets(slow), list(VALUES)).equals(
+        budget_points(deciding_and_budgets(table), list(VALUES))
+    )
+
+
 def test_the_second_training_is_a_reading_counted_as_the_first(tmp_path):
     """VSE∞ above VSE++; trained once more, VSE++ comes out as high, and later."""
     above, below = rows("VSE∞", [400 + v for v in (30.0, 31, 29, 30, 32)]), rows("VSE++", [400.0] * 5)

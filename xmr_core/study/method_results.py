@@ -124,10 +124,11 @@ def dominated(table: pd.DataFrame, cost: str, quality: str = "rsum") -> pd.Serie
 
 
 def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[int] = ()) -> pd.DataFrame:
-    """Annotated RSUM of a name after each budget of epochs, each a run of its own: label, epochs, seeds, seconds (the
-    median of a run), rsum (mean), low, high (its lowest and its highest seed: of the two that a budget has, an interval
-    of 95 % would be 13 standard errors wide). Only seeds that all budgets of a name have; a name with one budget has no
-    curve, and is left out.
+    """Annotated RSUM of a name after each budget of epochs, each a run of its own: label, epochs, seeds, seconds
+    (epochs times the median seconds of an epoch in the longest runs, for the others may come from another machine),
+    rsum (mean), low, high (its lowest and its highest seed: of the two that a budget has, an interval of 95 % would be
+    13 standard errors wide). Only seeds that all budgets of a name have; a name with one budget has no curve, and is
+    left out.
 
     The rows of a budget are labelled "NAME, N epochs"; those without such an ending have their own number.
 
@@ -149,13 +150,13 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
         if len(by_budget) < 2:
             continue
         common = set.intersection(*(set(values.index) for values, _ in by_budget.values()))
-        for epochs, (values, group) in by_budget.items():
+        longest = by_budget[max(by_budget)][1].drop_duplicates("run_id")
+        pace = float((longest["train_seconds"].astype(float) / longest["epochs"].astype(int)).median())
+        for epochs, (values, _) in by_budget.items():
             own = values[values.index.isin(common)]
             if len(own):
-                runs = group[group["seed"].isin(common)].drop_duplicates("run_id")
-                seconds = float(runs["train_seconds"].astype(float).median())
                 value = own["value"].astype(float)
-                lines.append((name, epochs, len(own), seconds, value.mean(), value.min(), value.max()))
+                lines.append((name, epochs, len(own), epochs * pace, value.mean(), value.min(), value.max()))
     return pd.DataFrame(lines, columns=columns)
 
 
