@@ -187,15 +187,7 @@ def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int =
             lines.append((label, seeds, budget, np.nan, np.nan, note))
         else:
             note = "its longest run takes less" if budget > own["seconds"].iloc[-1] else ""
-            lines.append(
-                (
-                    label,
-                    int(own["seeds"].min()),
-                    budget,
-                    float(np.interp(np.log(budget), seconds, values)),
-                    bought,
-                    note,
-                )
-            )
+            reached = float(np.interp(np.log(budget), seconds, values))
+            lines.append((label, seeds, budget, reached, bought, note))
     out = pd.DataFrame(lines, columns=columns)
     return out.sort_values("rsum", ascending=False, ignore_index=True, na_position="last")

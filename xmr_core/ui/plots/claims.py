@@ -26,7 +26,7 @@ def ledger(table: pd.DataFrame) -> Figure:
     1
     """
     shown = table[table["low"].notna()].reset_index(drop=True)
-    fig, (ax,) = start(9.0, 0.33 * len(shown) + 1.3)
+    fig, (ax,) = start(9.0, 0.26 * len(shown) + 1.5)
     half = ((shown["high"] - shown["low"]) / 2).clip(lower=1e-12)
     towards = shown["claimed"].map({"above": 1, "below": -1})
     ratio = (towards * (shown["effect"] - shown["bound"]) / half).clip(-12, 12)
@@ -41,7 +41,12 @@ def ledger(table: pd.DataFrame) -> Figure:
         ylim=(0.3, len(shown) + 0.7),
         xlabel="effect beyond the claim's bound, in half-widths of its interval",
     )
-    labels = [f"{wrapped(r.sentence, 70, 1)}  ({r.corpus}, {r.seeds} seeds)" for r in shown.itertuples()]
+    one = shown["corpus"].nunique() == 1  # said once, above, and not on every line
+    if one:
+        ax.set_title(shown["corpus"].iloc[0], fontsize=9)
+    labels = [
+        f"{wrapped(r.sentence, 70, 1)}  ({'' if one else r.corpus + ', '}{r.seeds} seeds)" for r in shown.itertuples()
+    ]
     ax.set_yticklabels(labels, fontsize=8)
     ax.grid(axis="y", visible=False)
     handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in _VERDICTS.items()]
