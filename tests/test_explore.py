@@ -12,7 +12,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
 from xmr_core.search import Query, Settings, open_folder, open_library, rank
 from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
-from xmr_core.search.query import encode, words_of
+from xmr_core.search.query import encode
 from xmr_core.search.state import (
     MOST_STEPS,
     State,
@@ -96,7 +96,7 @@ def test_a_sentence_is_encoded_like_a_caption_and_strange_words_are_named(librar
     assert np.allclose(typed, own, atol=1e-5)
     found = rank(library, Query("text", f"{text} zeppelin"))
     assert found.unknown_words == ("zeppelin",) and found.relevant.empty and "annotated" not in found.table
-    assert words_of(library, "zeppelin " + text.split()[0]) == ([text.split()[0]], ["zeppelin"])
+    assert library.prepared.words_of("zeppelin " + text.split()[0]) == ([text.split()[0]], ["zeppelin"])
     with pytest.raises(BadInput, match="knows none of the words 'zeppelin', 'oboe'"):
         rank(library, Query("text", "zeppelin oboe"))
 

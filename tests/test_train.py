@@ -154,8 +154,12 @@ def test_state_is_read_without_running_code(tmp_path):
 
 
 def test_divergence_stops_with_a_remedy():
-    with pytest.raises(TrainingFailed, match="epoch 0 step 3. Lower the learning rate"):
-        CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 3")
+    watch = CollapseWatch()
+    watch.see(1.0, 1.0, "epoch 0 step 0")
+    with pytest.raises(TrainingFailed, match="epoch 0 step 1. Lower the learning rate"):
+        watch.see(float("nan"), 1.0, "epoch 0 step 1")
+    with pytest.raises(TrainingFailed, match="at the first step, before anything was learned"):
+        CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 0")
 
 
 def test_collapse_is_reported_once_and_only_when_it_lasts():

@@ -30,6 +30,8 @@ def unknown(kind: str, value: object, choices) -> BadInput:
 
     >>> print(unknown("method", "scna", ["scan", "dive"]))
     unknown method 'scna'. Did you mean 'scan'? Known: dive, scan.
+    >>> print(unknown("fine_tune", "none", ["", "image"]))
+    unknown fine_tune 'none'. Known: '', image.
     """
     import difflib
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from inspect import get_annotations
 from typing import get_args, get_type_hints
 
 from xmr_core.base.checks import LARGEST
@@ -86,7 +87,7 @@ def require_options_class(kind: object) -> None:
     """Raise BadInput, saying what to write, unless `kind` is a class of options whose fields are made by `option`."""
     if not (isinstance(kind, type) and issubclass(kind, Options)):
         raise BadInput(f"options must be a class that inherits from Options, got {kind!r:.60}.")
-    if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
+    if get_annotations(kind) and "__dataclass_fields__" not in vars(kind):
         raise BadInput(f"write @dataclass(frozen=True) above class {kind.__name__}; without it no option is seen.")
     for f in fields(kind):
         if "choices" not in f.metadata:

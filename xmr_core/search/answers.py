@@ -13,7 +13,7 @@ from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.evaluation.engine import top_k
 from xmr_core.search.library import Library
 from xmr_core.search.proposals import Proposer
-from xmr_core.search.query import Query, encode, nearest_of, words_of
+from xmr_core.search.query import Query, encode, nearest_of
 from xmr_core.search.ranking import Settings, check_settings, rank, require_finite_scores
 from xmr_core.search.two_stage import two_stage
 
@@ -67,7 +67,8 @@ def search(
         target, (table, positions) = "images", _best_images(library, query, k, elements, most)
     elif query.kind == "text" and elements is not None:
         target, (table, positions) = "images", _best_images(library, query, k, elements, most)
-        table.attrs |= {"unknown_words": tuple(words_of(library, text)[1]), "nearest": nearest_of(library, text)}
+        unknown_words = tuple(library.prepared.words_of(text)[1])
+        table.attrs |= {"unknown_words": unknown_words, "nearest": nearest_of(library, text)}
     else:
         ranking = rank(library, query, Settings(k=k))
         target, table, positions = ranking.target, ranking.table, ranking.order

@@ -9,7 +9,6 @@ from xmr_core.base.errors import XmrError
 from xmr_core.base.types import EmbeddingSet, Features, Representation
 from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.library import Library
-from xmr_core.search.query import words_of
 from xmr_core.search.ranking import Settings, similarity_of
 from xmr_core.search.why import OutsideImage, encoded_image, image_input, without_each_cell, without_each_word
 from xmr_core.similarities.base import Contributions
@@ -94,7 +93,7 @@ def element_names(library: Library, text: str, count: int) -> list[str]:
     if vocabulary is None or not _of_words(library):
         return []
     every = rule(vocabulary.tokeniser)(text)  # <unk> stands for a word that is not known, or nothing does
-    readings = (["<start>", *words, "<end>"] for words in (every, words_of(library, text)[0]))
+    readings = (["<start>", *words, "<end>"] for words in (every, library.prepared.words_of(text)[0]))
     return next((names for names in readings if len(names) == count), [])
 
 

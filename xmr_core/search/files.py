@@ -36,13 +36,13 @@ def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> No
         )
 
 
-def is_manifest(path: Path) -> bool:
-    """Whether a file is a manifest of `write_manifest`, of any format."""
+def json_object(path: Path) -> dict:
+    """The object in a JSON file as it lies there, {} where there is none."""
     try:
         value = storage.read_json(path)
     except (BadInput, DamagedFile):
-        return False
-    return isinstance(value, dict) and {"format", "seal"} <= value.keys()
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def described(path: Path) -> dict[str, int | str]:
@@ -93,15 +93,16 @@ def building(folder: Path | str) -> Iterator[None]:
     thread, may hold it again. Where it fails before anything was written, nothing stays."""
     folder = Path(folder).expanduser()
     new = not folder.exists()
-    try:
-        with filelock.FileLock(storage.make_folder(folder) / "lock", is_singleton=True):
+    with filelock.FileLock(storage.make_folder(folder) / "lock", is_singleton=True):
+        try:
             yield
-    except BaseException:
-        if [path.name for path in folder.glob("*")] == ["lock"]:
-            with suppress(OSError):
-                (folder / "lock").unlink()
-                folder.rmdir() if new else None
-        raise
+        except BaseException:
+            if {path.name for path in folder.glob("*")} <= {"lock"}:
+                with suppress(OSError):  # Windows keeps the file of a lock that is held
+                    (folder / "lock").unlink(missing_ok=True)
+                    if new:
+                        folder.rmdir()
+            raise
 
 
 def is_being_built(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import building, described, is_manifest, require_own, start_anew, write_manifest
+from xmr_core.search.files import building, described, json_object, require_own, start_anew, write_manifest
 from xmr_core.search.gallery import read_header, write_gallery
 from xmr_core.search.library import Library, open_folder, open_library
 from xmr_core.search.load import as_model
@@ -108,7 +108,7 @@ def _chunks(items: Representation) -> Iterable[Representation]:
 
 def require_index_place(folder: Path) -> None:
     """Refuse a folder in which an index would replace files that are of none. Raises: BadInput."""
-    ours = (folder / "lock").exists() or is_manifest(folder / MANIFEST)
+    ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
     require_own(folder, (MANIFEST, *GALLERIES, ITEMS, RELEVANCE, MODEL), ours, "index")
 
 

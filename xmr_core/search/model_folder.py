@@ -13,7 +13,7 @@ from xmr_core.base.fingerprint import content_hash, file_hash
 from xmr_core.data.describer import NETWORK, SUFFIXES, TENSORS
 from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
 from xmr_core.methods.checkpoints import load_with_inputs, save_method
-from xmr_core.search.files import require_own
+from xmr_core.search.files import json_object, require_own
 from xmr_core.search.model import Model
 from xmr_core.search.model_card import model_card
 
@@ -44,7 +44,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
         raise BadInput(f"{model.label} was not trained by this package; copy the folder that it was loaded from.")
     about = {**model.about, **{name: _public(model.about[name]) for name in _PLACES if model.about.get(name)}}
     folder = Path(folder).expanduser()
-    ours = _settings(folder).get("model_type") == TYPE or (folder / ".lock").exists()
+    ours = json_object(folder / CONFIG).get("model_type") == TYPE or (folder / ".lock").exists()
     require_own(folder, _NAMES, ours, "model")
     with filelock.FileLock(files.make_folder(folder) / ".lock"):
         changed = _changed_card(folder)
@@ -67,18 +67,9 @@ def write_model(model: Model, folder: Path | str) -> Path:
     return folder
 
 
-def _settings(folder: Path) -> dict:
-    """config.json as it lies there, {} where there is none."""
-    try:
-        settings = files.read_json(folder / CONFIG)
-    except (BadInput, DamagedFile):
-        settings = None
-    return settings if isinstance(settings, dict) else {}
-
-
 def _changed_card(folder: Path) -> str:
     """The model card as its owner left it, or '' where there is none or it is as it was written."""
-    written = _settings(folder).get("card")
+    written = json_object(folder / CONFIG).get("card")
     if not isinstance(written, str) or not (folder / CARD).is_file():
         return ""
     text = (folder / CARD).read_text(encoding="utf-8", errors="replace")

@@ -91,17 +91,11 @@ def known_words(library: Library, text: str) -> list[str]:
     """
     if library.prepared.vocabulary is None:
         raise BadInput("single words can be used only with a vocabulary of words; this method reads word pieces.")
-    words, unknown_words = words_of(library, text)
+    words, unknown_words = library.prepared.words_of(text)
     if not words:
         names = ", ".join(map(repr, unknown_words)) or f"in {text!r}"
         raise BadInput(f"the method knows none of the words {names}; use words of its training captions.")
     return words
-
-
-def words_of(library: Library, text: str) -> tuple[list[str], list[str]]:
-    """(words that the method knows or reads as others, words that it does not know). A text model knows all word
-    pieces."""
-    return library.prepared.words_of(text)
 
 
 def nearest_of(library: Library, text: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from xmr_core.base.types import GaussianEmbedding
 from xmr_core.evaluation.analysis.element_subsets import keep_elements
 from xmr_core.evaluation.engine import relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
-from xmr_core.search.query import Query, encode, nearest_of, words_of
+from xmr_core.search.query import Query, encode, nearest_of
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.distances import GaussianDistance
 
@@ -98,7 +98,7 @@ def rank(
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
     if query.kind != "text":
         return Ranking(query.target, scores, order, table, relevant, n=len(among))
-    unknown_words, nearest = words_of(library, query.text)[1], nearest_of(library, query.text)
+    unknown_words, nearest = library.prepared.words_of(query.text)[1], nearest_of(library, query.text)
     return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words), nearest, len(among))
 
 

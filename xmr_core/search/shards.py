@@ -15,7 +15,7 @@ from xmr_core.search.answers import pixels_of
 from xmr_core.search.elements import Elements, open_elements
 from xmr_core.search.exact import best_of
 from xmr_core.search.opened import Index, open_index
-from xmr_core.search.query import Query, encode, nearest_of, words_of
+from xmr_core.search.query import Query, encode, nearest_of
 from xmr_core.search.ranking import require_finite_scores
 from xmr_core.search.shard_workers import Workers, best_of_one
 from xmr_core.search.two_stage import Answers
@@ -99,7 +99,7 @@ def search_shards(
     })  # fmt: skip
     if captions:
         table.insert(3, "text", [shards.indexes[f].texts[p] for f, p in zip(folders, positions, strict=True)])
-    table.attrs["unknown_words"] = tuple(words_of(first, text)[1]) if image is None else ()
+    table.attrs["unknown_words"] = tuple(first.prepared.words_of(text)[1]) if image is None else ()
     table.attrs["nearest"] = nearest_of(first, text) if image is None else {}
     if shards.elements is not None and target == "images":
         bound, certified = float(answers.bounds[0]), bool(answers.certified[0])

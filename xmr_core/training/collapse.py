@@ -13,7 +13,7 @@ FLAT = 2e-3  # standard deviation of all scores of a batch below which items can
 
 @dataclass
 class CollapseWatch:
-    """Watches the loss and the spread of the scores of each batch. Its two fields are its complete state.
+    """Watches the loss and the spread of the scores of each batch. Its fields are its complete state.
 
     A hinge loss with hardest negatives has a trap: when all embeddings are equal, every triplet costs exactly the
     margin and no gradient separates them (the loss stays at 51.2, 0.2001 or 0.4, say).
@@ -23,6 +23,7 @@ class CollapseWatch:
     'training has collapsed'
     """
 
+    steps: int = 0
     flat_steps: int = 0
     reported: bool = False
 
@@ -33,7 +34,7 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
-            if step == "epoch 0 step 0":  # nothing was learned yet
+            if not self.steps:  # nothing was learned yet
                 raise TrainingFailed(
                     f"the loss is {loss} at the first step, before anything was learned. Look for NaN or infinity in "
                     "the features, and in what the method computes of them."
@@ -42,6 +43,7 @@ class CollapseWatch:
                 f"training diverged: the loss is {loss} at {step}. Lower the learning rate (a tenth is a safe try) or "
                 "clip harder."
             )
+        self.steps += 1
         self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0
         if self.flat_steps < PATIENCE or self.reported:
             return None

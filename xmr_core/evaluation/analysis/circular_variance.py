@@ -21,7 +21,7 @@ def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
     >>> circular_variance(sets)
     tensor([0.2929])
     """
-    x = F.normalize(sets.x.detach(), dim=-1)
+    x = F.normalize(sets.x, dim=-1)
     m = masked_mean(x, sets.mask[..., None], dim=1)
     return masked_mean((x - m[:, None]).square().sum(-1), sets.mask, dim=1) / (1 + m.norm(dim=-1))
 

@@ -34,7 +34,7 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     if isinstance(items, GaussianEmbedding) and bool(items.log_std.isfinite().all()):
         return items.log_std.detach().cpu().double().mean(1).numpy()
     if isinstance(items, EmbeddingSet) and items.x.shape[1] > 1:
-        return circular_variance(items).cpu().double().clamp(min=_SMALLEST).log().numpy()
+        return circular_variance(items).detach().cpu().double().clamp(min=_SMALLEST).log().numpy()
     raise BadInput(
         "this method has one vector per item and so no uncertainty; "
         "take pcme or pcme++ (σ), or dive or pvse (spread of a set)."

@@ -6,7 +6,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.judgments import Judgments
 from xmr_core.search.assessment import disagreements, unjudged_queries
 from xmr_core.search.library import Library
-from xmr_core.search.query import Query, words_of
+from xmr_core.search.query import Query
 from xmr_core.search.state import ambiguous_queries, hard_query, random_query, unsure_queries
 
 _CHOICES = 20  # queries that a button goes through, one after the other
@@ -49,7 +49,7 @@ def example_query(library: Library, seed: int) -> Query:
     if len(library.caption_ids):
         return random_query(library, "caption", seed)
     for text in _EXAMPLES:
-        known_all = not words_of(library, text)[1]
+        known_all = not library.prepared.words_of(text)[1]
         if known_all:
             return Query("text", text)
     raise BadInput("type a sentence with words of the captions on which the method was trained.")
