@@ -72,7 +72,7 @@ def with_contents(page: Path) -> list[Heading]:
     title, in order."""
     from bs4 import BeautifulSoup
 
-    soup = BeautifulSoup(page.read_text(), "html.parser")
+    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     headings = read_headings(soup)
     block = soup.new_tag("div", attrs={"class": "chapters"})
     for part in dict.fromkeys(heading.part for heading in headings):
@@ -87,7 +87,7 @@ def with_contents(page: Path) -> list[Heading]:
             lines.append(line)
     second = soup.find("h3")  # the abstract ends before it
     second.find_parent("section").insert_before(block)
-    page.write_text(str(soup))
+    page.write_text(str(soup), encoding="utf-8")
     return headings
 
 
@@ -110,8 +110,8 @@ def with_numbers(page: Path, pages: list[int]) -> None:
     """Write the number of its page behind each line of the contents. pages: of all headings, the title's first."""
     from bs4 import BeautifulSoup
 
-    soup = BeautifulSoup(page.read_text(), "html.parser")
+    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     for number in soup.select("[data-heading]"):
         if pages:
             number.string = str(pages[int(number["data-heading"])])
-    page.write_text(str(soup))
+    page.write_text(str(soup), encoding="utf-8")

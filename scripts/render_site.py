@@ -72,7 +72,7 @@ def fitted(page: Path) -> None:
     that is missing is a dash; parts of a formula may stand below each other."""
     from bs4 import BeautifulSoup
 
-    soup = BeautifulSoup(page.read_text(), "html.parser")
+    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     for table in soup.find_all("table"):
         wide = letters(table) > PORTRAIT
         for cell in table.find_all("td"):
@@ -90,7 +90,7 @@ def fitted(page: Path) -> None:
                 cell.string = "–"
     for formula in soup.select("div.math-block > math > mrow"):
         parted(soup, formula)
-    page.write_text(str(soup))
+    page.write_text(str(soup), encoding="utf-8")
 
 
 def parted(soup, row) -> None:

@@ -84,7 +84,7 @@ def test_the_final_split_holds_images_out_for_validation(cub):
 
 
 def test_a_fold_validates_on_classes_of_its_own(cub):
-    corpus = load_cub(cub, "1")
+    corpus = load_cub(cub, fold="1")
     assert birds_of(corpus, "train") == {BIRDS[0], BIRDS[1], BIRDS[2]} and birds_of(corpus, "test") == {BIRDS[3]}
     assert len(corpus.rows("val")[0]) == EACH and birds_of(corpus, "val") == {BIRDS[4]}, (
         "held-out images count only in training classes"
@@ -94,9 +94,9 @@ def test_a_fold_validates_on_classes_of_its_own(cub):
         corpus.fingerprint != load_cub(cub).fingerprint and corpus.image_fingerprint == load_cub(cub).image_fingerprint
     )
     with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
-        load_cub(cub, "2")
+        load_cub(cub, fold="2")
     with pytest.raises(BadInput, match="fold of cub is .* got '4'"):
-        load_cub(cub, "4")
+        load_cub(cub, fold="4")
 
 
 def test_reeds_lists_and_one_folder_for_all(cub):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from test_claims import CLEAR, rows
+from test_claims import FIVE, rows
 
 from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study.claims import ledger
@@ -27,26 +27,26 @@ def holm_factor(claims: list[Claim], table: pd.DataFrame, which: str = "made") -
 
 
 def test_planned_comparisons_count_before_they_are_measured(registered):
-    table = rows({v: CLEAR[v] for v in "ab"}).assign(**STARTED)
+    table = rows({v: FIVE[v] for v in "ab"}).assign(**STARTED)
     assert holm_factor([MADE, *OPEN, OTHERS], table) == pytest.approx(4), "its own, two and one; not another paper's"
     assert holm_factor([MADE], table) == pytest.approx(1)
 
 
 def test_where_nothing_is_confirmatory_those_with_rows_count(registered):
-    table = rows({v: CLEAR[v] for v in "ab"}).assign(**{**STARTED, "world": 0})
+    table = rows({v: FIVE[v] for v in "ab"}).assign(**{**STARTED, "world": 0})
     assert holm_factor([MADE, *OPEN], table) == pytest.approx(1)
 
 
 def test_later_rows_of_other_claims_take_no_verdict_back(registered):
-    few = rows({v: CLEAR[v] for v in "ab"}).assign(**STARTED)
-    all_rows = rows({**CLEAR, "d": [2.5, 2.6, 2.4, 2.5]}).assign(**STARTED)
+    few = rows({v: FIVE[v] for v in "ab"}).assign(**STARTED)
+    all_rows = rows({**FIVE, "d": [2.5, 2.6, 2.4, 2.5, 2.5]}).assign(**STARTED)
     before, after = (ledger(t, [MADE, *OPEN]).set_index("claim").loc["made"] for t in (few, all_rows))
     assert before["verdict"] == after["verdict"] == "held" and after["p Holm"] <= before["p Holm"]
 
 
 def test_a_comparison_that_two_claims_make_counts_once(registered):
     again = Claim("again", "ours", "t", ("a", "c"), ("b",))
-    table = rows(CLEAR).assign(**STARTED, size="quick")
+    table = rows(FIVE).assign(**STARTED, size="quick")
     assert holm_factor([MADE, again], table.assign(world=0)) <= 2
     assert ledger(table.assign(world=0), [MADE, again])["p Holm"].max() == pytest.approx(
         ledger(table.assign(world=0), [again])["p Holm"].max()
@@ -57,7 +57,7 @@ def test_one_control_under_two_labels_is_one_comparison(monkeypatch):
     """α = 16 is DivE as it is, in the protocol's runs."""
     claims = [Claim(name, "ours", "t", (label,), ("VSE++",)) for name, label in (("x", "DivE"), ("y", "α=16"))]
     when = {(c.id, rule_hash(c)): "2026-11-22T00:00:00+00:00" for c in claims}
-    table = rows({"DivE": CLEAR["a"], "α=16": CLEAR["a"], "VSE++": CLEAR["b"]}).assign(**STARTED)
+    table = rows({"DivE": FIVE["a"], "α=16": FIVE["a"], "VSE++": FIVE["b"]}).assign(**STARTED)
     for register, count in ((when, 1), ({}, 2)):
         monkeypatch.setattr("xmr_core.study.claims.fixed", lambda register=register: register)
         assert holm_factor(claims, table, "x") == pytest.approx(count)
@@ -74,7 +74,7 @@ def test_photographs_count_what_is_run_on_them(monkeypatch):
     ]
     when = {(c.id, rule_hash(c)): "2026-11-22T00:00:00+00:00" for c in claims}
     monkeypatch.setattr("xmr_core.study.claims.fixed", lambda: when)
-    table = rows({"DivE": CLEAR["a"], "VSE++": CLEAR["b"]}, dataset="flickr8k", size="").assign(**STARTED)
+    table = rows({"DivE": FIVE["a"], "VSE++": FIVE["b"]}, dataset="flickr8k", size="").assign(**STARTED)
     assert holm_factor(claims, table) == pytest.approx(3)
 
 

@@ -85,10 +85,10 @@ def test_the_paired_error_is_the_loop_over_images(seed, above, below):
 
 
 def rows(began: str) -> pd.DataFrame:
-    """Rows of four seeds of A and of B, of equal results but for noise, with their errors."""
+    """Rows of five seeds of A and of B, of equal results but for noise, with their errors."""
     rng, parts = np.random.default_rng(0), []
     for label in ("A", "B"):
-        for seed in range(4):
+        for seed in range(5):
             one = run(seed, name=f"{label}{seed}")  # the same images are hard for both
             error = image_errors(one).query("metric == 'rsum_error'")["value"].item()
             value = {"rsum": 3 + 0.01 * rng.random(), "rsum_error": error}
@@ -100,7 +100,7 @@ def rows(began: str) -> pd.DataFrame:
 
 @pytest.fixture
 def images():
-    lines = [image_lines(run(seed, name=f"{label}{seed}"), [], []) for label in ("A", "B") for seed in range(4)]
+    lines = [image_lines(run(seed, name=f"{label}{seed}"), [], []) for label in ("A", "B") for seed in range(5)]
     return ImageValues({tuple(line): text for *line, text in pd.concat(lines).itertuples(index=False)})
 
 

@@ -64,7 +64,7 @@ def test_a_damaged_table_is_refused(tmp_path):
     with pytest.raises(DamagedFile, match="holds no words"):
         read_nearest(tmp_path / "n.json")
     (tmp_path / "vectors.txt").write_text("dog 1 2\ncat 1\n")
-    with pytest.raises(BadInput, match="several numbers of values"):
+    with pytest.raises(BadInput, match="numbers, the lines before it"):
         dict(NearestWords(tmp_path / "vectors.txt", Vocabulary.build(["a dog"])))
 
 

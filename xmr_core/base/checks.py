@@ -23,6 +23,17 @@ def require_number(name: str, value: object, low: float = -math.inf, above: floa
         raise BadInput(f"{name} must be {kind}{bound}, got {value!r}.{' ' if hint else ''}{hint}")
 
 
+def checked_index(index: int, n: int) -> int:
+    """An index counted from the front. Raises: IndexError outside n items, by which Python's loops notice the end.
+
+    >>> checked_index(-1, 5)
+    4
+    """
+    if not -n <= index < n:
+        raise IndexError(f"index {index} of {n} items")
+    return int(index) % n
+
+
 def require_flag(name: str, value: object) -> None:
     """Raise BadInput unless value is True or False."""
     if not isinstance(value, bool):

@@ -5,9 +5,12 @@ import builtins
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+
+from xmr_core.base.source_text import imported_names, parsed_source, plain_source, without_docstrings
+from xmr_core.base.value_text import arguments_text, value_text
 
 PACKAGE = Path(__file__).parent.parent
 # Not followed: messages and files, and the list of all readers, of which a run reaches one
@@ -22,9 +25,12 @@ def code_hash(function: Callable, modules: Iterable[str]) -> str:
     """
     function = _defined(function)
     source = _source_file(function)
-    text = source.read_text() if source else inspect.getsource(function)
-    reached = _reached([*modules, *_imports(ast.parse(text))], _package_file) - {source}
-    return _digest([_plain(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
+    try:
+        text = source.read_text(encoding="utf-8") if source else inspect.getsource(function)
+    except (OSError, TypeError):  # typed where Python keeps no source: the compiled code instead
+        text = f"_ = {_compiled(function)!r}"
+    reached = _reached([*modules, *imported_names(ast.parse(text))], _package_file) - {source}
+    return _digest([plain_source(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
 
 
 def is_own_code(thing: type | Callable) -> bool:
@@ -41,7 +47,9 @@ def own_code_version(thing: type | Callable) -> str:
     """10 hex digits for a user's own class or function: its file, and the files beside it that this one imports.
 
     A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that
-    it names. Code of this package is not followed, because its parts have explicit versions.
+    it names: functions, classes, numbers, texts, arrays, and lists and dicts of such. A partial function counts with
+    its arguments. An object of another kind counts by its class alone. Code of this package is not followed, because
+    its parts have explicit versions.
 
     >>> class Doubled:
     ...     def __call__(self, x):
@@ -49,17 +57,19 @@ def own_code_version(thing: type | Callable) -> str:
     >>> len(own_code_version(Doubled))
     10
     """
+    arguments = [text] if (text := arguments_text(thing)) else []
     thing = _defined(thing)
     source = _source_file(thing)
     if source is None:
-        return _digest(sorted(_named_sources(thing).items()))[:10]
-    files = _reached(_imports(ast.parse(source.read_text())), lambda name: _file_beside(name, source)) | {source}
-    return _digest([_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)])[:10]
+        return _digest([*sorted(_named_sources(thing).items()), *arguments])[:10]
+    text = source.read_text(encoding="utf-8")
+    files = _reached(imported_names(ast.parse(text)), lambda name: _file_beside(name, source)) | {source}
+    return _digest([*(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)), *arguments])[:10]
 
 
 def package_content() -> str:
     """12 hex digits that name the text of every file of this package, words and layout included."""
-    return _digest((str(p), p.read_text()) for p in sorted(PACKAGE.rglob("*.py")))
+    return _digest((str(p), p.read_text(encoding="utf-8")) for p in sorted(PACKAGE.rglob("*.py")))
 
 
 def _digest(parts: Iterable[object]) -> str:
@@ -82,52 +92,12 @@ def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
     """(source without comments and docstrings, names it imports) of a file that was changed at a time in
     nanoseconds.
     """
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     try:
-        tree = _parsed(text)
-        return _without_docstrings(tree), _imports(tree)
+        tree = parsed_source(text)
+        return without_docstrings(tree), imported_names(tree)
     except SyntaxError:  # somebody is editing it; what runs was imported before
         return text, []
-
-
-def _plain(text: str) -> str:
-    return _without_docstrings(_parsed(text))
-
-
-def _parsed(text: str) -> ast.Module:
-    return ast.parse(inspect.cleandoc(text) if text[:1].isspace() else text)
-
-
-def _without_docstrings(tree: ast.Module) -> str:
-    """The source of a tree, which loses its docstrings."""
-    for node in (tree, *_statements(tree)):
-        if (
-            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-            and ast.get_docstring(node, False) is not None
-        ):
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
-
-
-def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements of a tree, the outer ones first. Expressions hold none, and they are most of a tree."""
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for part in list(getattr(tree, name, ())):
-            if isinstance(part, ast.stmt):
-                yield part
-            yield from _statements(part)
-
-
-def _imports(tree: ast.AST) -> list[str]:
-    """Dotted names that may be modules: 'from xmr_core.a import b' gives both xmr_core.a and xmr_core.a.b."""
-    names = []
-    for node in _statements(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return names
 
 
 def _package_file(module: str) -> Path | None:
@@ -172,6 +142,15 @@ def _source_file(thing: type | Callable) -> Path | None:
     return Path(name) if name and Path(name).is_file() else None
 
 
+def _compiled(thing: type | Callable) -> str:
+    """What Python runs for a function without a source: instructions, constants and names."""
+    code = thing if inspect.iscode(thing) else getattr(thing, "__code__", None)
+    if code is None:
+        return getattr(thing, "__qualname__", repr(thing))
+    constants = [_compiled(c) if inspect.iscode(c) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, constants, code.co_names))
+
+
 def _named_sources(thing: type | Callable) -> dict[str, str]:
     """Sources of a class or function of a notebook and of everything there that it names, by name."""
     scope, sources, waiting = vars(sys.modules.get(thing.__module__, builtins)), {}, [thing]
@@ -181,17 +160,19 @@ def _named_sources(thing: type | Callable) -> dict[str, str]:
         if name in sources:
             continue
         try:
-            tree = ast.parse(inspect.cleandoc(inspect.getsource(current)))
+            tree = parsed_source(inspect.getsource(current))
         except (OSError, TypeError, SyntaxError):  # no source: the compiled code instead
-            sources[name] = repr(getattr(getattr(current, "__code__", None), "co_code", name))
+            sources[name] = _compiled(current)
             continue
-        sources[name] = _plain(ast.unparse(tree))
+        sources[name] = plain_source(ast.unparse(tree))
         for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & scope.keys()):
             value = scope[used]
             if getattr(value, "__module__", None) == thing.__module__ and (
                 inspect.isclass(value) or inspect.isroutine(value)
             ):
                 waiting.append(value)
-            elif isinstance(value, (bool, int, float, str, bytes, tuple)):
-                sources[used] = repr(value)
+            elif (
+                not inspect.isclass(value) and not inspect.isroutine(value) and (text := value_text(value)) is not None
+            ):
+                sources[used] = text
     return sources

@@ -2,6 +2,8 @@
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -55,7 +57,7 @@ def device_name(device: str | torch.device) -> str:
 def processor() -> str:
     """The model name of this machine's processor, as far as the system reports it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
@@ -80,6 +82,24 @@ def set_random_state(device: str | torch.device, state: torch.Tensor | None) -> 
     backend = _generator_of(device)
     if backend and state is not None:
         backend.set_rng_state(state, torch.device(device))
+
+
+@contextmanager
+def own_random_numbers(device: str | torch.device) -> Iterator[None]:
+    """Whatever is seeded and drawn inside leaves torch's random numbers outside as they were, on CPU and device.
+
+    >>> before = torch.get_rng_state()
+    >>> with own_random_numbers("cpu"):
+    ...     _ = torch.manual_seed(0)
+    >>> torch.equal(torch.get_rng_state(), before)
+    True
+    """
+    cpu, own = torch.get_rng_state(), random_state(device)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(cpu)
+        set_random_state(device, own)
 
 
 def _generator_of(device: str | torch.device):

@@ -158,7 +158,7 @@ def read_record(path: Path | str) -> dict[str, Any]:
     if not isinstance(value, dict) or "seal" not in value:
         raise DamagedFile(f"{path} is damaged: it is not a record that this package wrote.")
     content = {name: v for name, v in value.items() if name != "seal"}
-    if value["seal"] != content_hash(content) or Path(path).read_text() != _json(value):
+    if value["seal"] != content_hash(content) or Path(path).read_text(encoding="utf-8") != _json(value):
         raise DamagedFile(f"{path} is damaged: its content does not match the digest written with it.")
     return content
 
@@ -177,13 +177,6 @@ def read_sealed(path: Path | str) -> bytes:
     if not raw.startswith(_MAGIC) or hashlib.sha256(raw[_HEAD:]).digest() != raw[len(_MAGIC) : _HEAD]:
         raise DamagedFile(f"{path} is damaged: its {len(raw)} bytes do not match the digest written with them.")
     return raw[_HEAD:]
-
-
-def write_tensors(path: Path | str, tensors: Mapping, metadata: Mapping[str, str] | None = None) -> Path:
-    """Write torch tensors by name as a safetensors file, moved to the CPU. Raises: CannotWrite."""
-    from safetensors.torch import save  # the rest of this file needs no torch
-
-    return write_atomic(path, save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, metadata))
 
 
 def write_table(path: Path | str, table) -> Path:

@@ -34,19 +34,24 @@ class LocalProcesses(Executor):
     def __init__(self, workers: int):
         self._tasks: SimpleQueue = SimpleQueue()
         self._processes: set[subprocess.Popen] = set()
+        self._closed = self._killed = False
         self._threads = [threading.Thread(target=self._attend, daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
 
     def submit(self, function: Callable, /, *arguments, **named) -> Future:
-        """Call function(*arguments, **named) in a process."""
+        """Call function(*arguments, **named) in a process. Raises: RuntimeError after a shutdown."""
+        if self._closed:
+            raise RuntimeError("this executor was shut down and takes no more calls.")
         future: Future = Future()
         self._tasks.put((future, (function, arguments, named)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes: when all calls are done, or at once with cancel_futures."""
+        self._closed = True
         if cancel_futures:
+            self._killed = True
             with contextlib.suppress(Empty):
                 while True:
                     if task := self._tasks.get_nowait():
@@ -71,6 +76,8 @@ class LocalProcesses(Executor):
                 if process is None:
                     process = _start()
                     self._processes.add(process)
+                    if self._killed:  # it started while the others were ended
+                        process.kill()
                 _send(process.stdin, content)
                 error, value = pickle.loads(_receive(process.stdout))
             except (EOFError, OSError) as e:

@@ -60,6 +60,8 @@ def commit() -> tuple[str, bool]:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
+        if git("rev-parse", "--show-toplevel") != str(folder.parents[1]):  # a package installed below someone else's
+            return "", False
         changes = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)reports")
         return git("rev-parse", "--short=12", "HEAD"), bool(changes)
     except (OSError, subprocess.TimeoutExpired):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
+from xmr_core.base.checks import checked_index
 from xmr_core.base.errors import BadInput
 
 
@@ -72,6 +73,7 @@ class Relevance:
 
     def __getitem__(self, query: int) -> np.ndarray:
         """Gallery positions relevant to the query at this position."""
+        query = checked_index(query, len(self))
         return self.indices[self.indptr[query] : self.indptr[query + 1]]
 
     @property

@@ -7,17 +7,22 @@ Axis letters are the same everywhere: n items, i images, t captions, l local ele
 elements, d width. In a mask, True is a real element and False is padding.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from xmr_core.base.checks import checked_index
+
 
 class Rows:
-    """Items stored by row: the item axis of every tensor field comes first, and fields that are None stay None."""
+    """Items stored by row: the item axis of every tensor field comes first, and fields that are None stay None. `==`
+    tells whether two are one object; compare their tensors instead.
+    """
 
     def _map(self, f):
         changed = {q.name: f(v) for q in fields(self) if isinstance(v := getattr(self, q.name), Tensor)}
@@ -28,15 +33,22 @@ class Rows:
 
     def __getitem__(self, rows):
         """The items at `rows`: a slice, an index or Boolean tensor, or one integer, which keeps the item axis."""
-        rows = slice(rows, rows + 1 or None) if isinstance(rows, int) else rows
+        if isinstance(rows, (int, np.integer)):
+            row = checked_index(rows, len(self))
+            rows = slice(row, row + 1)
         return self._map(lambda t: t[rows])
 
+    def __iter__(self) -> Iterator:
+        """Item by item, each with the item axis."""
+        return (self[row] for row in range(len(self)))
+
     def to(self, *where):
-        """The same items on another device or in another dtype."""
-        return self._map(lambda t: t.to(*where))
+        """The same items on another device or in another dtype, which masks and word numbers do not take."""
+        places = [x for x in where if not isinstance(x, torch.dtype)]
+        return self._map(lambda t: t.to(*where) if t.is_floating_point() else t.to(*places) if places else t)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tokens(Rows):
     """Captions as word numbers. ids: rows of the vocabulary from `<start>` to `<end>`, 0 on padding."""
 
@@ -44,14 +56,14 @@ class Tokens(Rows):
     mask: Bool[Tensor, "n l"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pixels(Rows):
     """Images as RGB numbers in [0, 1], for encoders that learn from pixels."""
 
     x: Float[Tensor, "n 3 h w"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Features(Rows):
     """Local features, one vector per cell, region or word, and a global feature of the item.
 
@@ -67,14 +79,14 @@ class Features(Rows):
     spread_feats: Float[Tensor, "n l e"] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Embedding(Rows):
     """One vector per item, of unit L2 norm unless the method says otherwise."""
 
     x: Float[Tensor, "n d"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EmbeddingSet(Rows):
     """A set of vectors per item: tokens of SCAN and SGRAF, slots of DivE, heads of PVSE.
 
@@ -89,7 +101,7 @@ class EmbeddingSet(Rows):
     attention: Float[Tensor, "n a l"] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GaussianEmbedding(Rows):
     """A normal distribution with a diagonal covariance per item.
 
@@ -142,6 +154,7 @@ class RelevantRanks:
         return len(self.indptr) - 1
 
     def __getitem__(self, query: int) -> np.ndarray:
+        query = checked_index(query, len(self))
         return self.ranks[self.indptr[query] : self.indptr[query + 1]]
 
 

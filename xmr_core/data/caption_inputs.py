@@ -64,6 +64,8 @@ def caption_inputs(
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
     file, vectors, coverage = None, None, None
+    if config.dataset == "scenes" and config.word_vectors:
+        raise BadInput("scenes learns its words from nothing; leave word_vectors empty.")
     if config.dataset != "scenes":
         file = find_file(config.word_vectors, config.data_root, "glove", "glove*50d*.txt")
     if file is not None:

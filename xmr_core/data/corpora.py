@@ -1,6 +1,7 @@
 """From a data set's name to its Corpus, and finding files beside it."""
 
 import pkgutil
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def reader_of(dataset: str) -> Callable[..., Corpus]:
 
 def import_named(name: str, option: str) -> Callable:
     """What 'package.module:name' stands for. Raises: BadInput, with the option that it was given for."""
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", name):  # a dotted name alone would be imported unasked
+        raise BadInput(f"{option} {name!r} is no address. Give 'package.module:name' of a module on Python's path.")
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as e:
@@ -98,7 +101,7 @@ def corpus_of(config: DataConfig) -> Corpus:
     reader = reader_of(config.dataset)
     if config.dataset in DATASETS and not config.data_root:
         raise BadInput(f"dataset {config.dataset} needs data_root: the folder that holds its files.")
-    return reader(config.data_root, *([config.fold] if config.dataset == "cub" else []))
+    return reader(config.data_root, **({"fold": config.fold} if config.dataset == "cub" else {}))
 
 
 def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:

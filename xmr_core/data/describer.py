@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fit import Fit
+from xmr_core.base.tensor_files import write_tensors
 from xmr_core.base.trust import require_trusted
 from xmr_core.base.types import Corpus, Features, Pixels
 from xmr_core.base.weights import require_plain
@@ -76,7 +77,7 @@ class Describer:
         if self.reduction is not None:
             tensors |= {f"reduction.{name}": torch.from_numpy(x) for name, x in self.reduction.numbers().items()}
         if tensors:
-            files.write_tensors(folder / TENSORS, tensors)
+            write_tensors(folder / TENSORS, tensors)
         if self.kind == "pretrained":
             copy_model(self.source, folder / NETWORK)
         identity = "" if self.extractor is None else self.extractor.identity

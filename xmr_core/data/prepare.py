@@ -21,7 +21,7 @@ from xmr_core.methods.common import Inputs
 __all__ = ["DATASETS", "READERS", "SPLITS", "DataConfig", "Prepared", "prepare", "prepare_corpus"]
 
 _REMEMBERED = 4  # prepared corpora of a process
-_recent: "dict[DataConfig, Prepared]" = {}
+_recent: "dict[tuple, Prepared]" = {}  # by configuration, what reads it, and the device
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,12 @@ def prepare(
     """
     if isinstance(config, Corpus):
         return prepare_corpus(config, progress=progress, device=device)
-    if config not in _recent:
-        _recent[config] = prepare_corpus(corpus_of(config), config, progress, device)
+    key = (config, READERS.get(config.dataset), str(device or "cpu"))  # a reader may be registered anew
+    if key not in _recent:
+        _recent[key] = prepare_corpus(corpus_of(config), config, progress, device)
         while len(_recent) > _REMEMBERED:
             _recent.pop(next(iter(_recent)))
-    return _recent[config]
+    return _recent[key]
 
 
 def prepare_corpus(

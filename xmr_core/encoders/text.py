@@ -16,8 +16,9 @@ class GRUEncoder(nn.Module):
 
     summary                 directions, hidden  global feature "n d"                    used by
     average                 2, d                ½(forward final + backward final)       DivE (`gpo_rnn`)
-    concatenate             2, d/2              [forward final; backward final]         PVSE (current), DivE without the
-    flag concatenate-last-token  2, d/2              both states at the last token; there    PVSE (legacy), PCME
+    concatenate             2, d/2              [forward final; backward final]         PVSE (current), DivE without
+                                                                                        its flag
+    concatenate-last-token  2, d/2              both states at the last token; there    PVSE (legacy), PCME
                                                 the backward GRU has read one word
     concatenate-max         2, d/2              max over tokens of [forward; backward]  the matched form
     last                    1, d                forward final                           VSE++

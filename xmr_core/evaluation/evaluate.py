@@ -94,13 +94,15 @@ def evaluate_scores(
 ) -> Evaluation:
     """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say).
 
-    Raises: BadInput when the scores do not fit the first relevance; what the protocol raises.
+    Raises: BadInput for no relevance, or scores that do not fit the first one; what the protocol raises.
 
     >>> relevance = Relevance.from_pairs([("a", 0), ("b", 1)], ["a", "b"], [0, 1])
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
     """
-    scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
+    if not relevances:
+        raise BadInput("no relevance given: give a mapping such as {'annotated': Relevance}.")
+    scores = scores if isinstance(scores, Scores) else MatrixScores(np.asarray(scores))
     own = next(iter(relevances.values()))
     if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(

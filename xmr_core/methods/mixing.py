@@ -23,7 +23,7 @@ class MixedSamples:
     mixed by mixup only. Captions stay as they are. All numbers come from torch's generator, as dropout's do, so a run
     that is continued draws what it would have drawn.
     Args: share: of the images that are mixed, in [0, 1]. concentration: c > 0. cut: share of the mixed images that
-        CutMix makes, in [0, 1].
+        CutMix makes, in [0, 1]. grid: False for regions, which are no grid even where their number is a square.
     Raises: BadInput for numbers out of range.
     Source: Chun, ICLR 2024 (PCME++), §3.4, with Zhang et al., ICLR 2018 (mixup) and Yun et al., ICCV 2019 (CutMix).
 
@@ -37,6 +37,7 @@ class MixedSamples:
     share: float = 0.25
     concentration: float = 2.0
     cut: float = 0.5
+    grid: bool = True
 
     def __post_init__(self):
         if not (0 <= self.share <= 1 and 0 <= self.cut <= 1 and 0 < self.concentration < math.inf):
@@ -45,7 +46,7 @@ class MixedSamples:
     def __call__(self, batch: Batch) -> Batch:
         if not self.share:
             return batch
-        n, shape = len(batch.images), grid_shape(batch.images)
+        n, shape = len(batch.images), grid_shape(batch.images) if self.grid else None
         lam = torch.distributions.Beta(self.concentration, self.concentration).sample((n,))
         chance = torch.rand(n, 4)
         lam = torch.where(chance[:, 0] < self.share, lam, 1.0)

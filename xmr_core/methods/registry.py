@@ -6,6 +6,7 @@ An installed package may announce specs under the entry-point group 'xmr_core.me
 """
 
 import traceback
+import warnings
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -158,7 +159,12 @@ def _refuse_labels(spec: MethodSpec, others: Iterable[MethodSpec]) -> None:
 
 @cache
 def _installed() -> dict[str, MethodSpec]:
-    specs = [_from_address(point.value) for point in entry_points(group="xmr_core.methods")]
+    specs = []
+    for point in entry_points(group="xmr_core.methods"):
+        try:
+            specs.append(_from_address(point.value))
+        except BadInput as e:  # one broken package must not take all other methods away
+            warnings.warn(f"the installed {e} It is left out.", stacklevel=2)
     for spec in specs:
         _refuse_labels(spec, [*papers().values(), *specs])
     return {spec.id: spec for spec in specs}

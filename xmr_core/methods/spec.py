@@ -38,7 +38,8 @@ class MethodSpec:
         version: raised by one whenever a change of the code changes the method's numbers.
         tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
     Raises: BadInput for an id with a blank or a colon, no label, a class that is none of options, and options in
-        settings, variants, ablations or sweeps that the class refuses.
+        published_options, special, variants, ablations, sweeps, trials or tiny that the class refuses. Names and values
+        in settings are checked where a preset is made from them.
 
     >>> from xmr_core.methods import method_spec
     >>> method_spec("dive").make_options("published", {}).d
@@ -76,8 +77,13 @@ class MethodSpec:
         swept = [{name: value} for name, (_, values) in self.sweeps.items() for value in values]
         for values in (*self.variants.values(), *self.trials.values(), self.tiny, *own, *swept):
             self.options.make(self.id, "matched", values)
-        if (self.published_options or self.settings) and self.published is None:
-            raise BadInput(f"method {self.id} has published settings but no published form.")
+        if self.published is None:
+            if self.published_options or self.settings or self.special:
+                raise BadInput(f"method {self.id} has published settings but no published form.")
+            return
+        self.options.make(self.id, "published", self.published_options)
+        for _, when, _ in self.special:
+            self.options.make(self.id, "published", {**self.published_options, **when})
 
     @property
     def forms(self) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def _right(library: Library, query: Query, judgments: Judgments) -> list[int]:
     """Positions of the right answers to a query: the annotated ones, corrected by people."""
     right = set(_annotated(library, query))
     for (_, item), verdict in judgments.verdicts.get(query_key(query), {}).items():
-        positions = library._once(("places", query.target), lambda: _places(library, query.target))
+        positions = library.once(("places", query.target), lambda: _places(library, query.target))
         if item in positions:
             (right.add if verdict == "right" else right.discard)(positions[item])
     return sorted(right)

@@ -106,7 +106,7 @@ def searchable(library: Library, modality: str) -> list[str]:
                 out[image] += "\n" + str(library.texts[caption]).lower()
         return out
 
-    return library._once(("searchable", modality), compute)
+    return library.once(("searchable", modality), compute)
 
 
 def query_key(query: Query) -> Key:

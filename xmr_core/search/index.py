@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import save as save_arrays
-from safetensors.torch import save as save_tensors
 
 from xmr_core import __version__
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
+from xmr_core.base.tensor_files import tensor_bytes
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.search.files import building, described, json_object, require_own, start_anew, write_manifest
@@ -161,6 +161,6 @@ def identity_of_model(model: Model) -> dict:
     """What connects indexes that one trained method encoded. Another training, even with the same id, has other
     weights."""
     names = ("run", "method", "form", "options", "dataset")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.method.state_dict().items()}
+    weights = tensor_bytes(model.method.state_dict())
     about = {name: model.about[name] for name in names if name in model.about}
-    return {"label": model.label, **about, "weights": fingerprint.bytes_hash(save_tensors(tensors))}
+    return {"label": model.label, **about, "weights": fingerprint.bytes_hash(weights)}

@@ -60,7 +60,7 @@ class Library:
 
     def position(self, modality: str, item: str) -> int:
         """Position of an id among 'images' or 'captions'. Raises: BadInput for an unknown id."""
-        positions = self._once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
+        positions = self.once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
         if item not in positions:
             example = f", with ids such as {next(iter(positions))!r}" if positions else ""
             raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library{example}.")
@@ -90,14 +90,14 @@ class Library:
             except BadInput:  # a method of means only
                 return None
 
-        return self._once(("uncertainty", modality), compute)
+        return self.once(("uncertainty", modality), compute)
 
     def relevant(self, kind: str, modality: str, position: int) -> np.ndarray:
         """Positions of the items of the other modality that a relevance set gives to an item of 'images' or
         'captions'."""
         relevance = self.relevance_sets[kind]
         if modality == "images":
-            relevance = self._once(("transposed", kind), relevance.transpose)
+            relevance = self.once(("transposed", kind), relevance.transpose)
         return relevance[position]
 
     def own_images(self) -> np.ndarray:
@@ -110,7 +110,7 @@ class Library:
                 out[paired] = own.indices[own.indptr[:-1][paired]]
             return out
 
-        return self._once(("own images",), compute)
+        return self.once(("own images",), compute)
 
     def split_of_each(self, modality: str) -> np.ndarray:
         """The split of each of the 'images' or 'captions', that of a caption being its image's; '' where none is
@@ -118,7 +118,7 @@ class Library:
         splits = np.full(len(self.image_ids), "", object) if self.splits is None else self.splits
         return splits if modality == "images" else np.append(splits, "")[self.own_images()]
 
-    def _once(self, name: tuple, compute: Callable):
+    def once(self, name: tuple, compute: Callable):
         if name not in self._cache:
             self._cache[name] = compute()
         return self._cache[name]

@@ -78,6 +78,9 @@ class Model:
         if isinstance(images, str | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3
                                                              and self.raw.describer is not None):  # fmt: skip
             images = [images]
+        if isinstance(images, Tensor):
+            images = images.numpy(force=True)
+        images = images if hasattr(images, "__len__") else list(images)
         if not len(images):
             raise BadInput("no image given; give at least one.")
         if self.raw.describer is None:

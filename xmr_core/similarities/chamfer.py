@@ -34,9 +34,8 @@ def smooth_chamfer(
     Raises: BadInput unless alpha is positive and finite.
     Source: Kim, Kim & Kwak, CVPR 2023 (DivE), smooth-Chamfer similarity; docs/methods/dive.md.
     Note: log Σ grows by log(l)/α with the size of a set. That is harmless for fixed sizes and favours long token sets.
-        While
-        α|x·y| cannot pass 40, one plain exponential serves both sums, without loss; past it each sum is shifted by its
-        own maximum.
+        While α|x·y| cannot pass 40, one plain exponential serves both sums, without loss; past it each sum is shifted
+        by its own maximum.
 
     >>> import torch
     >>> smooth_chamfer(torch.eye(2)[None], torch.eye(2)[:, None], alpha=100.0)

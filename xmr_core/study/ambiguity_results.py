@@ -36,8 +36,8 @@ def ambiguity_points(rows: pd.DataFrame, relevance: str = "exhaustive") -> pd.Da
 
 def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     """What each choice gains at each ambiguity, paired by seed, with the 95 % interval of a mean that carries seeds and
-    test images (method_results.mean_interval; with one seed that of the images alone), and the lowest and the highest
-    gain of a seed; GAIN_COLUMNS.
+    test images (method_results.mean_interval; NaN with one seed, which has that of the images alone and would look
+    surer than two), and the lowest and the highest gain of a seed; GAIN_COLUMNS.
 
     A representation is compared with one vector, both under InfoNCE; the hinge with hardest negatives, and the own loss
     of distributions, with InfoNCE, for each method that has both. The images of both values count as independent, which
@@ -68,7 +68,9 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
                     {"value": paired["rsum"] - paired["rsum other"], "error": error, "world": ambiguity}
                 )
                 ends = float(gain["value"].min()), float(gain["value"].max())
-                lines.append((what, label, against, ambiguity, len(gain), *mean_interval(gain), *ends))
+                mean, *interval = mean_interval(gain)
+                interval = interval if len(gain) > 1 else [np.nan, np.nan]
+                lines.append((what, label, against, ambiguity, len(gain), mean, *interval, *ends))
     return pd.DataFrame(lines, columns=GAIN_COLUMNS)
 
 

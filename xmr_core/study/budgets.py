@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
 from xmr_core.study.decision_rows import deciding
@@ -53,30 +54,37 @@ def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str
 
 
 def order_sentence(points: pd.DataFrame) -> str:
-    r"""How many pairs of methods stand the other way round after the smallest budget than after their largest, and the
-    pair that is told apart best on both occasions; '' when there is none. points: of budget_points.
+    r"""How many pairs of methods stand the other way round after the smallest budget than after their largest, in every
+    seed, and the pair that is told apart best on both occasions; '' when there is none. points: of budget_points.
 
     >>> points = [("DivE", 8, 290.0), ("DivE", 144, 480.0), ("VSE∞", 8, 370.0), ("VSE∞", 72, 470.0),
     ...           ("PVSE", 8, 280.0), ("PVSE", 72, 430.0)]
     >>> points = pd.DataFrame(points, columns=["label", "epochs", "rsum"])
+    >>> points["by seed"] = [(value - 1.0, value + 1.0) for value in points["rsum"]]
     >>> print(order_sentence(points).replace(": ", ":\n"))
-    After 8 epochs 1 of 3 pairs of methods stand the other way round than in the end:
+    After 8 epochs 1 of 3 pairs of methods stand the other way round than in the end, in each of 2 seeds:
     VSE∞ is 80.0 above DivE, then 10.0 below.
     >>> order_sentence(points[points["label"] == "DivE"])
     ''
     """
     first = points["epochs"].min()
-    early = points[points["epochs"] == first].set_index("label")["rsum"]
-    late = points[points["epochs"] > first].sort_values("epochs").groupby("label")["rsum"].last()
-    pairs = [*itertools.permutations(early.index.intersection(late.index), 2)]
-    turned = [(early[a] - early[b], late[b] - late[a], a, b) for a, b in pairs]
-    turned = [pair for pair in turned if pair[0] > 0 and pair[1] > 0]
+    early = points[points["epochs"] == first].set_index("label")["by seed"].map(np.array)
+    late = points[points["epochs"] > first].sort_values("epochs").groupby("label")["by seed"].last().map(np.array)
+    names = early.index.intersection(late.index)
+    turned = []
+    for a, b in itertools.permutations(names, 2):
+        n = min(len(early[a]), len(early[b]))  # both have the first seeds
+        above, below = early[a][:n] - early[b][:n], late[b][:n] - late[a][:n]
+        if (above > 0).all() and (below > 0).all():
+            turned.append((above.mean(), below.mean(), n, a, b))
     if not turned:
         return ""
-    above, below, a, b = max(turned, key=lambda pair: min(pair[:2]))
+    above, below, _, a, b = max(turned, key=lambda pair: min(pair[:2]))
+    seeds = min(n for *_, n, _, _ in turned)
     return (
-        f"After {first} epochs {len(turned)} of {len(pairs) // 2} pairs of methods stand the other way round than in "
-        f"the end: {a} is {above:.1f} above {b}, then {below:.1f} below."
+        f"After {first} epochs {len(turned)} of {len(names) * (len(names) - 1) // 2} pairs of methods stand the other "
+        f"way round than in the end{f', in each of {seeds} seeds' if seeds > 1 else ''}: {a} is {above:.1f} above {b}, "
+        f"then {below:.1f} below."
     )
 
 

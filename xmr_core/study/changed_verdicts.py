@@ -1,6 +1,7 @@
 """Which verdicts of the first ledger changed: the same rules on the rows from before the protocol and on its own."""
 
 from collections.abc import Sequence
+from math import hypot
 
 import pandas as pd
 
@@ -14,8 +15,9 @@ COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "low before
 def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """One line per claim that was measured both on a corpus of choices and on worlds that decide: claim, sentence,
     corpus (before), before and after (verdicts), the effects, their intervals and the epochs of the runs on either
-    occasion, kind (of the later), changed, and moved: the later effect lies outside of the earlier interval, so more
-    runs alone do not explain a change (False where there was no interval, of one run). Between the two stand epochs,
+    occasion, kind (of the later), changed, and moved: the effects differ by more than both intervals
+    together, √(½ width² + ½ width²), so more runs alone do not explain a change (False where either had no interval).
+    Between the two stand epochs,
     tuning, the common form and the worlds.
 
     rows: of results.study_rows. A claim of several earlier corpora has a line for each.
@@ -35,7 +37,7 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
                 (after.claim, after.sentence, before.corpus, before.verdict, before.effect, before.low, before.high,
                  _epochs(rows, claim, deciding=False), after.verdict, after.effect, after.low, after.high,
                  _epochs(rows, claim, deciding=True), after.kind, before.verdict != after.verdict,
-                 after.effect < before.low or after.effect > before.high)
+                 abs(after.effect - before.effect) > 0.5 * hypot(before.high - before.low, after.high - after.low))
             )  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 

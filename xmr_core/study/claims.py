@@ -48,11 +48,12 @@ def ledger(
     effect: above − below, as the measure counts it (where `claimed` is 'below', a negative one is for the claim), of
     the comparison that decides the verdict: the one most against the claim. low, high: its interval, whose level is
     Holm's within the claims of one paper on that corpus; p: against the claim's bound, and p Holm: corrected, of that
-    same comparison. verdict: 'held' where the interval of every comparison lies beyond the bound on the claimed side,
-    'contradicted' where one lies on the other side, 'equivalent' where none is contradicted and all that are not held
-    lie within ±5 points of RSUM or ±1 point of another retrieval metric, else 'undecided'; always undecided with fewer
-    than 3 seeds, and 'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was
-    registered before the rows and these come from worlds that no choice was made on, else 'exploratory'.
+    same comparison; NaN where all seeds are equal. verdict: 'held' where the interval of every comparison lies beyond
+    the bound on the claimed side, 'contradicted' where one lies on the other side, 'equivalent' where none is
+    contradicted and all that are not held lie within ±5 points of RSUM or ±1 point of another retrieval metric, else
+    'undecided'; always undecided with fewer seeds than families.least_seeds, and 'not measured', in one line, without
+    rows for any corpus. kind: 'confirmatory' if the rule was registered before the rows and these come from worlds that
+    no choice was made on, else 'exploratory'.
     ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
     images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
     Raises: BadInput for an id that no claim has.
@@ -113,12 +114,13 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
     # of several comparisons with the verdict's word, the one most against the claim is shown
     against = min((n for n, w in enumerate(words) if w == word), key=lambda n: sign * decided[n].effect)
     low, high, p, p_holm = limits[against]
+    varies = decided[against].error > 1e-9 * abs(decided[against].effect)  # else p is that of a rounding error
     return line | {
         "effect": decided[against].effect,
         "low": low,
         "high": high,
-        "p": p,
-        "p Holm": p_holm,
+        "p": p if varies else np.nan,
+        "p Holm": p_holm if varies else np.nan,
         "verdict": word,
     }
 

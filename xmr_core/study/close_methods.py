@@ -16,7 +16,7 @@ def close_methods(
     for how many there are. values: by label, of one corpus of comparisons.values_of.
 
     >>> frame = pd.DataFrame({"value": [3.0, 3.1, 3.0], "error": 0.1, "world": [1, 2, 1]})
-    >>> frame = frame.assign(began="", ended="", deciding=True, runs=[("a",), ("b",), ("c",)])
+    >>> frame = frame.assign(began="", deciding=True, runs=[("a",), ("b",), ("c",)])
     >>> near, far = frame.assign(value=[3.1, 3.0, 2.9]), frame.assign(value=[1.0, 1.1, 1.0])
     >>> close_methods("SCAN t-i", ["SAF", "VSE++"], {"SCAN t-i": frame, "SAF": near, "VSE++": far})
     ['SAF']

@@ -10,8 +10,9 @@ from xmr_core.methods.claim import JOIN, Claim, Measure
 from xmr_core.study.image_values import ImageValues
 from xmr_core.study.results import latest
 
-PAIRED = "2026-11-25T10:00:00+00:00"  # comparisons whose last run began later pair the errors of images
-SINCE = "2026-11-23T17:45:00+00:00"  # comparisons whose last run began later have the degrees of the rule below
+PAIRED = "2026-11-25T10:00:00+00:00"  # comparisons that nobody could see before pair the errors of images
+SINCE = "2026-11-23T17:45:00+00:00"  # comparisons that nobody could see before have the degrees of the rule below
+FEW = 5  # seeds below which the degrees are n − 1
 _MOST = 1e6
 
 
@@ -49,8 +50,8 @@ def equivalent(measure: Measure) -> float:
 
 def values_of(rows: pd.DataFrame, measure: Measure) -> dict[str, dict[str, pd.DataFrame]]:
     """Corpus → variant → frame by seed with the columns value, error (of the choice of images; NaN without one), world,
-    began and ended (UTC times at which its first and its last run started: one, but for an ensemble), deciding, and
-    runs (its id, alone). Corpora are in the order of the rows and called
+    began (UTC time at which its run started, of an ensemble the first of its members'), deciding, and runs (its id,
+    alone). Corpora are in the order of the rows and called
     'scenes (quick)' or 'scenes (quick, worlds 1 and 2)'.
     """
     own = rows[
@@ -65,16 +66,14 @@ def values_of(rows: pd.DataFrame, measure: Measure) -> dict[str, dict[str, pd.Da
     table = own[~is_error].merge(errors, on=keys, how="left")
     table["deciding"] = _deciding(table)
     table["runs"] = [(name,) for name in table.get("run_id", table.index.astype(str))]
-    table["ended"] = table["began"]
-    columns, out = ["value", "error", "world", "began", "ended", "deciding", "runs"], {}
+    columns, out = ["value", "error", "world", "began", "deciding", "runs"], {}
     for (corpus, variant), part in table.groupby(["corpus", "variant"], sort=False):
         out.setdefault(corpus, {})[variant] = part.set_index("seed")[columns].sort_index()
     for by_variant in out.values():
         for ensemble in (name for name in by_variant if JOIN in name):  # it began with its first member's run
             members = [by_variant[name] for name in ensemble.split(JOIN) if name in by_variant]
-            for column, choose in (("began", "min"), ("ended", "max")):
-                times = pd.concat([by_variant[ensemble][column], *(m[column] for m in members)], axis=1, join="inner")
-                by_variant[ensemble][column] = getattr(times, choose)(axis=1)
+            times = pd.concat([m["began"] for m in (by_variant[ensemble], *members)], axis=1, join="inner")
+            by_variant[ensemble]["began"] = times.min(axis=1)
     return out
 
 
@@ -99,10 +98,10 @@ def comparisons(
     d: difference of seed s; e: its standard error for the choice of test images; n seeds on W worlds. Where all runs of
     a seed have `images`, e is that of the differences of the images; else e² = e_above² + e_below², as if both values
     were independent and the members of a group (rule 'means') one, which makes it larger, not smaller. So it is, too,
-    where the last run began before PAIRED. Source: docs/protocol.md#protocol-decision.
+    where both sides had a run before PAIRED. Source: docs/protocol.md#protocol-decision.
 
     >>> one = pd.DataFrame({"value": [3.0, 3.2], "error": [0.3, 0.3], "world": [1, 2]})
-    >>> one = one.assign(began="", ended="", deciding=True, runs=[("a",), ("b",)])
+    >>> one = one.assign(began="", deciding=True, runs=[("a",), ("b",)])
     >>> two = one.assign(value=[2.0, 2.2])
     >>> [c] = comparisons(Claim("c", "ours", "Sets win.", ("DivE",), ("VSE++",)), {"DivE": one, "VSE++": two})
     >>> round(c.effect, 2), round(c.error, 2), c.worlds
@@ -118,12 +117,13 @@ def comparisons(
         if not len(paired):
             return []
         difference = paired["value"] - (paired["value other"] if lower is not None else 0.0)
-        ended = paired[[c for c in paired if c.startswith("ended")]].max(axis=None)
-        of_images = _image_variances(claim.measure, paired, images if ended >= PAIRED else None).mean()
+        # when the first run of its later side began: before, nobody could see what it would say
+        visible = max(paired[column].min() for column in paired if column.startswith("began"))
+        of_images = _image_variances(claim.measure, paired, images if visible >= PAIRED else None).mean()
         n, worlds = len(paired), int(paired["world"].nunique())
         seeds = float(difference.var(ddof=1)) / n if n > 1 else np.nan
         error = float(np.sqrt(seeds + of_images / worlds))
-        degrees = degrees_of_freedom(seeds, of_images / worlds, n, ended, since)
+        degrees = degrees_of_freedom(seeds, of_images / worlds, n, visible, since)
         origin = pd.concat([upper, *([] if lower is None else [lower])]).loc[paired.index]
         out.append(
             Comparison(", ".join(above), ", ".join(below), float(difference.mean()), error, n, worlds,
@@ -132,22 +132,23 @@ def comparisons(
     return out
 
 
-def degrees_of_freedom(seeds: float, images: float, n: int, ended: str = SINCE, since: str = SINCE) -> float:
+def degrees_of_freedom(seeds: float, images: float, n: int, visible: str = SINCE, since: str = SINCE) -> float:
     """Degrees of freedom of the error √(a + b) of an effect:
 
-        ν = (n − 1) (1 + b / a),   at most 10⁶
+        ν = (n − 1) (1 + b / 2a),   at most 10⁶;   n − 1 below five seeds
 
     a: the part of n seeds, a variance; b: that of the test images, which counts as known, for it is made from hundreds
-    of them. Satterthwaite's rule has the square of the bracket, with which a level of 0.001 is exceeded up to four
-    times at five seeds. ended: UTC time at which the last run of the comparison started; ν is n − 1 if that was before
-    `since`, when this rule was written down, and also where there is no b. Source: docs/protocol.md#protocol-decision.
+    of them. Satterthwaite's rule has (1 + b / a)², with which a level of 0.001 is exceeded up to four times at five
+    seeds, because a is estimated; with 1 + b / a it is twice, and with half of b 1.2 times at most.
+    visible: UTC time from which the comparison could be seen; ν is n − 1 if that was before `since`, when a rule of
+    this kind was written down, and also where there is no b. Source: docs/protocol.md#protocol-decision.
 
     >>> degrees_of_freedom(9.0, 9.0, 5), degrees_of_freedom(9.0, 9.0, 5, "2026-11-23T10:00:00+00:00")
-    (8.0, 4)
+    (6.0, 4)
     """
-    if ended < since or not images > 0:
+    if visible < since or not images > 0 or n < FEW:
         return n - 1
-    return min((n - 1) * (1 + images / seeds), _MOST) if seeds > 0 else _MOST
+    return min((n - 1) * (1 + images / seeds / 2), _MOST) if seeds > 0 else _MOST
 
 
 def _image_variances(measure: Measure, paired: pd.DataFrame, images: ImageValues | None) -> pd.Series:
@@ -160,20 +161,19 @@ def _image_variances(measure: Measure, paired: pd.DataFrame, images: ImageValues
 
 
 def _group(names: tuple[str, ...], values: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The mean over variants of their values and, as if they were one, of their errors; only common seeds. began and
-    ended: when the first and the last of their runs started."""
+    """The mean over variants of their values and, as if they were one, of their errors; only common seeds. began:
+    when the first of their runs started."""
     tables = [values[name] for name in names]
     if len(tables) == 1:
         return tables[0]
     value = pd.concat([t["value"] for t in tables], axis=1, join="inner").mean(axis=1)
     error = pd.concat([t["error"] for t in tables], axis=1, join="inner").mean(axis=1)
     began = pd.concat([t["began"] for t in tables], axis=1, join="inner").min(axis=1)
-    ended = pd.concat([t["ended"] for t in tables], axis=1, join="inner").max(axis=1)
     runs = [tuple(name for t in tables for name in t["runs"][seed]) for seed in value.index]
     deciding = pd.concat([t["deciding"] for t in tables], axis=1, join="inner").all(axis=1)
     world = tables[0]["world"].reindex(value.index)
     return pd.DataFrame(
-        {"value": value, "error": error, "world": world, "began": began, "ended": ended, "deciding": deciding,
+        {"value": value, "error": error, "world": world, "began": began, "deciding": deciding,
          "runs": runs}
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from xmr_core.methods.claim import JOIN
 from xmr_core.study import results
-from xmr_core.study.protocol import DECIDING, canonical, run_label
+from xmr_core.study.protocol import DECIDING, EPOCHS, canonical, run_label
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"
 
@@ -41,6 +41,15 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
     aliases = [(label, first) for label, first in canonical().items() if label != first]
     more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]
     return pd.concat([own, *more], ignore_index=True)
+
+
+def equally_long(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that would decide claims (`deciding`) if no method were run for longer than EPOCHS on scenes.
+
+    >>> equally_long(pd.DataFrame(columns=list(results.COLUMNS))).empty
+    True
+    """
+    return deciding(rows[(rows["dataset"] != "scenes") | (rows["epochs"].astype(int) <= EPOCHS)])
 
 
 def longest(rows: pd.DataFrame) -> pd.DataFrame:

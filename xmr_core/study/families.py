@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
+
 from xmr_core.evaluation.simultaneous import holm_intervals
 from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.comparisons import Comparison, groups
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, labels
 from xmr_core.study.rules import kind
 
-LEAST_SEEDS = 3  # fewer decide nothing
+LEAST_SEEDS = 3  # fewer decide nothing; on the worlds of scenes that decide, it is all that are planned
 Line = tuple[Claim, str, list[Comparison]]  # a claim, a corpus, and its comparisons there
 Limits = dict[int, list[tuple[float, ...]]]
 
@@ -20,6 +22,21 @@ def family(claim: Claim) -> str:
     'DivE'
     """
     return claim.family or claim.source.replace(",", " ").split()[0]
+
+
+def least_seeds(corpus: str) -> int:
+    """How many seeds a verdict on a corpus needs: on worlds of scenes that decide the SEEDS that the protocol plans,
+    so that nobody looks before they are there; elsewhere LEAST_SEEDS.
+
+    >>> least_seeds("scenes (quick, worlds 1 and 2)"), least_seeds("flickr8k")
+    (5, 3)
+    """
+    return SEEDS if corpus.startswith("scenes") and ", world" in corpus else LEAST_SEEDS
+
+
+def enough_seeds(table: pd.DataFrame) -> pd.Series:
+    """Which lines of a ledger have the seeds that a verdict needs. table: with the columns corpus and seeds."""
+    return table["seeds"] >= table["corpus"].map(least_seeds)
 
 
 def bound(claim: Claim) -> float:
@@ -34,7 +51,7 @@ def origin(decided: Sequence[Comparison]) -> tuple[str, bool]:
 
 def corrected(lines: Sequence[Line], claims: Sequence[Claim], register: Mapping[tuple[str, str], str]) -> Limits:
     """Line → (low, high, p, corrected p) of each of its comparisons, by holm_intervals within a family on a corpus.
-    Lines with fewer than LEAST_SEEDS take no part. A comparison that two claims make counts once.
+    Lines with fewer than `least_seeds` take no part. A comparison that two claims make counts once.
 
     Where a line is confirmatory, the family is what was planned: all comparisons of its claims that the protocol will
     make on that corpus, measured or not; and what was seen with fewer seeds before counts twice. Else it is those that
@@ -43,7 +60,7 @@ def corrected(lines: Sequence[Line], claims: Sequence[Claim], register: Mapping[
     """
     together: dict[tuple[str, str], list[int]] = {}
     for n, (claim, corpus, decided) in enumerate(lines):
-        if decided and min(c.seeds for c in decided) >= LEAST_SEEDS:
+        if decided and min(c.seeds for c in decided) >= least_seeds(corpus):
             together.setdefault((family(claim), corpus), []).append(n)
     out: Limits = {}
     for (name, corpus), members in together.items():

@@ -14,7 +14,7 @@ from xmr_core.study.claims import CLAIMS, counts, ledger
 from xmr_core.study.close_methods import close_methods
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
-from xmr_core.study.families import LEAST_SEEDS
+from xmr_core.study.families import enough_seeds
 from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
@@ -53,7 +53,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequen
     what = "annotated RSUM (six recalls in percent, at most 600)"
     count = f"{len(table)} method{'s' * (len(table) > 1)}"
     text = f"{best['label']} has the highest {what} of {count}, {_interval(best)} ({_seeds(best['seeds'])})"
-    text += f"; seed by seed it is not told apart from {listed(near)}" if len(near) else ""
+    text += f"; with the choice of test images counted, it is not told apart from {listed(near)}" if len(near) else ""
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]
@@ -94,21 +94,21 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
     before the protocol.
 
-    Lines of fewer than three seeds are no verdicts, because they can decide nothing; claims of this study's own are
-    counted apart.
+    Lines of too few seeds (families.least_seeds) are no verdicts; claims of this study's own are counted apart.
 
     >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"], "seeds": [5]}
+    >>> line["corpus"] = ["scenes (quick)"]
     >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
     '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
     """
     measured = table["verdict"] != "not measured"
-    shown = table[measured & (table["seeds"] >= LEAST_SEEDS)]
+    shown = table[measured & enough_seeds(table)]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
     kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int(measured.sum()) - len(shown)
-    kinds += f"; {few} lines of fewer than {LEAST_SEEDS} seeds count as none" if few else ""
+    kinds += f"; {few} lines of fewer seeds than planned count as none" if few else ""
     every, ours = table.drop_duplicates("claim"), table["source"].str.startswith("ours")
-    own = f", {int(ours[every.index].sum())} of them our own" if ours.any() else ""
+    own = f" ({int(ours[every.index].sum())} of these claims are our own)" if ours.any() else ""
     more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
     return f"{len(shown)} verdicts on {shown['claim'].nunique()} of {len(every)} claims{own}: {words} ({kinds}).{more}"
 

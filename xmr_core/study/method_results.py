@@ -127,15 +127,15 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
     """Annotated RSUM of a name after each budget of epochs, each a run of its own: label, epochs, seeds, seconds
     (epochs times the median seconds of an epoch in the longest runs, for the others may come from another machine),
     rsum (mean), low, high (its lowest and its highest seed: of the two that a budget has, an interval of 95 % would be
-    13 standard errors wide). Only seeds that all budgets of a name have; a name with one budget has no curve, and is
-    left out.
+    13 standard errors wide), by seed (its values, in the order of the seeds). Only seeds that all budgets of a name
+    have; a name with one budget has no curve, and is left out.
 
     The rows of a budget are labelled "NAME, N epochs"; those without such an ending have their own number.
 
     >>> budget_points(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
     """
-    columns = ["label", "epochs", "seeds", "seconds", "rsum", "low", "high"]
+    columns = ["label", "epochs", "seeds", "seconds", "rsum", "low", "high", "by seed"]
     lines = []
     for name in names if len(rows) else ():
         allowed = [name, *(budget_label(name, n) for n in (*budgets, 8, 24, EPOCHS, LONGER))]
@@ -156,7 +156,8 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[in
             own = values[values.index.isin(common)]
             if len(own):
                 value = own["value"].astype(float)
-                lines.append((name, epochs, len(own), epochs * pace, value.mean(), value.min(), value.max()))
+                each = tuple(value.sort_index())
+                lines.append((name, epochs, len(own), epochs * pace, value.mean(), value.min(), value.max(), each))
     return pd.DataFrame(lines, columns=columns)
 
 

@@ -136,7 +136,7 @@ def append(table: pd.DataFrame, path: Path | str) -> int:
 
 def _under(columns: Sequence[str], file: Path) -> str:
     """The text of a file, under these columns: one that was written before a column existed has it empty."""
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     if text.partition("\n")[0] == ",".join(columns):
         return text
     table = pd.read_csv(file, dtype=str, keep_default_na=False)

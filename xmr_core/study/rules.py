@@ -36,7 +36,7 @@ def register(claims: Iterable[Claim], path: Path = REGISTER) -> int:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         new = [[c.id, h, c.rule_text(), now] for c in claims if (c.id, h := rule_hash(c)) not in held]
         if new:
-            before = path.read_text() if path.exists() else ""
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
             text = pd.DataFrame(new, columns=_COLUMNS).to_csv(index=False, header=not before)
             files.write_atomic(path, before + text)
     return len(new)

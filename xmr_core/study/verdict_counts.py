@@ -3,10 +3,10 @@
 import pandas as pd
 
 from xmr_core.study.claims import VERDICTS
-from xmr_core.study.families import LEAST_SEEDS
+from xmr_core.study.families import enough_seeds
 
 KINDS = ("confirmatory", "exploratory")
-FEW = f"fewer than {LEAST_SEEDS} seeds"
+FEW = "too few seeds"
 
 
 def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
@@ -19,11 +19,12 @@ def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
 
     >>> lines = [("DivE, Table 1", "held", "confirmatory", 5), ("DivE, Table 2", "held", "exploratory", 5),
     ...          ("DivE, §5", "not measured", "", 0)]
-    >>> table = verdicts_by_paper(pd.DataFrame(lines, columns=["source", "verdict", "kind", "seeds"]))
+    >>> table = pd.DataFrame(lines, columns=["source", "verdict", "kind", "seeds"]).assign(corpus="scenes (quick)")
+    >>> table = verdicts_by_paper(table)
     >>> table["held"].tolist(), table["contradicted"].tolist(), table["not measured"].tolist()
     (['1 + 1', '1 + 1'], ['0 + 0', '0 + 0'], [1, 1])
     """
-    enough = table["seeds"] >= LEAST_SEEDS
+    enough = enough_seeds(table)
     papers = table["source"].str.partition(",")[0]
     groups = [(paper, table[papers == paper]) for paper in papers.unique()]
     lines = []

@@ -2,14 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import filelock
 import numpy as np
 
 from xmr_core.base import files, paths
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash, file_hash
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
@@ -29,8 +29,7 @@ def cached_array(
     """The array of a key from its file in `cache/`; computed into it where there is no complete file.
 
     Args: kind: the first part of the file's name. work: first missing row → (rows, values) in ascending order. names:
-    of
-        the rows, for messages. about: what made the array; it is written beside it.
+        of the rows, for messages. about: what made the array; it is written beside it.
 
     >>> cached_array("doubled", [1], (3,), np.float64, lambda start: [(np.arange(3), 2.0 * np.arange(3))]).tolist()
     [0.0, 2.0, 4.0]
@@ -72,7 +71,7 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
     try:
         array, start, digest = _continued(temporary, note, shape, dtype)
         unsaved = 0
-        for rows, values in work(start):
+        for rows, values in _computed(work(start)):
             finite = np.isfinite(values)
             if not finite.all():
                 row = rows[~finite.reshape(len(rows), -1).all(1)][0]
@@ -99,9 +98,26 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         if not note.exists():
             discard()
         raise
+    except _FailedWork as e:  # a fault of the code that computes, such as a file of weights that it does not find
+        if not note.exists():
+            discard()
+        raise e.__cause__ from None
     except OSError as e:
         discard()
         raise files.cannot_write(path, e) from None
+
+
+class _FailedWork(Exception):
+    """An error of the system that arose while rows were computed, not while they were written."""
+
+
+def _computed(pieces: Iterable) -> Iterator:
+    try:
+        yield from pieces
+    except XmrError:
+        raise
+    except OSError as e:
+        raise _FailedWork from e
 
 
 def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int, object]:

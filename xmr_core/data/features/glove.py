@@ -1,4 +1,4 @@
-"""Word vectors from a GloVe text file."""
+"""Word vectors from a text file of GloVe, word2vec or fastText."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +8,7 @@ from jaxtyping import Bool, Float
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
-
-_LONGEST = 1 << 20  # bytes of a line
+from xmr_core.base.word_vector_file import word_vector_lines
 
 
 def load_word_vectors(
@@ -35,29 +34,21 @@ def load_word_vectors(
         for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""} if tolerant else ():
             targets.setdefault(plain, []).append((row, False))
     vectors, covered, exact, width = None, np.zeros(len(words), bool), np.zeros(len(words), bool), 0
-    with open(path, "rb") as f:
-        for number, raw in enumerate(iter(lambda: f.readline(_LONGEST), b""), 1):
-            line = raw.decode("utf-8", "replace")
-            if len(raw) == _LONGEST:
-                raise BadInput(f"{path} line {number} has more than {_LONGEST:,} bytes. The file is damaged.")
-            word, *numbers = line.rstrip("\n").split(" ")
-            width = width or len(numbers)
-            if len(numbers) != width:
-                count = f"{len(numbers)} numbers, the lines before it {width}"
-                raise BadInput(f"{path} line {number} has {count}. The file is damaged.")
-            if vectors is None:
-                vectors = np.zeros((len(words), width), np.float32)
-            for row, own_spelling in targets.get(word, ()):
-                if own_spelling or not exact[row]:
-                    try:
-                        vectors[row] = np.array(numbers, np.float32)
-                        if not np.isfinite(vectors[row]).all():
-                            raise ValueError
-                    except ValueError:
-                        raise BadInput(
-                            f"{path} line {number} holds something that is no finite number. The file is damaged."
-                        ) from None
-                    covered[row], exact[row] = True, exact[row] or own_spelling
+    for number, word, values in word_vector_lines(path):
+        if vectors is None:
+            width = len(values.split(" "))
+            vectors = np.zeros((len(words), width), np.float32)
+        for row, own_spelling in targets.get(word, ()):
+            if own_spelling or not exact[row]:
+                try:
+                    vectors[row] = np.array(values.split(" "), np.float32)
+                    if not np.isfinite(vectors[row]).all():
+                        raise ValueError
+                except ValueError:
+                    raise BadInput(
+                        f"{path} line {number} holds something that is no finite number. The file is damaged."
+                    ) from None
+                covered[row], exact[row] = True, exact[row] or own_spelling
     if not covered.any():
         raise BadInput(f"{path} knows none of the {len(words)} words. Is it a GloVe text file of this language?")
     random = np.random.default_rng(seed).normal(0, vectors[covered].std(), (int((~covered).sum()), width))

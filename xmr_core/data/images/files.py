@@ -94,7 +94,7 @@ def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
     (60, 90, 3)
     """
     try:
-        with Image.open(path) as image:
+        with opened_image(path) as image:
             image.draft("RGB", (edge, edge))
             small = convert_to_rgb(ImageOps.exif_transpose(image))
             small.thumbnail((edge, edge))
@@ -104,10 +104,13 @@ def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, transparency is laid on white."""
+    """An image of any colour mode as 8-bit RGB: 16 bits a channel are scaled to 8, so are floating-point
+    numbers of at most 1; transparency is laid on white."""
     if image.mode.startswith(("I", "F")):  # grey with 16 or 32 bits, which Pillow would clip to 255
         values = np.asarray(image, np.float64)
         largest = 255.0 if values.max(initial=0) <= 255 else 65535.0
+        if image.mode.startswith("F") and values.max(initial=0) <= 1:  # as scientific programs write TIFF
+            largest = 1.0
         image = Image.fromarray((values / largest * 255).clip(0, 255).round().astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")

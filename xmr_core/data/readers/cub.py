@@ -25,7 +25,7 @@ _LIST_FOLDERS = (
 _CAPTION_FOLDERS = ("text_c10", "cvpr2016_cub/text_c10", "CUB_200_2011/text_c10", "birds/text_c10")
 
 
-def load_cub(data_root: Path | str, fold: str = "", faults: FaultLog | None = None) -> Corpus:
+def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str = "") -> Corpus:
     """Corpus of 11,788 photographs of 200 bird classes with ten captions each; a class is in one split only.
 
     The files in data_root, and the splits of every fold, are described in docs/data.md#data-cub.

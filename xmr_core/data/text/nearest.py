@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import DamagedFile, XmrError
+from xmr_core.base.word_vector_file import word_vector_lines
 from xmr_core.data.text.vocabulary import UNKNOWN, Vocabulary
 
 LEAST = 0.7  # cosine of two vectors below which a word stays unknown
@@ -81,14 +82,10 @@ def read_nearest(path: Path) -> dict[str, str]:
 
 
 def _read(path: Path) -> tuple[list[str], np.ndarray]:
-    """(words, unit vectors) of a GloVe text file, as data.features.glove reads it for a vocabulary."""
+    """(words, unit vectors) of a text file of word vectors."""
     words, rows = [], []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            word, _, numbers = line.rstrip("\n").partition(" ")
-            words.append(word)
-            rows.append(np.fromstring(numbers, np.float32, sep=" "))
-    if len({len(row) for row in rows}) != 1:
-        raise BadInput(f"{path} has lines with several numbers of values. The file is damaged.")
+    for _, word, values in word_vector_lines(path):
+        words.append(word)
+        rows.append(np.fromstring(values, np.float32, sep=" "))
     vectors = np.stack(rows)
     return words, vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

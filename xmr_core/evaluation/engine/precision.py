@@ -20,9 +20,16 @@ def matrix_precision(name: str) -> Iterator[None]:
     """
     if name not in PRECISIONS:
         raise unknown("precision", name, PRECISIONS)
-    before = torch.get_float32_matmul_precision()
+    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    try:
+        before, each = torch.get_float32_matmul_precision(), []
+    except RuntimeError:  # set for single backends, which torch does not read back as one word
+        before, each = None, [backend.fp32_precision for backend in backends]
     torch.set_float32_matmul_precision(PRECISIONS[name])
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
+        for backend, precision in zip(backends, each, strict=False):
+            backend.fp32_precision = precision

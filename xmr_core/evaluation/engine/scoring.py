@@ -151,4 +151,4 @@ def in_double(similarity: Similarity) -> Similarity:
 
 def items_in_double(r: Representation) -> Representation:
     """The same items in float64."""
-    return r._map(lambda x: x.double() if x.is_floating_point() else x)
+    return r.to(torch.float64)

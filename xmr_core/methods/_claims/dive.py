@@ -75,7 +75,7 @@ def _table3() -> tuple[Claim, ...]:
     def narrower(name: str, sentence: str, below: tuple[str, ...]) -> list[Claim]:
         return [Claim(f"{name}-{m}", variance, f"{sentence} ({m}).", smooth, below, v) for m, v in VARIANCE.items()]
 
-    sets_win = "A set of embeddings beats a single vector under the same encoders."
+    sets_win = "A set (DivE) beats a single vector (VSE++) under the same encoders."
     smooth_wins = "Smooth-Chamfer beats MIL, MP and Chamfer under the same encoders."
     slots_win = "Slots beat PIE-Net and a transformer as makers of sets."
     return (

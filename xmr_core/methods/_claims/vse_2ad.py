@@ -76,14 +76,16 @@ def _claims() -> tuple[Claim, ...]:
     table_1, table_3, balance = "VSE+2AD, Table 1", "VSE+2AD, Table 3", "VSE+2AD, Table C-2"
 
     def negatives(d: str) -> tuple[Claim, ...]:
-        falls, few = (
+        falls, few, settle = (
             f"AdOpt's number of negatives falls in training ({d}).",
             f"It ends no higher than the 4 to 5 of 128 of the paper ({d}).",
+            f"It ends no lower than the 4 to 5 of 128 of the paper ({d}).",
         )
         source, measure = "VSE+2AD, Figure C-2", _negatives(d)
         return (
             Claim(f"vse2ad-negatives-fall-{d}", source, falls, full, (), measure["falls"]),
             Claim(f"vse2ad-negatives-few-{d}", source, few, full, (), measure["few"]),
+            Claim(f"vse2ad-negatives-settle-{d}", source, settle, full, (), measure["few"], smaller=True, bound=-2.0),
         )
 
     return (

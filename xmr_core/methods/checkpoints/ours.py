@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save as save_tensors
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import bytes_hash, content_hash
 from xmr_core.base.shapes import only_shapes
+from xmr_core.base.tensor_files import write_tensors
 from xmr_core.base.trust import require_trusted
 from xmr_core.base.weights import require_plain, require_same_kind
 from xmr_core.data.features.word_pieces import WordPieces
@@ -51,7 +51,7 @@ def save_method(
     }
     tensors = {k: v.detach().cpu().contiguous() for k, v in method.state_dict().items()}
     description["digest"] = _digest(description, tensors)
-    return files.write_atomic(path, save_tensors(tensors, {_KEY: json.dumps(description)}))
+    return write_tensors(path, tensors, {_KEY: json.dumps(description)})
 
 
 def load_method(path: str | Path) -> tuple[Method, Vocabulary | WordPieces, dict]:

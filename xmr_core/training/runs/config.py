@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from xmr_core.base.checks import require_fields
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.augment import CELL_RULES, WORD_RULES
@@ -31,7 +32,7 @@ class RunConfig:
     method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
     cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of
     the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
-        ('cpu', 'cuda:1', 'mps').
+        ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
 
     >>> RunConfig().replace(alpha=8.0, epochs=3).options
@@ -60,6 +61,8 @@ class RunConfig:
         choices = {"form": FORMS, "unit": UNITS, "positives": POSITIVES}
         choices |= {"cell_rule": CELL_RULES, "word_rule": WORD_RULES}
         require_fields(self, _LIMITS, choices)
+        if self.device == "auto":  # what it means here is part of the run's identity
+            object.__setattr__(self, "device", resolve_device("auto"))
 
     def replace(self, **changes) -> "RunConfig":
         """A copy with changes, checked at once.

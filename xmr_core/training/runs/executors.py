@@ -98,5 +98,5 @@ def only_here(config: RunConfig) -> bool:
     """Whether a run needs what other processes cannot know."""
     dataset, method = config.data.dataset, config.method
     importable = dataset in DATASETS or ":" in dataset
-    in_main = any(name.startswith("__main__:") for name in (dataset, method))
+    in_main = any(name.startswith("__main__:") for name in (dataset, method, config.data.features))
     return bool(config.data.corpus) or not importable or is_registered(method) or in_main

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
+import filelock
 import pandas as pd
 import torch
 
@@ -85,13 +86,20 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
     )
 
 
-def load_finished(folder: Path, config: RunConfig, identity: dict) -> TrainedRun | None:
-    """The finished run in a folder, or None. A damaged one counts as unfinished, and a warning says so."""
+def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool = False) -> TrainedRun | None:
+    """The finished run in a folder, or None. A damaged one counts as unfinished, and a warning says so.
+
+    locked: the caller holds the folder's lock. Else a run that looks damaged is read again under it, because another
+    process may be writing the files anew.
+    """
     if not (folder / RECORD).exists():
         return None
     try:
         run = read_run(folder, config, identity)
     except DamagedFile as e:
+        if not locked:
+            with filelock.FileLock(folder / "lock"):
+                return load_finished(folder, config, identity, locked=True)
         warnings.warn(f"run {folder.name} is damaged and is made again from its last checkpoint: {e}", stacklevel=2)
         (folder / RECORD).unlink(missing_ok=True)
         return None

@@ -15,7 +15,9 @@ import torch
 from tqdm import tqdm
 
 from xmr_core.base import files, paths
+from xmr_core.base.devices import own_random_numbers
 from xmr_core.base.provenance import environment
+from xmr_core.base.tensor_files import write_tensors
 from xmr_core.data.augment import UNKNOWN_ID, Augmentation
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import Prepared, prepare
@@ -57,7 +59,9 @@ class Plan:
         if run is None or self.relevances <= set(run.provenance.relevances):
             return run
         with filelock.FileLock(self.folder / "lock"):  # a file of relevances was added after the training
-            _evaluate(run.method().to(self.config.device), prepare(self.config.data), self.folder, run.provenance)
+            run = load_finished(self.folder, self.config, self.identity, locked=True)
+            if run is not None and not self.relevances <= set(run.provenance.relevances):
+                _evaluate(run.method().to(self.config.device), run.prepared(), self.folder, run.provenance)
         return load_finished(self.folder, self.config, self.identity)
 
 
@@ -96,17 +100,18 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     with joined(plan.config.processes, plan.config.device) as ranks:
         if not ranks.first:  # rank 0 locks the folder, and is the only one that writes
             if not ranks.from_first(bool):
-                _train(plan, None, silent, ranks)
+                with own_random_numbers(plan.config.device):
+                    _train(plan, None, silent, ranks)
                 ranks.from_first(bool)  # wait until it is evaluated
             return load_finished(plan.folder, plan.config, plan.identity)
         folder = files.make_folder(plan.folder)
         with filelock.FileLock(folder / "lock"):
-            run = load_finished(folder, plan.config, plan.identity)
+            run = load_finished(folder, plan.config, plan.identity, locked=True)
             if ranks.from_first(lambda: run is not None):  # another process finished it
                 return run
             for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
                 left_over.unlink(missing_ok=True)
-            with begun(folder, plan.config, plan.identity):
+            with begun(folder, plan.config, plan.identity), own_random_numbers(plan.config.device):
                 _train(plan, folder, report, ranks)
         ranks.from_first(lambda: True)
         return load_finished(folder, plan.config, plan.identity)
@@ -132,7 +137,7 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
     history = train(method, batches, validate, config.train, state, report, readers=readers, owner=owner, ranks=ranks)
     if folder is None:
         return
-    files.write_tensors(folder / MODEL, method.state_dict())
+    write_tensors(folder / MODEL, method.state_dict())
     files.write_table(folder / "history.csv", pd.DataFrame(history.epochs))
     provenance = Provenance(
         started_utc=started,

@@ -21,7 +21,7 @@ def _disagree(libraries: Sequence[Library], judgments: Judgments, n: int) -> Que
     if len(libraries) < 2:
         raise BadInput("choose a second method; then this shows the captions that the two answer most differently.")
     first, second = libraries
-    return _chosen(first._once(("disagree", id(second)), lambda: disagreements(first, second)), n)
+    return _chosen(first.once(("disagree", id(second)), lambda: disagreements(first, second)), n)
 
 
 DRAWS: dict[str, tuple[str, Callable[[Sequence[Library], Judgments, int], Query]]] = {  # button → (tooltip, query n)
