@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import findings, results
-from xmr_core.study.again import second_rows, trained_again
+from xmr_core.study.again import THIRD, later_rows, trained_again
 from xmr_core.study.ambiguity_results import (
     ambiguity_gains,
     ambiguity_points,
@@ -143,7 +143,8 @@ def convergence(left: pd.Series) -> str:
         "by the rule of the [protocol](../docs/protocol.md#protocol-budget), and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. The rule has an edge: methods just short of its two "
         "points were not run longer, and might have gained as those that were. *trial*: of its seven tuning trials. "
-        "*train*: median seconds of a run on one core. *scoring*: 1,000 images of 64 regions against 5,000 captions of "
+        "*train*: median seconds of a run on one core, of several models of processor, which differ by up to half "
+        "(`runs.csv`, column device). *scoring*: 1,000 images of 64 regions against 5,000 captions of "
         "12 words, width 64, on one thread; of slow methods from fewer pairs, in proportion.\n\n"
         + _other_objectives(table)
         + (_absent("comparison", left, start="Not all yet") if len(protocol_results()) else "")
@@ -253,7 +254,12 @@ def by_paper() -> str:
 
 def readings() -> str:
     """Section: verdicts that another way of counting would change."""
-    table = sensitivity(results.study_rows(before=False), CLAIMS, second_rows(), equally_long(protocol_rows()))
+    others = {
+        "second training": later_rows(),
+        "third training": later_rows(which=THIRD),
+        f"{EPOCHS} epochs": equally_long(protocol_rows()),
+    }
+    table = sensitivity(results.study_rows(before=False), CLAIMS, others)
     text = "## Verdicts that rest on how they were counted\n\n"
     if not len(table):
         return text + "None.\n\n"
@@ -264,7 +270,8 @@ def readings() -> str:
         "with less power, and each with the degrees of freedom that its runs have. *n − 1* and *later rule*: the "
         "verdict if all comparisons had the degrees of freedom of the "
         "[first or of the later rule](../docs/protocol.md#protocol-changes), which depend here on when their runs "
-        "began. *second training*: with the second training of the runs of the next section instead of the first. "
+        "began. *second training*, *third training*: with the later trainings of the next section instead of the "
+        "first. "
         f"*{EPOCHS} epochs*: with the runs of {EPOCHS} epochs of methods that the rule of the budget ran for longer; "
         "there are five of each.\n\n"
         f"{markdown(shown)}\n\n"
@@ -279,6 +286,7 @@ def twice() -> str:
     shown = pd.DataFrame(
         {
             "method": table["label"],
+            "trained again on": table["processor"],
             "seeds": table["seeds"],
             "RSUM, first": table["first"].round(1),
             "RSUM, again": table["again"].round(1),
@@ -289,10 +297,10 @@ def twice() -> str:
     )
     return (
         "## The same runs on another processor\n\nOn one model of processor a run gives the same bits again. On "
-        "another the last bits differ, and after some epochs it is another run. These runs were trained on two models "
-        "of processor, partly with earlier code of the same numbers; the rows of the study are those of the first "
-        "training. *sd of one seed*: what one training of a seed leaves open. Intervals of 95 %, over seeds, not "
-        "corrected.\n\n"
+        "another the last bits differ, and after some epochs it is another run. These runs were trained on two or "
+        "three models of processor, partly with earlier code of the same numbers; the rows of the study are those of "
+        "the first training. *sd of one seed*: what one training of a seed leaves open. Intervals of 95 %, over seeds, "
+        "not corrected.\n\n"
         f"{markdown(shown)}\n\n"
     )
 

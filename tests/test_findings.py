@@ -22,7 +22,7 @@ from xmr_core.base.errors import BadInput  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
-from xmr_core.study.again import second_rows  # noqa: E402
+from xmr_core.study.again import later_rows  # noqa: E402
 from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label  # noqa: E402
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
@@ -321,7 +321,7 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
         )
         and "VSE∞, one vector for each item, has 450.0" in said[0]
     )
-    assert "SAF trains 9.0 times as long and its scores take 1,800 times the time" in said[0]
+    assert "SAF trains 9.0 times as long, and its scores take 1,800 times the time (width 64)" in said[0]
     assert said[1].startswith("In the training time of 72 epochs of VSE∞, the annotated RSUM is: ")
     assert said[2].startswith(
         "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
@@ -511,11 +511,11 @@ def test_the_second_training_is_a_reading_counted_as_the_first(tmp_path):
     folder = stored(tmp_path, pd.concat([above, below]))
     (folder / "again").mkdir()
     results.append(again.assign(git_dirty=False), folder / "again" / "results.csv")
-    second = second_rows(folder)
+    second = later_rows(folder)
     own = second[(second["variant"] == "VSE++") & (second["metric"] == "rsum") & (second["relevance"] == "annotated")]
     assert own["value"].astype(float).tolist() == [4.30, 4.31, 4.29, 4.30, 4.31]
     assert set(own["started_utc"]) == {LATER}
     claim = Claim("c", "ours", "One beats another.", ("VSE∞",), ("VSE++",))
-    (line,) = sensitivity(deciding(protocol_rows(folder)), [claim], second).to_dict("records")
+    (line,) = sensitivity(deciding(protocol_rows(folder)), [claim], {"second training": second}).to_dict("records")
     assert (line["verdict"], line["second training"]) == ("held", "equivalent")
     assert not len(sensitivity(deciding(protocol_rows(folder)), [claim])), "without it nothing differs"

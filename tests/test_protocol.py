@@ -350,7 +350,6 @@ def two_jobs(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(run_study, "FOLDER", tmp_path / "protocol")
     monkeypatch.setattr(progress, "jobs", lambda rows, curves, photographs, chosen: wanted)
-    monkeypatch.setattr(progress, "missing", missing)
     monkeypatch.setattr(run_study, "missing", missing)
     monkeypatch.setattr(run_study, "earlier_rows", lambda: NONE)
     return wanted

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+COLUMNS = ["label", "runs", "gain", "best", "converged"]
 MOST_GAIN, LAST = 2.0, 0.95  # points of RSUM that the last quarter may add; share of the epochs before the best one
 
 
@@ -22,6 +23,10 @@ def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
     [[1.0, 0.875, True]]
     """
     lines = []
+    if not len(labels):
+        return pd.DataFrame(columns=COLUMNS)
+    wanted = rows.loc[rows["variant"].isin(labels) & (rows["epochs"].astype(int) == epochs), "run_id"].unique()
+    curves = curves[curves["run_id"].isin(wanted)]
     by_run = {name: part.sort_values("epoch")["value"].astype(float) for name, part in curves.groupby("run_id")}
     for label in labels:
         own = rows[(rows["variant"] == label) & (rows["epochs"].astype(int) == epochs)].drop_duplicates("run_id")
@@ -32,7 +37,7 @@ def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str],
         gain = sum(100 * (v.max() - v.iloc[: 3 * epochs // 4].max()) for v in values) / len(values)
         best = float((own["best_epoch"].astype(int) + 1).mean() / epochs)
         lines.append((label, len(own), gain, best, bool(gain < MOST_GAIN and best < LAST)))
-    return pd.DataFrame(lines, columns=["label", "runs", "gain", "best", "converged"])
+    return pd.DataFrame(lines, columns=COLUMNS)
 
 
 def unconverged(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str], epochs: int) -> list[str]:

@@ -60,6 +60,27 @@ def top(run: TrainedRun, direction: str, queries: list[int], k: int = 5) -> pd.D
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
+def first_errors(run: TrainedRun, direction: str, n: int) -> pd.DataFrame:
+    """Of the first n queries of the test split whose first answer is wrong, by the complete truth where the corpus
+    knows it: two lines each, the first answer and the best annotated one; columns as of `top`.
+
+    Raises: BadInput for another direction or n < 1.
+    """
+    require_choice("direction", direction, ("i2t", "t2i"))
+    if n < 1:
+        raise BadInput(f"the number of queries must be at least 1, got {n}.")
+    kinds = set(run.per_query["relevance"])
+    kind = "exhaustive" if "exhaustive" in kinds else "annotated"
+    own = run.per_query[(run.per_query["relevance"] == kind) & (run.per_query["direction"] == direction)]
+    queries = np.flatnonzero(own["R@1"].to_numpy() == 0)[:n].tolist()
+    if not queries:
+        return pd.DataFrame(columns=COLUMNS)
+    relevance = run.prepared().splits["test"].relevance
+    every = top(run, direction, queries, len(relevance.query_ids if direction == "i2t" else relevance.gallery_ids))
+    right = every[every["mark"] == "annotated"].groupby("query").head(1)
+    return pd.concat([every[every["rank"] == 1], right]).sort_values(["query", "rank"], ignore_index=True)
+
+
 def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w 3"]]:
     """What looks at images can be drawn on: the pictures at `rows` of the corpus; for features without pictures, a
     white sheet as large as the boxes of the regions reach.

@@ -61,13 +61,13 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequen
         times = best["train seconds"] / unit["train seconds"]
         text += f". {best['label']} trains {_times(times)} as long"
         if best["scoring ms"] == best["scoring ms"] and unit["scoring ms"] > 0:
-            text += f" and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time"
+            text += f", and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time (width 64)"
     out.append(f"{text}.")
     if len(table) > 1 and table["scoring ms"].notna().all():
         front = table[~dominated(table, "scoring ms")].sort_values("scoring ms")["label"]
         out.append(
-            f"By these estimates {len(front)} of {len(table)} methods are on the front of quality and time of scoring: "
-            f"{listed(front)}."
+            f"For {len(front)} of {len(table)} methods, by these estimates, no other is both better and faster in "
+            f"scoring: {listed(front)}."
         )
     return out
 

@@ -1,7 +1,7 @@
 """The runs that the protocol asks for, part by part, and which of them have no rows yet."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
 
 import pandas as pd
 
@@ -31,6 +31,7 @@ from xmr_core.study.protocol import (
     tuned_label,
     variants,
 )
+from xmr_core.training.runs import RunConfig
 
 PARTS = ("tuning", "comparison", "longer", "budget", "DivE's ablations", "ambiguity", "flickr8k", "ablations")
 
@@ -119,8 +120,16 @@ def missing(
     >>> len(missing(pd.DataFrame(columns=["variant", "metric", "value", "seed", "dataset"]))) == len(tuning())
     True
     """
+    return unmeasured(jobs(rows, curves, flickr8k_root, chosen), rows)
+
+
+def unmeasured(wanted: Iterable[Job], rows: pd.DataFrame) -> list[Job]:
+    """Those of some jobs without rows of their label, data set and seed.
+
+    >>> len(unmeasured(tuning(), pd.DataFrame(columns=["variant", "dataset", "seed"]))) == len(tuning())
+    True
+    """
     measured = set(zip(rows["variant"], rows["dataset"], rows["seed"].astype(int), strict=True))
-    wanted = jobs(rows, curves, flickr8k_root, chosen)
     return [job for job in wanted if (job.label, job.config.data.dataset, job.config.train.seed) not in measured]
 
 
@@ -155,6 +164,11 @@ def hours(job: Job, rows: pd.DataFrame) -> float | None:
     return float(seconds) * job.config.train.epochs / 3600
 
 
-def _deciding(label: str, number: int, seed: int, epochs: int = EPOCHS):
-    fixed = {"seed": seed, "world_seed": DECIDING[seed % 2], "epochs": epochs}
-    return in_common_form(label, **fixed, **trial(label, number, epochs))
+def _deciding(label: str, number: int, seed: int, epochs: int = EPOCHS) -> RunConfig:
+    return _of_trial(label, number, epochs).replace(seed=seed, world_seed=DECIDING[seed % 2])
+
+
+@cache
+def _of_trial(label: str, number: int, epochs: int) -> RunConfig:
+    """The run of a label at a trial, for all seeds."""
+    return in_common_form(label, epochs=epochs, **trial(label, number, epochs))

@@ -11,7 +11,7 @@ import pandas as pd
 from xmr_core.study import results
 from xmr_core.study.choices import chosen_trials
 from xmr_core.study.decision_rows import FOLDER
-from xmr_core.study.jobs import PARTS, hours, jobs, missing
+from xmr_core.study.jobs import PARTS, hours, jobs, unmeasured
 from xmr_core.study.protocol import Job, labels
 from xmr_core.training.runs.ensemble import ENSEMBLE
 
@@ -63,8 +63,9 @@ def progress(
     of the same world, for the time of a run. photographs: a folder of Flickr8k, '' to leave that part out.
     """
     chosen = dict.fromkeys(labels(), 1) | chosen_trials(rows)
-    every = Counter(job.part for job in jobs(rows, curves, photographs, chosen))
-    left = estimated(missing(rows, curves, photographs, chosen), rows, earlier)
+    wanted = jobs(rows, curves, photographs, chosen)
+    every = Counter(job.part for job in wanted)
+    left = estimated(unmeasured(wanted, rows), rows, earlier)
     lines = []
     for part in (name for name in PARTS if every[name]):
         needed = [time for job, time in left if job.part == part]

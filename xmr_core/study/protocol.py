@@ -135,7 +135,12 @@ def labels() -> list[str]:
     >>> "DivE" in labels() and "DivE on GRU states" not in labels()
     True
     """
-    return [label for label in comparison() if canonical()[label] == label]
+    return [*_labels()]
+
+
+@cache
+def _labels() -> tuple[str, ...]:
+    return tuple(label for label in comparison() if canonical()[label] == label)
 
 
 def compares_pairs(label: str) -> bool:

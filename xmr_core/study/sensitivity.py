@@ -1,6 +1,6 @@
 """Which verdicts rest on how they were counted: the same ledger by other seeds and by other degrees of freedom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -10,23 +10,25 @@ from xmr_core.study.families import enough_seeds
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical
 
 NEVER, ALWAYS = "9999", ""  # as the time from which comparisons have the later rule's degrees of freedom
-READINGS = ("first seeds", "later seeds", "n − 1", "later rule", "second training", "72 epochs")
+READINGS = (
+    "first seeds", "later seeds", "n − 1", "later rule", "second training", "third training", "72 epochs",
+)  # fmt: skip
 
 
 def sensitivity(
     rows: pd.DataFrame,
     claims: Sequence[Claim],
-    second: pd.DataFrame | None = None,
-    shorter: pd.DataFrame | None = None,
+    others: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """One line per claim on scenes whose verdict another reading of the same rows would change: claim, sentence,
     verdict, and the verdict by each of READINGS ('' where that is not another reading).
 
     first seeds: by the first five seeds alone, of claims on methods that had more only after that verdict had been seen
     (docs/protocol.md#protocol-changes); later seeds: by the others alone. n − 1, later rule: with the degrees of
-    freedom of either rule for all comparisons, whenever their runs began. second training: with the rows of `second`
-    (again.second_rows), those of runs that another processor trained once more. 72 epochs: with the rows of `shorter`
-    (decision_rows.equally_long), where no method was run for longer than others. rows: of results.study_rows.
+    freedom of either rule for all comparisons, whenever their runs began.
+    others: other rows by the name of their reading: second training, third training (again.later_rows), of runs that
+    other processors trained once more; 72 epochs (decision_rows.equally_long), where no method was run for longer than
+    others. rows: of results.study_rows.
 
     >>> sensitivity(pd.DataFrame(columns=["dataset"]), []).empty
     True
@@ -42,9 +44,8 @@ def sensitivity(
         "later seeds": ledger(own[seeds >= SEEDS], claims),
         "n − 1": ledger(own, claims, since=NEVER),
         "later rule": ledger(own, claims, since=ALWAYS),
-        "second training": ledger(own if second is None else second[second["dataset"] == "scenes"], claims),
-        "72 epochs": ledger(own if shorter is None else shorter[shorter["dataset"] == "scenes"], claims),
     }
+    readings |= {name: ledger(other[other["dataset"] == "scenes"], claims) for name, other in (others or {}).items()}
     again = {claim.id for claim in claims if _seen_early(claim)}
     lines = table[["sentence", "verdict"]].copy()
     for name, other in readings.items():
@@ -52,9 +53,10 @@ def sensitivity(
         if name.endswith("seeds"):
             early = lines.index.get_level_values("claim").isin(again) & (table["seeds"] > SEEDS)
             lines[name] = lines[name].where(early, "")
-    lines["72 epochs"] = lines["72 epochs"].replace("not measured", "")
+    lines = lines.reindex(columns=["sentence", "verdict", *READINGS], fill_value="").fillna("")
+    lines = lines.replace("not measured", "")
     differs = lines[list(READINGS)].ne(lines["verdict"], axis=0) & lines[list(READINGS)].ne("")
-    return lines[differs.any(axis=1)].fillna("").reset_index().drop(columns="corpus")
+    return lines[differs.any(axis=1)].reset_index().drop(columns="corpus")
 
 
 def _seen_early(claim: Claim) -> bool:

@@ -1,0 +1,146 @@
+"""Sentences of answers that several notebooks make from the numbers of their runs, true whatever these are."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+RSUM = "rsum annotated"
+
+
+def apart_text(means: pd.DataFrame) -> str:
+    """Whether the best variant lies above the worst one, as yes or "cannot be told here": yes where their intervals do
+    not overlap. means: of Runs.means, with the annotated RSUM.
+
+    >>> line = {"seeds": 5, "rsum annotated": 90.0, "rsum annotated low": 80.0, "rsum annotated high": 100.0}
+    >>> worse = {name: value - 50 for name, value in line.items() if name != "seeds"}
+    >>> table = pd.DataFrame([line | {"label": "GPO"}, line | worse | {"label": "mean"}])
+    >>> print(apart_text(table).replace(" and their", "\\nand their"))
+    Yes, in these runs: GPO (RSUM 90.0 [80.0, 100.0]) lies 50.0 points above mean (40.0 [30.0, 50.0]),
+    and their intervals over 5 seeds do not overlap.
+    """
+    if len(means) < 2:
+        return "One variant alone cannot be compared."
+    ordered = means.sort_values(RSUM, ascending=False, kind="stable")
+    best, worst = ordered.iloc[0], ordered.iloc[-1]
+    apart = best[f"{RSUM} low"] > worst[f"{RSUM} high"]
+    seeds = int(means["seeds"].min())
+    over = f"over {seeds} seeds" if seeds > 1 else "over test images, with one seed,"
+    return (
+        f"{'Yes, in these runs' if apart else 'It cannot be told here'}: {best['label']} (RSUM {_interval(best)}) lies "
+        f"{best[RSUM] - worst[RSUM]:.1f} points above {worst['label']} ({_interval(worst)}), "
+        f"{'and' if apart else 'but'} their intervals {over} {'do not ' if apart else ''}overlap."
+    )
+
+
+def settled_text(there: pd.DataFrame, here: Mapping[str, float] | None = None) -> str:
+    """How the study orders the methods of a notebook after its long training, and which pairs stand the other way round
+    in the notebook's own runs.
+
+    there: of method_results.protocol_results on the same data set. here: label → RSUM of the notebook's own runs; the
+    order of all methods of the study where it is left out.
+
+    >>> settled_text(pd.DataFrame(columns=["label"]), {"DivE": 273.0})
+    'The study has no rows of two of these methods on this data set yet.'
+    """
+    own = there[there["label"].isin(here)] if here is not None else there
+    if len(own) < 2:
+        return "The study has no rows of two of these methods on this data set yet."
+    ordered = own.sort_values("rsum", ascending=False)
+    best, worst = ordered.iloc[0], ordered.iloc[-1]
+    near = ordered.loc[ordered["rsum high"] >= best["rsum low"], "label"].iloc[1:].tolist()
+    trained = f"after {_span(own['epochs'])} epochs"
+    trained += ", when all of them have converged" if own["converged"].eq(1).all() else ""
+    says = "its interval lies above all others"
+    if near:
+        says = f"its interval overlaps with {'those' if len(near) > 1 else 'that'} of {_listed(near)}"
+    text = (
+        f"In the study, {trained} ({_span(own['seeds'])} seeds), {best['label']} is best of these {len(own)} methods "
+        f"(RSUM {_interval(best, 'rsum')}; {says}) and {worst['label']} worst ({_interval(worst, 'rsum')})."
+    )
+    text += _turned(ordered, here) if here is not None else ""
+    top = there.loc[there["rsum"].idxmax()]
+    if top["label"] != best["label"]:
+        text += f" Of all its {len(there)} methods {top['label']} is best ({top['rsum']:.1f})."
+    return text
+
+
+def _turned(ordered: pd.DataFrame, here: Mapping[str, float]) -> str:
+    """How many pairs of methods stand the other way round here, and the pair that lies farthest apart on both
+    occasions. ordered: by the study's RSUM, the best first."""
+    pairs = list(itertools.combinations(ordered["label"], 2))
+    late = ordered.set_index("label")["rsum"]
+    turned = [(here[b] - here[a], late[a] - late[b], b, a) for a, b in pairs if here[b] > here[a]]
+    if not turned:
+        return " The runs here order them the same."
+    early, end, low, high = max(turned, key=lambda pair: min(pair[:2]))
+    return (
+        f" The runs here order {len(turned)} of {len(pairs)} pairs otherwise, most clearly {low} and {high}: here "
+        f"{low} lies {early:.1f} above {high}, in the study {end:.1f} below."
+    )
+
+
+def faster_text(reached: Mapping[str, float], rsums: Mapping[str, float], share: float = 0.95) -> str:
+    """Whether the first label converges faster than each other one: yes if it comes to `share` of its last value
+    earlier and ends at least as high, no if it is neither earlier nor higher, else it cannot be told.
+
+    reached: label → epochs until then. rsums: label → RSUM of the test split.
+
+    >>> faster_text({"AdOpt": 4.5, "triplet": 6.2}, {"AdOpt": 200.0, "triplet": 150.0}).partition(":")[0]
+    'Yes, in these runs'
+    >>> faster_text({"AdOpt": 6.5, "triplet": 6.2}, {"AdOpt": 200.0, "triplet": 150.0}).partition(":")[0]
+    'It cannot be told here'
+    """
+    first, *others = reached
+    own = f"{first} comes to {100 * share:g} % of its last validation RSUM after {reached[first]:.1f} epochs, with an "
+    own += f"RSUM of {rsums[first]:.1f} on the test split"
+    out = []
+    for other in others:
+        earlier, higher = reached[first] < reached[other], rsums[first] >= rsums[other]
+        word = "Yes, in these runs" if earlier and higher else "No, not in these runs"
+        word = word if earlier == higher else "It cannot be told here"
+        why = f", because {first} is {'earlier, with less' if earlier else 'later, with more'}" * (earlier != higher)
+        out.append(f"{word}: {own}; {other} after {reached[other]:.1f} epochs, with {rsums[other]:.1f}{why}.")
+        poor = min((first, other), key=rsums.__getitem__)
+        if rsums[poor] < max(rsums[first], rsums[other]) / 2:
+            out.append(f"{poor} has learned so little that its number of epochs says nothing about a longer training.")
+    return " ".join(out) or f"{own}. One objective alone cannot be compared."
+
+
+def bought_text(gaps: Mapping[int, Mapping[str, float]], first: str, other: str) -> str:
+    """Whether `first` raises R@1 and lowers R-Precision against `other`: yes or no if so for every K, or for none.
+
+    gaps: K → {"R@1": …, "R-P": …}, first minus other, in points.
+
+    >>> bought_text({1: {"R@1": -3.7, "R-P": -4.9}}, "hardest negatives", "all negatives").partition(".")[0]
+    'No, not in these runs: against all negatives, with hardest negatives both fall'
+    """
+    kinds = {k: (gap["R@1"] > 0, gap["R-P"] < 0) for k, gap in gaps.items()}
+    bought = [k for k, kind in kinds.items() if all(kind)]
+    if len(bought) == len(kinds):
+        word, what = "Yes, in these runs", "R@1 rises and R-Precision falls"
+    elif bought:
+        word, what = "It cannot be told here", f"R@1 rises and R-Precision falls for {_sizes(bought)} alone"
+    else:
+        word, signs = "No, not in these runs", set(kinds.values())
+        both = {frozenset({(False, True)}): "both fall", frozenset({(True, False)}): "both rise"}
+        what = both.get(frozenset(signs), "R@1 never rises where R-Precision falls")
+    numbers = "; ".join(f"{gap['R@1']:+.1f} and {gap['R-P']:+.1f} points for K = {k}" for k, gap in gaps.items())
+    return f"{word}: against {other}, with {first} {what}. R@1 and R-Precision change by {numbers}."
+
+
+def _sizes(numbers: Sequence[int]) -> str:
+    return f"K = {_listed([str(k) for k in numbers])}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _interval(line: pd.Series, name: str = RSUM) -> str:
+    return f"{line[name]:.1f} [{line[f'{name} low']:.1f}, {line[f'{name} high']:.1f}]"
+
+
+def _span(values: pd.Series) -> str:
+    least, most = int(values.min()), int(values.max())
+    return f"{least}" if least == most else f"{least} to {most}"
