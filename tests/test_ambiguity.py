@@ -1,4 +1,4 @@
-"""Right answers that annotated recall punishes, proxies of the truth, plausible matches of scenes."""
+"""Right answers that annotated recall punishes, benchmarks beside the truth, plausible matches of scenes."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import pytest
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
-from xmr_core.evaluation.analysis.ambiguity import agreement_of_benchmarks, per_query_values, punished
+from xmr_core.evaluation.analysis.ambiguity import agreement_of_benchmarks, per_query_values, punished, random_share
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 
@@ -46,7 +46,27 @@ def test_punished_answers_by_a_loop():
         punished(scores[:-1], annotated, exhaustive)
 
 
-def test_the_proxy_that_orders_as_the_truth_comes_first():
+def test_random_wrong_answers_are_right_as_often_as_draws_of_them():
+    rng = np.random.default_rng(1)
+    owner = np.repeat(np.arange(6), 2)
+    true = rng.random((12, 6)) < 0.3
+    true[np.arange(12), owner] = True
+    annotated = Relevance.from_positions(np.arange(12), owner, range(12), range(6))
+    exhaustive = Relevance.from_matrix(true, range(12), range(6))
+    own = np.zeros((12, 6), bool)
+    own[np.arange(12), owner] = True
+    by_loop = {
+        "t2i": np.mean([true[t][~own[t]].mean() for t in range(12)]),
+        "i2t": np.mean([true[:, i][~own[:, i]].mean() for i in range(6)]),
+    }
+    for direction, share in random_share(annotated, exhaustive).items():
+        assert share == pytest.approx(100 * by_loop[direction])
+    every = Relevance.from_matrix(np.ones((2, 1), bool), range(2), range(1))
+    with pytest.raises(BadInput, match="an item that is not"):
+        random_share(every, every)
+
+
+def test_the_benchmark_that_orders_as_the_truth_comes_first():
     table = pd.DataFrame(
         {
             "truth": [1, 2, 3, 4.0],
@@ -57,7 +77,7 @@ def test_the_proxy_that_orders_as_the_truth_comes_first():
         }
     )
     found = agreement_of_benchmarks(table, "truth", ["against", "flat", "half", "same"])
-    assert found["proxy"].tolist() == ["same", "half", "against", "flat"]
+    assert found["benchmark"].tolist() == ["same", "half", "against", "flat"]
     assert found["tau"].tolist()[:3] == pytest.approx([1, 4 / 6, -1]) and np.isnan(found["tau"].iloc[3])
     with pytest.raises(BadInput, match="no column 'gone'"):
         agreement_of_benchmarks(table, "truth", ["gone"])

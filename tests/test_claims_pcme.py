@@ -348,6 +348,9 @@ def test_set_algebra_of_a_run(runs):
     run = runs["plane"]
     table = algebra.set_algebra(run.method(), run.prepared(), images=12)
     assert len(table) == 12 and table["in_erased"].between(0, 1).all()
+    entire = table[["first_in_mixed", "second_in_mixed"]]
+    assert entire.isna().eq(table["in_mixed"].isna(), axis=0).all(axis=None), "shares of pairs without a common part"
+    assert entire.dropna().stack().between(0, 1).all()
     unchanged = algebra.set_algebra(run.method(), run.prepared(), share=0.0, images=12)
     assert (unchanged[["in_erased", "erased_in"]] == 1).all(axis=None), "an image includes itself"
     with pytest.raises(BadInput, match="drawn in the plane"):

@@ -1,4 +1,4 @@
-"""Test-time distances of a trained PCME, corrupted inputs, proxies of the truth: on a tiny trained run."""
+"""Test-time distances of a trained PCME and corrupted inputs: on a tiny trained run."""
 
 import numpy as np
 import pytest
@@ -76,6 +76,10 @@ def test_uncertainty_of_what_was_corrupted(runs):
         "a picture erased whole is grey"
     )
     assert list(dict.fromkeys(table.index.get_level_values(0))) == ["images", "captions"]
+    for name in ("images", "captions"):
+        first, last = (table.loc[(name, share)] for share in (0.0, 1.0))
+        assert first[["rise", "rise low", "rise high"]].tolist() == [0, 0, 0]
+        assert last["rise"] == pytest.approx(last["value"] - first["value"]) and last["rise low"] <= last["rise high"]
     sets = corrupted_uncertainty(runs["dive"].method(), runs["dive"].prepared(), [0.0], images=5)
     assert sets["value"].notna().all()
     with pytest.raises(BadInput, match="no uncertainty"):

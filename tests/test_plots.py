@@ -1,9 +1,12 @@
 """Figures show the numbers they were given."""
 
+from io import BytesIO
+
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -41,6 +44,23 @@ def test_variants_draw_means_with_their_intervals_and_cope_without():
     assert sorted(s[0][0] for s in bars.get_segments()) == [0.5, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        (None, "bars: 95 % intervals"),
+        ([1, 1], "bars: 95 % intervals over test images, one seed"),
+        ([5, 5], "bars: 95 % intervals over 5 seeds"),
+        ([3, 5], "bars: 95 % intervals over 3 to 5 seeds"),
+        ([1, 5], "bars: 95 % intervals over 2 to 5 seeds, or over test images where there is one seed"),
+    ],
+)
+def test_the_figure_of_variants_says_what_its_bars_are(seeds, words):
+    table = pd.DataFrame({"variant": ["a", "b"], "m": [1.0, 2.0], "m low": [0.5, 1.5], "m high": [1.5, 2.5]})
+    table = table if seeds is None else table.assign(seeds=seeds)
+    assert plots.variants(table, ["m"]).get_supxlabel() == words
+    assert plots.variants(table.assign(**{"m low": np.nan, "m high": np.nan}), ["m"]).get_supxlabel() == ""
+
+
 def test_the_gallery_shows_the_pictures_of_the_split(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     prepared = prepare(tiny_config(ambiguity=0.31).data)
@@ -70,6 +90,7 @@ def test_bins_are_bars_in_percent_with_intervals():
     )
     (ax,) = plots.recall_by_bin({"t2i": bins}).axes
     assert [round(bar.get_height()) for bar in ax.patches] == [50, 25] and ax.get_title() == "caption → images"
+    assert ax.get_legend_handles_labels()[1] == ["mean of the bin", "95 % interval over resampled images"]
 
 
 def test_elements_alone_and_left_out():
@@ -112,7 +133,7 @@ def test_attention_is_bright_where_the_weights_are():
     beside = [text.get_text() for ax in figure.axes for text in ax.texts]
     assert len(shown) == 9 and beside == ["✓ a dog", "✗ a cat", "✓ a bird"]
     picture_of = np.asarray(shown[1].images[0].get_array())
-    assert (picture_of[2:4, 2:4] == 200).all() and picture_of[0, 0, 0] < 120
+    assert (picture_of[2:4, 2:4] == 200).all() and 120 < picture_of[0, 0, 0] < 160, "dark, and still to be seen"
     words = plots.word_attention(picture, maps[0, :2], ["dog", "runs"])
     assert [ax.get_title() for ax in words.axes if ax.get_visible()] == ["image", "dog", "runs"]
     with pytest.raises(BadInput, match="5 cells are not a square grid"):
@@ -129,13 +150,30 @@ def test_distances_corruption_and_agreement_show_their_tables():
         "mean only",
         "ELK",
     }
+    assert not left.containers and len(left.figure.legends[0].get_texts()) == 3
+    left, _ = plots.distances(table, pd.DataFrame({"samples": [1, 4], "value": [1.5, 2.0]}), noise=0.5).axes
+    (bar,) = left.containers
+    (segment,) = bar.lines[2][0].get_segments()
+    assert segment[:, 0].tolist() == [1.5, 2.5] and segment[0, 1] == 2, "two deviations to both ends, at its own line"
+    assert "over draws" in left.figure.legends[0].get_texts()[3].get_text()
     share = pd.DataFrame(
         {"side": ["images", "images"], "share": [0.0, 1.0], "value": [1.0, 2.0], "low": [0.5, 1.5], "high": [1.5, 2.5]}
     )
     (ax,) = plots.corruption(share, "mean log σ").axes
     assert ax.lines[0].get_ydata().tolist() == [1.0, 2.0]
-    (ax,) = plots.agreement({"methods": pd.DataFrame({"proxy": ["a", "b"], "tau": [0.9, -0.2]})}).axes
+    (ax,) = plots.agreement({"methods": pd.DataFrame({"benchmark": ["a", "b"], "tau": [0.9, -0.2]})}).axes
     assert [t.get_text() for t in ax.get_yticklabels()] == ["b", "a"] and ax.get_xlim()[0] < -0.2
+
+
+def test_panels_of_corruption_have_axes_of_one_length():
+    lines = [("images", 0.0, -3.0), ("images", 1.0, -2.9), ("captions", 0.0, 5.0), ("captions", 1.0, 4.0)]
+    table = pd.DataFrame(lines, columns=["side", "share", "value"])
+    table = table.assign(low=table["value"] - 0.01, high=table["value"] + 0.01)
+    figure = plots.corruption(table, "mean log σ")
+    spans = [np.ptp(ax.get_ylim()) for ax in figure.axes]
+    assert spans[0] == pytest.approx(spans[1]) and spans[0] > 1
+    assert all(ax.get_ylim()[0] < line < ax.get_ylim()[1] for ax, line in zip(figure.axes, (-3.0, 4.0), strict=True))
+    assert "same length" in figure.get_supxlabel()
 
 
 def test_queries_against_the_truth():
@@ -159,6 +197,34 @@ def test_the_ledger_measures_from_the_bound_towards_the_claim():
     (ax,) = plots.ledger(table).axes
     points = [drawn.get_xdata()[0] for drawn in ax.lines if len(drawn.get_xdata()) == 1]
     assert points == pytest.approx([-1.4 / 6.9, 2.0, -3.0])
+    assert not ax.texts and ax.get_title() == "scenes; in brackets: number of seeds"
+
+
+def test_the_ledger_says_what_it_draws_nearer_than_it_is():
+    """Beyond 12 half-widths stands an arrow with words; equal seeds have no interval, so no bar and words of their
+    own."""
+    line = {"sentence": "It is so.", "corpus": "scenes", "seeds": 5, "claimed": "above", "bound": 0.0}
+    ends = [(50.0, 49.0, 51.0), (-50.0, -51.0, -49.0), (4.2, 4.2, 4.2), (-4.2, -4.2, -4.2), (12.0, 11.0, 13.0)]
+    words = ["held", "contradicted", "held", "contradicted", "held"]
+    lines = [line | {"effect": e, "low": low, "high": high} for e, low, high in ends]
+    (ax,) = plots.ledger(pd.DataFrame(lines).assign(verdict=words)).axes
+    points = [drawn.get_xdata()[0] for drawn in ax.lines if len(drawn.get_xdata()) == 1]
+    assert points == [12, -12, 12, -12, 12] and ax.get_xlim() == (-14, 14)
+    texts = [(t.get_text(), round(t.get_position()[1])) for t in ax.texts if t.get_text()]
+    assert texts == [("≥ 12", 5), ("≤ −12", 4), ("all seeds equal", 3), ("all seeds equal", 2)]
+    assert len(ax.texts) == 6, "two arrows beside four words"
+    bars = [list(drawn.get_xdata()) for drawn in ax.lines if len(drawn.get_xdata()) == 2]
+    assert bars == [[11, 13], [0, 0]]
+
+
+def test_a_long_claim_keeps_its_object():
+    long = "The more uncertain a query of a method with a long name, the lower its R@1 (i2t)."
+    line = {"sentence": long, "seeds": 5, "effect": 2.0, "low": 1.0, "high": 3.0, "verdict": "held"}
+    table = pd.DataFrame([line | {"claimed": "above", "bound": 0.0, "corpus": corpus} for corpus in ("a", "b")])
+    (ax,) = plots.ledger(table).axes
+    assert [" ".join(t.get_text().split()) for t in ax.get_yticklabels()] == [
+        f"{long[:-1]} ({corpus}, 5 seeds)" for corpus in ("a", "b")
+    ]
 
 
 def test_verdicts_in_words():
@@ -167,14 +233,6 @@ def test_verdicts_in_words():
         study.verdict_text(("undecided", -1.0, float("nan"), float("nan")))
         == "-1.0 RSUM (one seed: no interval) undecided"
     )
-
-
-def test_answers_of_several_methods_with_right_ones_marked():
-    picture = np.zeros((4, 4, 3), np.uint8)
-    figure = plots.answers("a dog", {"A": [(picture, 0.5, True), (picture, 0.25, False)], "B": [(picture, 0.1, False)]})
-    titles = [ax.get_title() for ax in figure.axes if ax.images]
-    assert titles == ["1. ✓ 0.50", "2. 0.25", "1. 0.10"] and figure.get_suptitle() == "“a dog”"
-    assert [figure.axes[0].get_ylabel(), figure.axes[2].get_ylabel()] == ["A", "B"]
 
 
 def test_what_speaks_for_a_match():
@@ -234,6 +292,8 @@ def test_score_maps_write_every_number_and_frame_the_marked_entries():
     assert [t.get_text() for t in left.texts] == ["0.50", "0.00", "1.00", "0.25"] and right.get_title() == "b"
     corners = [(round(patch.get_x() + 0.46), round(patch.get_y() + 0.46)) for patch in left.patches]
     assert corners == [(0, 0), (0, 1)] and not right.patches
+    shared = plots.score_maps({"a": maps["a"], "b": 3 * maps["a"], "c": 9 * maps["a"]}, alone=["c"])
+    assert [ax.images[0].get_clim()[1] for ax in shared.axes] == pytest.approx([4.8, 4.8, 14.4])
 
 
 def test_weights_by_rank_and_numbers_of_negatives_are_the_lines_of_their_labels():
@@ -243,6 +303,8 @@ def test_weights_by_rank_and_numbers_of_negatives_are_the_lines_of_their_labels(
     )
     figure = plots.rank_weights(table)
     assert [line.get_ydata().tolist() for line in figure.axes[1].lines] == [[1.0, 0.5], [2.0, 1.0]]
+    first, second = figure.axes[1].lines
+    assert first.get_linewidth() > second.get_linewidth() and first.get_linestyle() != second.get_linestyle()
     counts = pd.DataFrame({"label": ["x", "x", "y"], "step": [1, 2, 1], "negatives": [9, 3, 5]})
     (ax,) = plots.negatives(counts).axes
     assert [line.get_ydata().tolist() for line in ax.lines] == [[9, 3], [5]] and ax.get_yscale() == "log"
@@ -252,13 +314,19 @@ def test_convergence_draws_means_and_where_a_label_got_there():
     table = pd.DataFrame({"label": list("aabb"), "epoch": [1, 1, 1, 2], "rsum": [100.0, 120.0, 90.0, 95.0]})
     (ax,) = plots.convergence(table, {"b": 1.5}).axes
     assert [line.get_ydata()[0] for line in ax.lines[:2]] == [110.0, 90.0]
-    assert ax.lines[2].get_xdata() == [1.5, 1.5]
+    assert ax.lines[2].get_xdata() == [1.5, 1.5] and ax.lines[2].get_linestyle() == ax.lines[3].get_linestyle()
+    (meaning,) = [line.get_label() for line in ax.lines if line.get_label().endswith("value")]
+    assert meaning == "95 % of the last value" and len(plots.convergence(table).axes[0].lines) == 2
 
 
 def test_every_world_has_a_curve():
     counts = {f"{a}": np.array([1, 1, 3 + a]) for a in range(12)}
     (axes,) = plots.ambiguity(counts, 100).axes
     assert [line.get_label() for line in axes.lines] == list(counts)
+    (line,) = plots.ambiguity({"one": np.array([1, 1, 3, 5])}, 100).axes[0].lines
+    assert line.get_drawstyle() == "steps-pre" and [*zip(*line.get_data(), strict=True)] == [
+        (1, 1.0), (1, 0.75), (3, 0.5), (5, 0.25)
+    ], "between 3 and 5 a quarter of the captions fits as many"  # fmt: skip
 
 
 def test_regions_have_the_widths_they_are_given_and_one_colour_for_each_label():
@@ -269,6 +337,23 @@ def test_regions_have_the_widths_they_are_given_and_one_colour_for_each_label():
     assert (ellipse.width, ellipse.height) == pytest.approx((2 * 1.1774, 4 * 1.1774), rel=1e-4)
     assert tuple(right.patches[1].get_edgecolor()) == tuple(ellipse.get_edgecolor()) != right.patches[0].get_edgecolor()
     assert left.get_xlim() == right.get_xlim() and left.get_ylim()[0] < 1 - 2 * 1.1774
+    (ax,) = plots.regions({"a": [(*one[:3], 0.9), ("under it", *one[1:])]}, dashed=["under it"]).axes
+    solid, dashed = ax.patches
+    assert solid.width == pytest.approx(2 * np.sqrt(-2 * np.log(0.1))) and solid.get_linestyle() == "solid"
+    assert dashed.get_facecolor()[3] == 0 < solid.get_facecolor()[3] and ax.lines[1].get_markerfacecolor() == "none"
+
+
+def test_a_palette_keeps_the_picture_in_fewer_bytes():
+    noise = np.random.default_rng(0).integers(60, 120, (64, 64, 3)).astype(np.uint8)
+    noise[10:14, 10:14] = 250, 0, 0
+    figure = plots.slot_attention(noise, np.ones((4, 4, 64)) / 64)
+    figure.draw_without_rendering()  # a layout settles at the first drawing
+    full, small = BytesIO(), BytesIO(plots.palette_png(figure))
+    figure.savefig(full, dpi=90, bbox_inches="tight")
+    assert small.getbuffer().nbytes < full.getbuffer().nbytes / 2
+    drawn, few = (np.asarray(Image.open(data).convert("RGB"), int) for data in (full, small))
+    assert drawn.shape == few.shape and np.abs(drawn - few).mean() < 8 and few.shape[1] > 600
+    assert ((few[..., 0] > 230) & (few[..., 1] < 30)).any(), "the small red square keeps its colour"
 
 
 def test_values_stand_beside_print_in_one_order_and_a_trade_joins_its_group():
@@ -279,5 +364,15 @@ def test_values_stand_beside_print_in_one_order_and_a_trade_joins_its_group():
     table = pd.DataFrame({"group": ["x", "x", "y"], "label": ["1", "2", "1"], "u": [1.0, 2.0, 3.0], "v": 0.0})
     (ax,) = plots.trade({"ours": table}, "u", "v").axes
     assert [line.get_xdata().tolist() for line in ax.lines] == [[1.0, 2.0], [3.0]] and len(ax.texts) == 3
+    figure = plots.trade({"ours": table, "theirs": table.iloc[::-1], "one": table.iloc[:1]}, "u", "v")
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["x", "y"]
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2, 1] and not figure.axes[0].get_legend()
     curves = plots.over_distance({"a": pd.DataFrame({"p": [1.0, 0.5]}, index=[0.0, 1.0])})
     assert curves.axes[0].lines[0].get_ydata().tolist() == [1.0, 0.5]
+
+
+def test_few_points_have_markers_and_ticks_and_many_are_a_curve():
+    few, many = (pd.DataFrame({"x": np.arange(float(n))}, index=2 ** np.arange(n)) for n in (4, 13))
+    short, long = (plots.curves({"a": table}, "J", "R-P").axes[0] for table in (few, many))
+    assert short.get_xticks().tolist() == [1, 2, 4, 8] and short.lines[0].get_marker() == "o"
+    assert long.lines[0].get_marker() in ("", "None", None) and len(long.get_xticks()) < 13

@@ -105,9 +105,9 @@ def test_figures_of_answers_show_every_answer_with_its_mark():
     rows = {"A": [[(black, 0.5, "annotated"), (white, 0.4, "wrong")], [(white, 0.3, "true")]]}
     figure = plots.image_answers(["a dog", "a cat"], rows)
     titles = [ax.get_title() for block in figure.subfigs for ax in block.axes]
-    assert titles == ["✓ 0.50", "✗ 0.40", "(✓) 0.30", ""]
+    assert titles == ["✓ 0.50", "✗ 0.40", "● 0.30", ""]
     assert [block.get_suptitle() for block in figure.subfigs] == ["“a dog”", "“a cat”"]
     said = {"A": [[("one", 0.5, "wrong"), ("two", 0.4, "true")]], "B": [[("three", 0.9, "annotated")]]}
     figure = plots.caption_answers([black], said)
     texts = [[t.get_text() for t in ax.texts] for ax in figure.axes]
-    assert texts == [[], ["✗ 0.50  one", "(✓) 0.40  two"], ["✓ 0.90  three"]]
+    assert texts == [[], ["✗ 0.50  one", "● 0.40  two"], ["✓ 0.90  three"]]

@@ -27,53 +27,76 @@ def apart_text(means: pd.DataFrame) -> str:
     seeds = int(means["seeds"].min())
     over = f"over {seeds} seeds" if seeds > 1 else "over test images, with one seed,"
     return (
-        f"{'Yes, in these runs' if apart else 'It cannot be told here'}: {best['label']} (RSUM {_interval(best)}) lies "
-        f"{best[RSUM] - worst[RSUM]:.1f} points above {worst['label']} ({_interval(worst)}), "
+        f"{'Yes, in these runs' if apart else 'It cannot be told here'}: {_named(best)} (RSUM {_interval(best)}) lies "
+        f"{best[RSUM] - worst[RSUM]:.1f} points above {_named(worst)} ({_interval(worst)}), "
         f"{'and' if apart else 'but'} their intervals {over} {'do not ' if apart else ''}overlap."
     )
 
 
-def settled_text(there: pd.DataFrame, here: Mapping[str, float] | None = None) -> str:
+def best_text(means: pd.DataFrame, what: str = "variants") -> str:
+    """Which variant is best, or that it cannot be told: where the intervals of others overlap with its own. means: of
+    Runs.means, with the annotated RSUM.
+
+    >>> line = {"seeds": 5, "rsum annotated": 90.0, "rsum annotated low": 80.0, "rsum annotated high": 100.0}
+    >>> best_text(pd.DataFrame([line | {"label": "SCAN t-i"}]))
+    'SCAN t-i alone has an RSUM of 90.0 [80.0, 100.0]; nothing stands beside it.'
+    """
+    ordered = means.sort_values(RSUM, ascending=False, kind="stable")
+    best, others = ordered.iloc[0], ordered.iloc[1:]
+    near = others.loc[~(others[f"{RSUM} high"] < best[f"{RSUM} low"]), "label"].map(_named).tolist()
+    if not len(others):
+        return f"{_named(best)} alone has an RSUM of {_interval(best)}; nothing stands beside it."
+    if not near:
+        return f"In these runs {_named(best)} is best of {len(means)} {what} (RSUM {_interval(best)})."
+    whose = f"interval of {near[0]} overlaps" if len(near) == 1 else f"intervals of {len(near)} others overlap"
+    return (
+        f"It cannot be told here: {_named(best)} has the highest RSUM of {len(means)} {what} ({_interval(best)}), but "
+        f"the {whose}."
+    )
+
+
+def settled_text(results: pd.DataFrame, runs: Mapping[str, float] | None = None) -> str:
     """How the study orders the methods of a notebook after its long training, and which pairs stand the other way round
     in the notebook's own runs.
 
-    there: of method_results.protocol_results on the same data set. here: label → RSUM of the notebook's own runs; the
-    order of all methods of the study where it is left out.
+    results: of method_results.protocol_results on the same data set. runs: label → RSUM of the notebook's own runs; the
+    order of all methods of the results where it is left out.
 
     >>> settled_text(pd.DataFrame(columns=["label"]), {"DivE": 273.0})
     'The study has no rows of two of these methods on this data set yet.'
     """
-    own = there[there["label"].isin(here)] if here is not None else there
+    own = results if runs is None else results[results["label"].isin([*runs.keys()])]
     if len(own) < 2:
         return "The study has no rows of two of these methods on this data set yet."
     ordered = own.sort_values("rsum", ascending=False)
-    best, worst = ordered.iloc[0], ordered.iloc[-1]
-    near = ordered.loc[ordered["rsum high"] >= best["rsum low"], "label"].iloc[1:].tolist()
+    best, worst, top = ordered.iloc[0], ordered.iloc[-1], results.loc[results["rsum"].idxmax()]
+    near = ordered.loc[ordered["rsum high"] >= best["rsum low"], "label"].iloc[1:].map(_named).tolist()
     trained = f"after {_span(own['epochs'])} epochs"
     trained += ", when all of them have converged" if own["converged"].eq(1).all() else ""
+    seeds = "seed" if own["seeds"].max() == 1 else "seeds"
     says = "its interval lies above all others"
     if near:
         says = f"its interval overlaps with {'those' if len(near) > 1 else 'that'} of {_listed(near)}"
     text = (
-        f"In the study, {trained} ({_span(own['seeds'])} seeds), {best['label']} is best of these {len(own)} methods "
-        f"(RSUM {_interval(best, 'rsum')}; {says}) and {worst['label']} worst ({_interval(worst, 'rsum')})."
+        f"In the study, {trained} ({_span(own['seeds'])} {seeds}), {_named(best)} is best of these {len(own)} methods "
+        f"(RSUM {_interval(best, 'rsum')}; {says}) and {_named(worst)} worst ({_interval(worst, 'rsum')})."
     )
-    text += _turned(ordered, here) if here is not None else ""
-    top = there.loc[there["rsum"].idxmax()]
+    text += "" if runs is None else _turned(ordered, runs)
     if top["label"] != best["label"]:
-        text += f" Of all its {len(there)} methods {top['label']} is best ({top['rsum']:.1f})."
+        text += f" Of all its {len(results)} methods {_named(top)} is best ({top['rsum']:.1f})."
     return text
 
 
-def _turned(ordered: pd.DataFrame, here: Mapping[str, float]) -> str:
-    """How many pairs of methods stand the other way round here, and the pair that lies farthest apart on both
+def _turned(ordered: pd.DataFrame, runs: Mapping[str, float]) -> str:
+    """How many pairs of methods stand the other way round in the runs, and the pair that lies farthest apart on both
     occasions. ordered: by the study's RSUM, the best first."""
     pairs = list(itertools.combinations(ordered["label"], 2))
     late = ordered.set_index("label")["rsum"]
-    turned = [(here[b] - here[a], late[a] - late[b], b, a) for a, b in pairs if here[b] > here[a]]
+    turned = [(runs[b] - runs[a], late[a] - late[b], b, a) for a, b in pairs if runs[b] > runs[a]]
     if not turned:
         return " The runs here order them the same."
-    early, end, low, high = max(turned, key=lambda pair: min(pair[:2]))
+    early, end, *names = max(turned, key=lambda pair: min(pair[:2]))
+    low, high = map(_named, names)
     return (
         f" The runs here order {len(turned)} of {len(pairs)} pairs otherwise, most clearly {low} and {high}: here "
         f"{low} lies {early:.1f} above {high}, in the study {end:.1f} below."
@@ -92,18 +115,19 @@ def faster_text(reached: Mapping[str, float], rsums: Mapping[str, float], share:
     'It cannot be told here'
     """
     first, *others = reached
-    own = f"{first} comes to {100 * share:g} % of its last validation RSUM after {reached[first]:.1f} epochs, with an "
+    name = _named(first)
+    own = f"{name} comes to {100 * share:g} % of its last validation RSUM after {reached[first]:.1f} epochs, with an "
     own += f"RSUM of {rsums[first]:.1f} on the test split"
     out = []
     for other in others:
         earlier, higher = reached[first] < reached[other], rsums[first] >= rsums[other]
         word = "Yes, in these runs" if earlier and higher else "No, not in these runs"
         word = word if earlier == higher else "It cannot be told here"
-        why = f", because {first} is {'earlier, with less' if earlier else 'later, with more'}" * (earlier != higher)
-        out.append(f"{word}: {own}; {other} after {reached[other]:.1f} epochs, with {rsums[other]:.1f}{why}.")
+        why = f", because {name} is {'earlier, with less' if earlier else 'later, with more'}" * (earlier != higher)
+        out.append(f"{word}: {own}; {_named(other)} after {reached[other]:.1f} epochs, with {rsums[other]:.1f}{why}.")
         poor = min((first, other), key=rsums.__getitem__)
         if rsums[poor] < max(rsums[first], rsums[other]) / 2:
-            out.append(f"{poor} has learned so little that its number of epochs says nothing about a longer training.")
+            out.append(f"{_named(poor)} has learned too little for its number of epochs to say much.")
     return " ".join(out) or f"{own}. One objective alone cannot be compared."
 
 
@@ -113,7 +137,7 @@ def bought_text(gaps: Mapping[int, Mapping[str, float]], first: str, other: str)
     gaps: K → {"R@1": …, "R-P": …}, first minus other, in points.
 
     >>> bought_text({1: {"R@1": -3.7, "R-P": -4.9}}, "hardest negatives", "all negatives").partition(".")[0]
-    'No, not in these runs: against all negatives, with hardest negatives both fall'
+    'No, not in these runs: against all negatives, with hardest negatives both R@1 and R-Precision fall'
     """
     kinds = {k: (gap["R@1"] > 0, gap["R-P"] < 0) for k, gap in gaps.items()}
     bought = [k for k, kind in kinds.items() if all(kind)]
@@ -123,10 +147,17 @@ def bought_text(gaps: Mapping[int, Mapping[str, float]], first: str, other: str)
         word, what = "It cannot be told here", f"R@1 rises and R-Precision falls for {_sizes(bought)} alone"
     else:
         word, signs = "No, not in these runs", set(kinds.values())
-        both = {frozenset({(False, True)}): "both fall", frozenset({(True, False)}): "both rise"}
-        what = both.get(frozenset(signs), "R@1 never rises where R-Precision falls")
+        common = {frozenset({(False, True)}): "fall", frozenset({(True, False)}): "rise"}
+        what = common.get(frozenset(signs))
+        what = f"both R@1 and R-Precision {what}" if what else "R@1 never rises where R-Precision falls"
     numbers = "; ".join(f"{gap['R@1']:+.1f} and {gap['R-P']:+.1f} points for K = {k}" for k, gap in gaps.items())
-    return f"{word}: against {other}, with {first} {what}. R@1 and R-Precision change by {numbers}."
+    return f"{word}: against {other}, with {first} {what}. They change by {numbers}."
+
+
+def _named(line: pd.Series | str) -> str:
+    """A label as part of a sentence: in quotation marks where it has a comma of its own."""
+    label = line if isinstance(line, str) else str(line["label"])
+    return f"“{label}”" if "," in label else label
 
 
 def _sizes(numbers: Sequence[int]) -> str:

@@ -49,6 +49,28 @@ def punished(
     return pd.DataFrame(rows, columns=["direction", "k", "wrong", "of these right", "found"])
 
 
+def random_share(annotated: Relevance, true: Relevance) -> dict[str, float]:
+    """direction → percent of `of these right` in punished at k = 1 for first answers that are drawn at random among the
+    items that are not annotated: the mean over queries of (|true| − |annotated|) / (items − |annotated|).
+
+    Args: as in punished; every annotated pair should also be true. A query of which every item is annotated is left
+        out. Raises: BadInput where no query is left.
+
+    >>> matrices = (np.array(m, bool) for m in ([[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]))
+    >>> annotated, true = (Relevance.from_matrix(m, range(2), range(3)) for m in matrices)
+    >>> random_share(annotated, true)["t2i"]
+    25.0
+    """
+    out = {}
+    for direction, own, every in (("i2t", annotated.transpose(), true.transpose()), ("t2i", annotated, true)):
+        rest = len(own.gallery_ids) - own.counts
+        valid = (own.counts > 0) & (rest > 0)
+        if not valid.any():
+            raise BadInput("a random wrong answer needs a query with an annotated item, and an item that is not.")
+        out[direction] = float(100 * ((every.counts - own.counts)[valid] / rest[valid]).mean())
+    return out
+
+
 def agreement_of_benchmarks(values: pd.DataFrame, truth: str, benchmarks: Sequence[str]) -> pd.DataFrame:
     """Kendall's τ_b between columns that stand for the truth and the true column, over the rows of a table.
 
@@ -57,11 +79,11 @@ def agreement_of_benchmarks(values: pd.DataFrame, truth: str, benchmarks: Sequen
     P and Q count the pairs of rows that both columns order alike and in opposite ways, T the pairs tied in one of them.
     1: a column orders all rows (methods, or queries) as the truth does; 0: no relation; NaN: a column is constant.
 
-    Returns: columns proxy, tau, mean (of the proxy), largest τ_b first.
+    Returns: columns benchmark, tau, mean (of the benchmark), largest τ_b first.
     Raises: BadInput for fewer than 3 rows or a column that the table does not have.
 
     >>> table = pd.DataFrame({"truth": [1, 2, 3], "good": [4, 5, 9], "bad": [3, 2, 1]})
-    >>> agreement_of_benchmarks(table, "truth", ["bad", "good"])["proxy"].tolist()
+    >>> agreement_of_benchmarks(table, "truth", ["bad", "good"])["benchmark"].tolist()
     ['good', 'bad']
     """
     if missing := [c for c in (truth, *benchmarks) if c not in values]:
@@ -71,7 +93,7 @@ def agreement_of_benchmarks(values: pd.DataFrame, truth: str, benchmarks: Sequen
     from scipy.stats import kendalltau  # takes as long to import as half of torch
 
     rows = [(p, float(kendalltau(values[p], values[truth]).statistic), float(values[p].mean())) for p in benchmarks]
-    table = pd.DataFrame(rows, columns=["proxy", "tau", "mean"])
+    table = pd.DataFrame(rows, columns=["benchmark", "tau", "mean"])
     return table.sort_values("tau", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -66,17 +66,21 @@ def corrupted_uncertainty(
     of their words blanked.
 
     Args: images: how many images. The method should be in evaluation mode.
-    Returns: columns side ('images', 'captions'), share, value, low, high (95 % over resampled images).
+    Returns: columns side ('images', 'captions'), share, value, low, high (95 % over resampled images), and rise, rise
+        low, rise high: the mean of what each item gained since the first share, with its interval.
     Raises: BadInput for captions that are not word numbers or a tokeniser without an unknown word, for images that
         cannot be encoded anew (region features), and as `uncertainty` does. Source: PCME, Figures 7 and F.1.
     """
     split = prepared.splits["test"].first(images)
     owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
-    rows = []
+    rows, first = [], {}
     for share, uncertainties in zip(shares, corrupted_values(method, prepared, shares, images, seed), strict=True):
+        first = first or uncertainties
         for name, values in uncertainties.items():
-            rows.append((name, share, *bootstrap_interval([(values, owners[name])], resamples=1000)))
-    table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high"])
+            pair = (values, values - first[name])
+            level, rise = (bootstrap_interval([(v, owners[name])], resamples=1000) for v in pair)
+            rows.append((name, share, *level, *rise))
+    table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high", "rise", "rise low", "rise high"])
     return table.sort_values(["side", "share"], ascending=[False, True], ignore_index=True)
 
 

@@ -56,12 +56,13 @@ def element_map(
 def neighbourhood(images: EmbeddingSet, captions: EmbeddingSet) -> dict[str, float]:
     """What the map shows, measured in the space itself: shares of elements by their nearest other element (cosine).
 
-    In percent. 'same element': the neighbour has the same number in its set (of random elements 100/K). 'same side': it
-    is of the same modality. 'same item': it is of the same set, which says that the set has collapsed.
+    In percent. 'same element': the neighbour has the same number in its set (of random elements 100/K).
+    'same modality': both are of images, or of captions. 'same item': it is of the same set, which says that the set
+    has collapsed.
 
     >>> sets = EmbeddingSet(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2, dtype=torch.bool))
     >>> neighbourhood(sets, sets)
-    {'same element': 100.0, 'same side': 0.0, 'same item': 0.0}
+    {'same element': 100.0, 'same modality': 0.0, 'same item': 0.0}
     """
     index = [s.mask.nonzero() for s in (images, captions)]
     modality = torch.cat([torch.full((len(pairs),), n) for n, pairs in enumerate(index)])
@@ -72,10 +73,38 @@ def neighbourhood(images: EmbeddingSet, captions: EmbeddingSet) -> dict[str, flo
     same = modality == modality[nearest]
     shares = {
         "same element": element == element[nearest],
-        "same side": same,
+        "same modality": same,
         "same item": same & (item == item[nearest]),
     }
     return {name: 100 * float(share.float().mean()) for name, share in shares.items()}
+
+
+def neighbours_in_words(shares: pd.DataFrame, elements: int) -> list[str]:
+    """Where the elements of sets live, as sentences.
+
+    shares: for each similarity the shares of neighbourhood, in percent. elements: of a set, K. Elements gather by slot
+    where more of their neighbours have their number than halfway from chance to always, and sets have collapsed where
+    most neighbours are of the own set.
+
+    >>> shares = pd.DataFrame({"same element": 80.0, "same modality": 96.0, "same item": 15.0}, ["MIL, slots"])
+    >>> neighbours_in_words(shares, 4)[0]
+    'Elements live beside those of the same number in other sets (“MIL, slots”).'
+    """
+    places = {
+        "beside those of the same number in other sets": shares["same element"] > (100 + 100 / elements) / 2,
+        "beside the others of their own set, which has collapsed": shares["same item"] > 50,
+    }
+    places["in no one such place"] = ~np.logical_or(*places.values())
+    quoted = {place: ", ".join(f"“{label}”" for label in shares.index[rows]) for place, rows in places.items()}
+    outside = (100 * shares["same element"] / (100 - shares["same item"]))[shares["same item"] < 100]
+    return [
+        f"Elements live {'; '.join(f'{place} ({labels})' for place, labels in quoted.items() if labels)}.",
+        "Where the nearest element is of another set, it has the same number for "
+        f"{', '.join(f'{share:.0f} % (“{label}”)' for label, share in outside.items())}; chance gives "
+        f"{100 / elements:.0f} %.",
+        f"Images and captions lie apart: {shares['same modality'].min():.0f} to {shares['same modality'].max():.0f} % "
+        "of nearest elements are of the same modality.",
+    ]
 
 
 def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFrame:

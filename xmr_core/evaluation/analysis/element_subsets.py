@@ -73,6 +73,15 @@ def element_ablation(
     return pd.DataFrame(rows)
 
 
+def numbers_from_one(names: pd.Series) -> pd.Series:
+    """Names of element_ablation with elements counted from 1, as figures and texts count them.
+
+    >>> numbers_from_one(pd.Series(["all", "only 0", "without 11"])).tolist()
+    ['all', 'only 1', 'without 12']
+    """
+    return names.str.replace(r"\d+", lambda number: str(int(number[0]) + 1), regex=True)
+
+
 def weakest_elements(table: pd.DataFrame) -> pd.DataFrame:
     """For each modality and relevance the element that retrieves worst alone, and what is lost without it.
 

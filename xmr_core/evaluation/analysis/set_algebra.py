@@ -94,8 +94,9 @@ def set_algebra(
 
     Columns: in_erased, share of the image's region in that of the image with `share` of its pixels erased; erased_in,
     the converse; in_mixed, share of what images n and n + 1 have in common in the region of their mixture
-    (`mix_halves`); in_other, the same in the region of another pair's mixture. The latter two are NaN where the two
-    images have nothing in common.
+    (`mix_halves`); in_other, the same in the region of another pair's mixture; first_in_mixed and second_in_mixed,
+    share of the entire region of image n, and of image n + 1, in that of their mixture, which is near 1 where the
+    mixture is taken for that image. These four are NaN where the two images have nothing in common.
     Raises: BadInput for a corpus without pixels, or distributions that are not in the plane.
     Source: PCME, Figure 8; the rectangle, the halves and the level are our choice.
     """
@@ -116,8 +117,12 @@ def set_algebra(
         "erased_in": share_inside(erased, own, level),
         "in_mixed": share_of_common(own, following, mixed, level),
         "in_other": share_of_common(own, following, elsewhere, level),
+        "first_in_mixed": share_inside(own, mixed, level),
+        "second_in_mixed": share_inside(following, mixed, level),
     }
-    return pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+    table = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+    common = table["in_mixed"].notna()
+    return table.assign(**{name: table[name].where(common) for name in ("first_in_mixed", "second_in_mixed")})
 
 
 def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -138,3 +143,34 @@ def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
         rows += [(metric, float(gain.mean()) if len(gain) else 0.0, len(gain)), (f"{metric}_error", error, len(gain))]
     out = pd.DataFrame(rows, columns=["metric", "value", "n_queries"])
     return out.assign(relevance="", direction="images", k=0)
+
+
+def algebra_in_words(table: pd.DataFrame) -> list[str]:
+    """Two sentences about a table of set_algebra: whether erasing makes an inclusion, and mixing an intersection.
+
+    A difference counts where it is more than 1.96 of its standard errors. A mixture is one of its images where it holds
+    over 90 % of that image's region.
+
+    >>> table = pd.DataFrame({"in_erased": [1.0, 0.9], "erased_in": 0.5, "in_mixed": [0.5, 0.6], "in_other": 0.25})
+    >>> erasing, mixing = algebra_in_words(table.assign(first_in_mixed=0.2, second_in_mixed=[0.3, 1.0]))
+    >>> erasing
+    "Erasing, yes: of an image's region 95 % lies in the erased image's, and of the erased image's 50 % in the image's."
+    """
+    gains, mean = set_algebra_rows(table).set_index("metric")["value"], 100 * table.mean()
+    lead = {}
+    for name, metric in (("Erasing", "inclusion_by_erasing"), ("Mixing", "intersection_by_mixing")):
+        gain, room = gains[metric], 1.96 * gains[f"{metric}_error"]
+        lead[name] = f"{name}, {'yes' if gain > room else 'no' if gain < -room else 'it cannot be told here'}"
+    pairs = table[table["in_mixed"].notna()]
+    either = 100 * (pairs[["first_in_mixed", "second_in_mixed"]].max(axis=1) > 0.9).mean()
+    return [
+        f"{lead['Erasing']}: of an image's region {mean['in_erased']:.0f} % lies in the erased image's, and of the "
+        f"erased image's {mean['erased_in']:.0f} % in the image's.",
+        f"{lead['Mixing']}: of what two images have in common ({len(pairs)} of {len(table)} pairs have anything in "
+        f"common) {mean['in_mixed']:.0f} % lies in the region of their mixture, and {mean['in_other']:.0f} % in that "
+        f"of another mixture. But their mixture also holds {mean['first_in_mixed']:.0f} % of the entire region of its "
+        f"left image and {mean['second_in_mixed']:.0f} % of that of its right one, and {either:.0f} % of mixtures hold "
+        "over 90 % of one of the two: such a mixture is taken for that image, and is no intersection."
+        if len(pairs)
+        else f"{lead['Mixing']}: no two images have anything in common.",
+    ]

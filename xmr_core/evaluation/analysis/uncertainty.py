@@ -136,6 +136,18 @@ def rank_correlation(
     return float(value), float(low), float(high)
 
 
+def sign_verdict(low: float, high: float, expected: int, opposite: str) -> str:
+    """Whether a number has the sign that was expected, 1 or −1, by its interval: 'yes', 'no, ' with what is true
+    instead, or 'cannot be told here' where the interval holds 0 or is NaN.
+
+    >>> sign_verdict(-0.2, -0.1, 1, "they fall"), sign_verdict(-0.2, 0.1, 1, "they fall")
+    ('no, they fall', 'cannot be told here')
+    """
+    if min(expected * low, expected * high) > 0:
+        return "yes"
+    return f"no, {opposite}" if max(expected * low, expected * high) < 0 else "cannot be told here"
+
+
 def rank_error(x: Float[np.ndarray, " q"], y: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"]) -> float:
     """Standard error of Spearman's ρ for the choice of images: the jackknife over images, with the ranks that all
     queries gave. NaN where x or y is constant. Raises: BadInput for fewer than two images.

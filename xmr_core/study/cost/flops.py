@@ -155,7 +155,7 @@ FORMULAS: dict[str, Formula] = {
     "CHAN": Formula("CHAN", "N·L·D", tokens),
     "SCAN t2i": _scan("t2i", "N·L·D + L·N² + 2·N·L"),
     "SCAN i2t": _scan("i2t", "N·L·D + N·L² + 2·N·L"),
-    "AA": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean"),
+    "average": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean"),
     "SAF": _sgraf("SGRAF", f"{_NODES} + 2·n·m + 2·m", "saf"),
     "SGR": _sgraf("SGRAF", f"{_NODES} + {_STEPS} + m", "sgr"),
     "joint": _sgraf("SGRAF (joint)", "nodes once, read by SAF and by SGR", "joint"),

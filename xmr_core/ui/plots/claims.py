@@ -1,6 +1,8 @@
 """The ledger of claims as one figure."""
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -12,13 +14,16 @@ _VERDICTS = {
     "undecided": ("0.55", "s"),
     "contradicted": (COLOURS[3], "X"),
 }
+_MOST = 12  # half-widths; what lies further out is drawn there, and said so
 
 
 def ledger(table: pd.DataFrame) -> Figure:
     """Each claim and corpus on one line: how far the effect lies beyond the claim's bound, in half-widths of its
     interval.
 
-    All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted.
+    All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted. A point
+    beyond ±12 is drawn there, with an arrow and the words "≥ 12" or "≤ −12". Where all seeds are equal the interval has
+    no width and the point no bar: it stands at ±12, and the words are "all seeds equal".
     table: of claims.ledger. Lines without an interval (not measured, or one seed) are left out.
 
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
@@ -27,28 +32,44 @@ def ledger(table: pd.DataFrame) -> Figure:
     """
     shown = table[table["low"].notna()].reset_index(drop=True)
     fig, (ax,) = start(9.0, 0.26 * len(shown) + 1.5)
-    half = ((shown["high"] - shown["low"]) / 2).clip(lower=1e-12)
-    towards = shown["claimed"].map({"above": 1, "below": -1})
-    ratio = (towards * (shown["effect"] - shown["bound"]) / half).clip(-12, 12)
+    half = (shown["high"] - shown["low"]) / 2
+    beyond = shown["claimed"].map({"above": 1, "below": -1}) * (shown["effect"] - shown["bound"])
+    equal = (half <= 1e-9 * shown["effect"].abs()) & (beyond != 0)  # an interval without a width
+    ratio = np.where(equal, np.sign(beyond) * np.inf, beyond / half.clip(lower=1e-12))
     heights = range(len(shown), 0, -1)
-    for y, x, verdict in zip(heights, ratio, shown["verdict"], strict=True):
-        colour, marker = _VERDICTS[verdict]
-        ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
-        ax.plot([x], [y], color=colour, marker=marker, ms=6)
+    for y, x, same, verdict in zip(heights, ratio, equal, shown["verdict"], strict=True):
+        _draw_line(ax, y, x, same, *_VERDICTS[verdict])
     ax.axvline(0, color="0.2", lw=1)
     ax.set(
         yticks=list(heights),
+        xlim=(-_MOST - 2, _MOST + 2),
         ylim=(0.3, len(shown) + 0.7),
         xlabel="effect beyond the claim's bound, in half-widths of its interval",
     )
     one = shown["corpus"].nunique() == 1  # said once, above, and not on every line
     if one:
-        ax.set_title(shown["corpus"].iloc[0], fontsize=9)
+        ax.set_title(f"{shown['corpus'].iloc[0]}; in brackets: number of seeds", fontsize=9)
     labels = [
-        f"{wrapped(r.sentence, 70, 1)}  ({'' if one else r.corpus + ', '}{r.seeds} seeds)" for r in shown.itertuples()
+        f"{wrapped(r.sentence.rstrip('.'), 60)}  ({r.seeds if one else f'{r.corpus}, {r.seeds} seeds'})"
+        for r in shown.itertuples()
     ]
-    ax.set_yticklabels(labels, fontsize=8)
+    ax.set_yticklabels(labels, fontsize=8, linespacing=0.95)
     ax.grid(axis="y", visible=False)
     handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in _VERDICTS.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     return fig
+
+
+def _draw_line(ax: Axes, y: float, x: float, equal: bool, colour, marker: str) -> None:
+    """One claim: its point with the bar of one half-width to either end, or what stands for it beyond ±_MOST."""
+    place, sign = float(np.clip(x, -_MOST, _MOST)), 1 if x > 0 else -1
+    ax.plot([place], [y], color=colour, marker=marker, ms=6)
+    if place == x:
+        ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
+        return
+    words = "all seeds equal" if equal else f"≥ {_MOST}" if sign > 0 else f"≤ −{_MOST}"
+    style = {"va": "center", "ha": "right" if sign > 0 else "left", "fontsize": 7, "color": "0.3"}
+    ax.text(place - 0.6 * sign, y, words, **style)
+    if not equal:
+        arrow = {"arrowstyle": "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", (place + 1.6 * sign, y), (place, y), arrowprops=arrow)

@@ -1,6 +1,6 @@
 """Figures of normal distributions: regions in the plane, match probability over distance, and values beside print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
@@ -11,14 +11,19 @@ from matplotlib.patches import Ellipse
 
 from xmr_core.ui.plots.style import COLOURS, MARKERS, start
 
-RADII = {0.5: 1.1774, 0.99: 3.0349}  # √(−2 ln(1 − level)) of the two levels that PCME draws
+_FEW = 12  # rows of a table that are points, and no curve
 
 
-def regions(panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, float]]], margin: float = 0.08) -> Figure:
+def regions(
+    panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, float]]],
+    margin: float = 0.08,
+    dashed: Collection[str] = (),
+) -> Figure:
     """Ellipses of distributions in the plane, one panel for each title.
 
-    panels: title → (label, means "n 2", σ "n 2", level 0.5 or 0.99) for each group of items. The ellipse holds `level`
-    of the probability; the point is the mean. Panels share their axes.
+    panels: title → (label, means "n 2", σ "n 2", level between 0 and 1) for each group of items. The ellipse holds
+    `level` of the probability; the point is the mean. Panels share their axes. A later group lies on top of an earlier
+    one; dashed: labels of groups that are drawn so that what they lie on is still seen.
 
     >>> group = ("images", np.zeros((1, 2)), np.ones((1, 2)), 0.5)
     >>> len(regions({"one": [group]}).axes[0].patches)
@@ -31,9 +36,10 @@ def regions(panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, flo
         for label, means, spreads, level in groups:
             number = labels.index(label)
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            means, reach = np.asarray(means), np.asarray(spreads) * RADII[level]
-            _draw(ax, means, reach, colour)
-            (points,) = ax.plot(*means.T, ls="", marker=marker, ms=4, color=colour)
+            means, reach = np.asarray(means), np.asarray(spreads) * np.sqrt(-2 * np.log(1 - level))
+            _draw(ax, means, reach, colour, dashed=label in dashed)
+            point = {"ms": 9, "mfc": "none"} if label in dashed else {"ms": 4}
+            (points,) = ax.plot(*means.T, ls="", marker=marker, color=colour, **point)
             handles[f"{label} ({100 * level:g} %)"] = points
             corners += [means - reach, means + reach]
         ax.set(title=title, xlabel="first dimension", aspect="equal")
@@ -44,9 +50,10 @@ def regions(panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, flo
     return fig
 
 
-def _draw(ax: Axes, means: np.ndarray, reach: np.ndarray, colour) -> None:
+def _draw(ax: Axes, means: np.ndarray, reach: np.ndarray, colour, dashed: bool = False) -> None:
+    style = {"facecolor": "none", "ls": (0, (4, 4)), "lw": 2.2} if dashed else {"facecolor": (*colour, 0.08), "lw": 1.2}
     for mean, (width, height) in zip(means, 2 * reach, strict=True):
-        ax.add_patch(Ellipse(mean, width, height, facecolor=(*colour, 0.08), edgecolor=colour, lw=1.2))
+        ax.add_patch(Ellipse(mean, width, height, edgecolor=colour, **style))
 
 
 def over_distance(panels: Mapping[str, pd.DataFrame], ylabel: str = "match probability") -> Figure:
@@ -64,7 +71,8 @@ def over_distance(panels: Mapping[str, pd.DataFrame], ylabel: str = "match proba
 def curves(panels: Mapping[str, pd.DataFrame], xlabel: str, ylabel: str, log: bool = False) -> Figure:
     """Lines over the index of a table: one panel for each title and one line for each column of its table.
 
-    xlabel: '' for the name of each table's index. log: a logarithmic vertical axis.
+    xlabel: '' for the name of each table's index. log: a logarithmic vertical axis. A table of at most twelve rows has
+    a marker and a tick for each.
 
     >>> table = pd.DataFrame({"PCME": [0.2, 0.1], "PCME, one σ": [0.1, 0.1]}, index=[1, 2])
     >>> [len(ax.lines) for ax in curves({"images": table}, "dimension", "variance", log=True).axes]
@@ -72,10 +80,15 @@ def curves(panels: Mapping[str, pd.DataFrame], xlabel: str, ylabel: str, log: bo
     """
     fig, axes = start(3.9 * len(panels), 3.4, columns=len(panels), sharey=True)
     for ax, (title, table) in zip(axes, panels.items(), strict=True):
-        for (label, values), colour, style in zip(table.items(), cycle(COLOURS), cycle(("-", "--", ":", "-."))):
-            ax.plot(table.index, values, color=colour, ls=style, lw=2, label=label)
+        few = len(table) <= _FEW
+        styles = zip(cycle(COLOURS), cycle(("-", "--", ":", "-.")), cycle(MARKERS))
+        for (label, values), (colour, style, marker) in zip(table.items(), styles, strict=False):
+            line = {"marker": marker, "ms": 6} if few else {}
+            ax.plot(table.index, values, color=colour, ls=style, lw=2, label=label, **line)
         ax.set(title=title, xlabel=xlabel or table.index.name, yscale="log" if log else "linear")
-        if table.index.dtype.kind == "i":
+        if few:
+            ax.set_xticks(list(table.index))
+        elif table.index.dtype.kind == "i":
             ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend(frameon=False, fontsize=8)
     axes[0].set_ylabel(ylabel)
@@ -104,26 +117,33 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
 
 
 def trade(tables: Mapping[str, pd.DataFrame], x: str, y: str) -> Figure:
-    """One number against another, one panel per title; a line joins the rows of one group in the order given.
+    """One number against another, one panel per title; a line joins the rows of one group in the order given. All
+    panels share one legend.
 
-    tables: title → columns group, label, x, y.
+    tables: title → columns group, label, x, y. x, y: with their unit, for they name the axes.
 
-    >>> table = pd.DataFrame({"group": "all", "label": ["K=1", "K=2"], "R@1": [1.0, 2.0], "R-P": [2.0, 1.0]})
-    >>> len(trade({"ours": table}, "R@1", "R-P").axes[0].lines)
+    >>> table = pd.DataFrame({"group": "all", "label": ["K=1", "K=2"], "R@1 (%)": [1.0, 2.0], "R-P (%)": [2.0, 1.0]})
+    >>> len(trade({"ours": table}, "R@1 (%)", "R-P (%)").axes[0].lines)
     1
     """
-    fig, axes = start(4.8 * len(tables), 3.8, columns=len(tables))
+    fig, axes = start(4.8 * len(tables), 4.0, columns=len(tables))
     groups = list(dict.fromkeys(group for table in tables.values() for group in table["group"]))
+    handles = {}
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        for group, part in table.groupby("group", sort=False):
-            number = groups.index(group)
+        for number, group in enumerate(groups):
+            part = table[table["group"] == group]
+            if part.empty:
+                continue
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            ax.plot(part[x], part[y], color=colour, marker=marker, lw=1.2, ms=7, label=group)
+            (line,) = ax.plot(part[x], part[y], color=colour, marker=marker, lw=1.2, ms=7, label=group)
+            handles.setdefault(group, line)
             for row in part.to_dict("records"):
-                ax.annotate(row["label"], (row[x], row[y]), xytext=(5, 5), textcoords="offset points", fontsize=8)
+                style = {"xytext": (6, 6), "textcoords": "offset points", "fontsize": 8}
+                paper = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}  # no line strikes the label through
+                ax.annotate(row["label"], (row[x], row[y]), bbox=paper, **style)
         ax.set(title=title, xlabel=x, ylabel=y)
         ax.margins(0.15)
-        ax.legend(frameon=True, fontsize=8)
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(groups), frameon=False)
     return fig
 
 

@@ -12,7 +12,8 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_core.ui.plots.style import wrapped
 
-_RIGHT, _OTHER = "#029e73", "#bbbbbb"
+# how bright a cell without weight is: alone on a screen, and among many small ones, where dark cells would hide objects
+_DARK, _DIM = 0.35, 0.7
 
 
 def gallery(corpus: Corpus, split: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
@@ -52,7 +53,7 @@ def slot_attention(
         _show(row[0], image)
         row[0].set_ylabel(f"element {element + 1}", fontsize=9)
         for ax, weights in zip(row[1 : rounds + 1], maps[:, element], strict=True):
-            _overlay(ax, image, weights, float(maps[:, element].max()))
+            _overlay(ax, image, weights, float(maps[:, element].max()), dark=_DIM)
         if len(captions):
             mark = "" if not len(own) else "✓ " if own[element] else "✗ "
             text = mark + wrapped(captions[element], 28, 5)
@@ -81,7 +82,7 @@ def word_attention(
     fig, axes = _grid(lines, columns, 1.5 * columns, 1.75 * lines)
     _show(axes.flat[0], image, "image")
     for ax, word, row in zip(axes.flat[1:], words, weights, strict=False):
-        _overlay(ax, image, row, float(weights.max()), word)
+        _overlay(ax, image, row, float(weights.max()), word, _DIM)
     for ax in axes.flat[panels:]:
         ax.set_visible(False)
     return fig
@@ -130,29 +131,6 @@ def element_cosines(
     return fig
 
 
-def answers(query: str, rows: dict[str, Sequence[tuple[UInt8[np.ndarray, "h w 3"], float, bool]]]) -> Figure:
-    """The best images for a sentence, one row per method. rows: label → (image, score, whether it is right), best
-    first.
-
-    >>> figure = answers("a dog", {"A": [(np.zeros((4, 4, 3), np.uint8), 0.5, True)]})
-    >>> figure.axes[0].get_title()
-    '1. ✓ 0.50'
-    """
-    most = max(map(len, rows.values()))
-    fig, axes = _grid(len(rows), most, 1.25 * most + 0.6, 1.5 * len(rows) + 0.4)
-    fig.suptitle(f"“{query}”", fontsize=10)
-    for line, (label, results) in zip(axes, rows.items(), strict=True):
-        line[0].set_ylabel(label, fontsize=9)
-        for n, (ax, (image, score, right)) in enumerate(zip(line, results, strict=False), 1):
-            _show(ax, image)
-            ax.set_title(f"{n}. {'✓ ' if right else ''}{score:.2f}", fontsize=8)
-            for edge in ax.spines.values():
-                edge.set(color=_RIGHT if right else _OTHER, linewidth=2.5 if right else 1.0)
-        for ax in line[len(results) :]:
-            ax.axis("off")
-    return fig
-
-
 def _grid(lines: int, columns: int, width: float, height: float, **options) -> tuple[Figure, np.ndarray]:
     """A figure of panels without ticks, as an array lines × columns. width, height: in inches."""
     options |= {"figsize": (width, height), "layout": "constrained", "squeeze": False}
@@ -166,16 +144,19 @@ def _show(ax: plt.Axes, image: np.ndarray, title: str = "") -> None:
     ax.set_title(title, fontsize=9)
 
 
-def _overlay(ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "") -> None:
-    _show(ax, dimmed(image, weights, top), title)
+def _overlay(
+    ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "", dark: float = _DARK
+) -> None:
+    _show(ax, dimmed(image, weights, top, dark), title)
 
 
 def dimmed(
-    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float
+    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float, dark: float = _DARK
 ) -> UInt8[np.ndarray, "h w 3"]:
     """The image, darker and greyer where the weights of its cells (a square, row by row) are small.
 
-    top: the weight that has full brightness. Raises: BadInput for a number of cells that is not a square.
+    top: the weight that has full brightness. dark: brightness of the grey that a cell without weight fades to.
+    Raises: BadInput for a number of cells that is not a square.
 
     >>> dimmed(np.full((2, 2, 3), 200, np.uint8), np.array([1.0, 0.0, 0.0, 0.0]), 1.0)[:, :, 0].tolist()
     [[200, 89], [89, 89]]
@@ -190,5 +171,5 @@ def dimmed(
     shares = (weights / max(top, 1e-12)).reshape(edge, edge)
     rows, columns = np.arange(height) * edge // height, np.arange(width) * edge // width
     light = 0.15 + 0.85 * np.sqrt(shares[rows][:, columns])  # the root makes small weights visible
-    grey = image.mean(-1, keepdims=True) * 0.35
+    grey = image.mean(-1, keepdims=True) * dark
     return np.clip(grey + (image - grey) * light[..., None], 0, 255).astype(np.uint8)

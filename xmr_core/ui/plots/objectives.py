@@ -1,6 +1,6 @@
 """Figures of what a loss does to a matrix of scores, and of training under several losses."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,13 @@ from matplotlib.patches import Rectangle
 from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, start
 
 
-def score_maps(maps: Mapping[str, np.ndarray], marked: Mapping[str, np.ndarray] | None = None) -> Figure:
+def score_maps(
+    maps: Mapping[str, np.ndarray], marked: Mapping[str, np.ndarray] | None = None, alone: Sequence[str] = ()
+) -> Figure:
     """Matrices image × caption beside each other, with their numbers; blue is below 0 and red above.
 
-    maps: title → matrix. marked: title → matrix of booleans whose entries get a frame. Every matrix has its own scale.
+    maps: title → matrix. marked: title → matrix of booleans whose entries get a frame. alone: titles of matrices with a
+    scale of colour of their own; the others share one, so that equal numbers have equal colours.
 
     >>> [ax.get_title() for ax in score_maps({"scores": np.eye(2)}, {"scores": np.eye(2) > 0}).axes]
     ['scores']
@@ -21,8 +24,10 @@ def score_maps(maps: Mapping[str, np.ndarray], marked: Mapping[str, np.ndarray] 
     rows, columns = next(iter(maps.values())).shape
     width = 0.62 * columns + 0.9
     fig, axes = start(width * len(maps), 0.5 * rows + 1.2, columns=len(maps))
+    largest = {title: max(float(np.abs(matrix).max()), 1e-12) for title, matrix in maps.items()}
+    shared = max((top for title, top in largest.items() if title not in alone), default=1.0)
     for ax, (title, matrix) in zip(axes, maps.items(), strict=True):
-        top = max(float(np.abs(matrix).max()), 1e-12)
+        top = largest[title] if title in alone else shared
         ax.imshow(matrix, cmap="RdBu_r", vmin=-1.6 * top, vmax=1.6 * top, aspect="auto")
         for i, row in enumerate(matrix):
             for t, value in enumerate(row):
@@ -52,13 +57,14 @@ def negatives(table: pd.DataFrame) -> Figure:
     return fig
 
 
-def convergence(table: pd.DataFrame, reached: Mapping[str, float] | None = None) -> Figure:
+def convergence(table: pd.DataFrame, reached: Mapping[str, float] | None = None, share: float = 0.95) -> Figure:
     """Validation RSUM by epoch, one line for each label. table: columns label, epoch (from 1), rsum (percent).
-    reached: label → the epoch, not always a whole one, that is marked by a vertical line.
+    reached: label → the epoch, not always a whole one, in which it has `share` of its last value; marked by a dotted
+    vertical line.
 
     >>> table = pd.DataFrame({"label": ["a", "a"], "epoch": [1, 2], "rsum": [100.0, 200.0]})
-    >>> len(convergence(table, {"a": 1.9}).axes[0].lines)
-    2
+    >>> len(convergence(table, {"a": 1.9}).axes[0].lines)  # the curve, its mark, and what the mark means
+    3
     """
     fig, (ax,) = start(7.4, 3.8)
     for n, (label, part) in enumerate(table.groupby("label", sort=False)):
@@ -66,6 +72,8 @@ def convergence(table: pd.DataFrame, reached: Mapping[str, float] | None = None)
         ax.plot(mean.index, mean, color=COLOURS[n], marker=MARKERS[n], label=label, lw=1.6)
         if reached and label in reached:
             ax.axvline(reached[label], color=COLOURS[n], ls=":", lw=1.4)
+    if reached:
+        ax.plot([], [], color="0.3", ls=":", lw=1.4, label=f"{100 * share:g} % of the last value")
     ax.set(xlabel="epoch", ylabel="validation RSUM (%)")
     ax.xaxis.get_major_locator().set_params(integer=True)
     legend_below(fig, ax, columns=2)

@@ -7,7 +7,8 @@ from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, start
 
 
 def rank_weights(table: pd.DataFrame) -> Figure:
-    """The weight of the largest, second largest, … value: a panel for each `panel`, a line for each `label`.
+    """The weight of the largest, second largest, … value: a panel for each `panel`, a line for each `label`. Lines that
+    coincide stay visible: the first is the widest, and the later ones are thinner and broken.
 
     table: columns panel, label, rank (from 1), weight.
 
@@ -21,8 +22,10 @@ def rank_weights(table: pd.DataFrame) -> Figure:
     for ax, panel in zip(axes, panels, strict=True):
         for label, part in table[table["panel"] == panel].groupby("label", sort=False):
             n = labels.index(label)
-            marker = {"marker": MARKERS[n], "markevery": max(len(part) // 12, 1), "ms": 5}
-            ax.plot(part["rank"], part["weight"], color=COLOURS[n], label=label, lw=1.5, **marker)
+            every = max(len(part) // 12, 1)
+            marker = {"marker": MARKERS[n], "markevery": (n % every, every), "ms": 5}
+            line = {"ls": ("--", "-.", ":")[n % 3], "lw": 1.5} if n else {"ls": "-", "lw": 4, "alpha": 0.5}
+            ax.plot(part["rank"], part["weight"], color=COLOURS[n], label=label, **line, **marker)
         ax.set(title=panel, xlabel="rank of the value in its channel")
         ax.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("weight")

@@ -11,7 +11,7 @@ from xmr_core.ui.plots.style import wrapped
 
 RIGHT, TRUE, WRONG = "#029e73", "#0173b2", "#d55e00"
 Mark = str  # 'annotated', 'true' (fits, but is not annotated), 'wrong' or 'unknown'
-_SIGNS = {"unknown": ("", "#333333"), "annotated": ("✓", RIGHT), "true": ("(✓)", TRUE), "wrong": ("✗", WRONG)}
+_SIGNS = {"unknown": ("", "#333333"), "annotated": ("✓", RIGHT), "true": ("●", TRUE), "wrong": ("✗", WRONG)}
 
 
 def image_answers(

@@ -45,9 +45,11 @@ def ablation(ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, l
 
 
 def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "rsum exhaustive")) -> Figure:
-    """Mean and 95 % interval of each variant, one panel per metric.
+    """Mean and 95 % interval of each variant, one panel per metric; a line below says what the bars are.
 
-    table: columns variant, then 'm', 'm low', 'm high' for each metric m; an interval that is NaN is not drawn.
+    table: columns variant, then 'm', 'm low', 'm high' for each metric m; an interval that is NaN is not drawn, and a
+    panel without one needs no such line. seeds, if it is there: runs of each variant. The interval of one seed is over
+    its test images (study.seed_means).
 
     >>> len(variants(pd.DataFrame({"variant": ["a"], "m": [1.0], "m low": [0.5], "m high": [1.5]}), ["m"]).axes)
     1
@@ -60,7 +62,20 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
         ax.errorbar(value, y, xerr=[value - low, high - value], fmt="o", color=COLOURS[0], capsize=3, lw=1.5)
         ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
         ax.margins(y=0.15)
+    if table[[f"{metric} {end}" for metric in metrics for end in ("low", "high")]].notna().any(axis=None):
+        fig.supxlabel(f"bars: 95 % intervals{_over(table)}", fontsize=9)
     return fig
+
+
+def _over(table: pd.DataFrame) -> str:
+    """What the intervals of a table with seeds are over; '' where it does not say."""
+    if "seeds" not in table or not len(table):
+        return ""
+    fewest, most = int(table["seeds"].min()), int(table["seeds"].max())
+    if most == 1:
+        return " over test images, one seed"
+    several = f"{fewest} seeds" if fewest == most else f"{max(fewest, 2)} to {most} seeds"
+    return f" over {several}" + (", or over test images where there is one seed" if fewest == 1 else "")
 
 
 def learning_curves(history: pd.DataFrame) -> Figure:
