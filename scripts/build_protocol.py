@@ -27,7 +27,7 @@ from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
 from xmr_core.study.protocol import EPOCHS, labels, trial
-from xmr_core.study.sensitivity import sensitivity
+from xmr_core.study.sensitivity import READINGS, sensitivity
 from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
 
@@ -256,21 +256,23 @@ def readings() -> str:
     """Section: verdicts that another way of counting would change."""
     others = {
         "second training": later_rows(),
-        "third training": later_rows(which=THIRD),
         f"{EPOCHS} epochs": equally_long(protocol_rows()),
     }
+    if (ROOT / "reports" / "protocol" / THIRD).exists():
+        others["third training"] = later_rows(which=THIRD)
     table = sensitivity(results.study_rows(before=False), CLAIMS, others)
     text = "## Verdicts that rest on how they were counted\n\n"
     if not len(table):
         return text + "None.\n\n"
-    shown = table.drop(columns="claim").rename(columns={"sentence": "claim"}).replace("", "–")
+    silent = [name for name in READINGS if not table[name].ne("").any()]
+    shown = table.drop(columns=["claim", *silent]).rename(columns={"sentence": "claim"}).replace("", "–")
     return (
         f"{text}VSE∞, DivE and PCME++ had ten seeds only after their verdicts by five had been seen; the correction "
         "counts both looks. *first seeds*: what those five alone say, *later seeds*: what the other five alone say, "
         "with less power, and each with the degrees of freedom that its runs have. *n − 1* and *later rule*: the "
         "verdict if all comparisons had the degrees of freedom of the "
         "[first or of the later rule](../docs/protocol.md#protocol-changes), which depend here on when their runs "
-        "began. *second training*, *third training*: with the later trainings of the next section instead of the "
+        "began. *second training*: with the later trainings of the next section instead of the "
         "first. "
         f"*{EPOCHS} epochs*: with the runs of {EPOCHS} epochs of methods that the rule of the budget ran for longer; "
         "there are five of each.\n\n"
