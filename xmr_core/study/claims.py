@@ -141,8 +141,8 @@ def in_words(table: pd.DataFrame) -> str:
         if line.verdict == "not measured":
             absent.append(sentence)
             continue
-        ends = [abs(v) for v in (line.effect, line.low, line.high) if not np.isnan(v)]
-        digits = 1 if max(ends) >= 1 else 3
+        shown = [line.effect] if np.isnan(line.low) else [line.effect, line.low, line.high]
+        digits = 1 if max(map(abs, shown)) >= 1 else 3
         interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
         limit = f", against {line.bound:+g}" if line.bound else ""
         seeds = f"{line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}"
