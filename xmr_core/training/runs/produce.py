@@ -61,7 +61,7 @@ class Plan:
         with filelock.FileLock(self.folder / "lock"):  # a file of relevances was added after the training
             run = load_finished(self.folder, self.config, self.identity, locked=True)
             if run is not None and not self.relevances <= set(run.provenance.relevances):
-                _evaluate(run.method().to(self.config.device), run.prepared(), self.folder, run.provenance)
+                _evaluate(run.method().to(self.config.device), prepare(self.config.data), self.folder, run.provenance)
         return load_finished(self.folder, self.config, self.identity)
 
 
