@@ -299,10 +299,10 @@ def twice() -> str:
     )
     return (
         "## The same runs on another processor\n\nOn one model of processor a run gives the same bits again. On "
-        "another the last bits differ, and after some epochs it is another run. These runs were trained on two or "
-        "three models of processor, partly with earlier code of the same numbers; the rows of the study are those of "
-        "the first training. *sd of one seed*: what one training of a seed leaves open. Intervals of 95 %, over seeds, "
-        "not corrected.\n\n"
+        "another the last bits differ, and after some epochs it is another run. These runs were trained on more than "
+        "one model of processor, partly with earlier code (of the same versions of all parts); the rows of the study "
+        "are those of the first training. *sd of one seed*: what one training of a seed leaves open. Intervals of "
+        "95 %, over seeds, not corrected.\n\n"
         f"{markdown(shown)}\n\n"
     )
 

@@ -22,7 +22,7 @@ from xmr_core.base.errors import BadInput  # noqa: E402
 from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
-from xmr_core.study.again import later_rows  # noqa: E402
+from xmr_core.study.again import later_rows, trained_again  # noqa: E402
 from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label  # noqa: E402
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
@@ -295,7 +295,7 @@ def test_rows_of_before_are_counted_and_decide_nothing_in_the_abstract():
     enough = own[own["seeds"] >= planned]
     assert f"{len(enough)} verdicts on {enough['claim'].nunique()} of {len(claims.CLAIMS)} claims" in said
     few = int((own["verdict"] != "not measured").sum()) - len(enough)
-    assert (f"{few} lines have fewer seeds than planned" in said) == (few > 0)
+    assert (f"{few} lines have too few seeds" in said) == (few > 0)
     ours = sum(claim.source.startswith("ours") for claim in claims.CLAIMS)
     assert f"claims ({ours} of these claims are our own): " in said and ours > 4
     assert f"{len(measured[1] - measured[0])} more have rows from before the protocol only" in said
@@ -504,18 +504,21 @@ def test_a_slow_machine_moves_no_point_of_a_budget_curve():
     )
 
 
-def test_the_second_training_is_a_reading_counted_as_the_first(tmp_path):
+@pytest.mark.parametrize(("which", "reading"), [("again", "second training"), ("third", "third training")])
+def test_a_later_training_is_a_reading_counted_as_the_first(tmp_path, which, reading):
     """VSE∞ above VSE++; trained once more, VSE++ comes out as high, and later."""
     above, below = rows("VSE∞", [400 + v for v in (30.0, 31, 29, 30, 32)]), rows("VSE++", [400.0] * 5)
     again = rows("VSE++", [430.0, 431, 429, 430, 431]).assign(started_utc="2027-01-01T00:00:00+00:00")
     folder = stored(tmp_path, pd.concat([above, below]))
-    (folder / "again").mkdir()
-    results.append(again.assign(git_dirty=False), folder / "again" / "results.csv")
-    second = later_rows(folder)
+    (folder / which).mkdir()
+    results.append(again.assign(git_dirty=False), folder / which / "results.csv")
+    second = later_rows(folder, which)
     own = second[(second["variant"] == "VSE++") & (second["metric"] == "rsum") & (second["relevance"] == "annotated")]
     assert own["value"].astype(float).tolist() == [4.30, 4.31, 4.29, 4.30, 4.31]
     assert set(own["started_utc"]) == {LATER}
     claim = Claim("c", "ours", "One beats another.", ("VSE∞",), ("VSE++",))
-    (line,) = sensitivity(deciding(protocol_rows(folder)), [claim], {"second training": second}).to_dict("records")
-    assert (line["verdict"], line["second training"]) == ("held", "equivalent")
+    (line,) = sensitivity(deciding(protocol_rows(folder)), [claim], {reading: second}).to_dict("records")
+    assert (line["verdict"], line[reading]) == ("held", "equivalent")
+    (table,) = trained_again(folder).to_dict("records")
+    assert (table["label"], table["seeds"]) == ("VSE++", 5) and table["difference"] == pytest.approx(30.2)
     assert not len(sensitivity(deciding(protocol_rows(folder)), [claim])), "without it nothing differs"

@@ -3,6 +3,7 @@
 import importlib
 import operator
 import sys
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from tiny import tiny_config
+from torch import nn
 from toy_method import SPEC as TOY
 
 from xmr_core import methods as all_methods
@@ -99,21 +101,31 @@ def test_a_dotted_name_in_a_folder_of_a_model_runs_no_code(tmp_path, monkeypatch
 
 
 # ------------------------------------------------------------------------------------------------ shared modules
+class Projected(nn.Module):
+    """A head before a layer that it shares with the other modality."""
+
+    def __init__(self, head: nn.Module, layer: nn.Linear):
+        super().__init__()
+        self.head, self.layer = head, layer
+
+    def forward(self, features, *more):
+        elements = self.head(features, *more)
+        return replace(elements, x=self.layer(elements.x))
+
+
 def siamese(inputs, o):
-    made = TOY.build(inputs, d=o.d)
-    return Method("siamese", made.image_encoder, made.caption_encoder, made.image_head, made.image_head,
-                  made.similarity, made.objective)  # fmt: skip
+    made, layer = TOY.build(inputs, d=o.d), nn.Linear(o.d, o.d)
+    heads = (Projected(head, layer) for head in (made.image_head, made.caption_head))
+    return Method("siamese", made.image_encoder, made.caption_encoder, *heads, made.similarity, made.objective)
 
 
 @pytest.mark.slow
-def test_a_method_that_uses_one_head_for_images_and_captions_is_saved_and_loaded(tmp_path, monkeypatch):
-    from dataclasses import replace
-
+def test_a_method_that_uses_one_layer_for_images_and_captions_is_saved_and_loaded(tmp_path, monkeypatch):
     spec = replace(TOY, id="siamese", label="Siamese", matched=siamese, variants={"Siamese": {}}, claims=())
     monkeypatch.setitem(registry._registered, "siamese", spec)
     run = train_or_load(tiny_config("siamese", epochs=1))
     method = load(run.export(tmp_path / "model.safetensors")).method
-    assert method.image_head is method.caption_head, "the builder ties them again"
+    assert method.image_head.layer is method.caption_head.layer, "the builder ties them again"
     assert all(torch.equal(t, run.method().state_dict()[name]) for name, t in method.state_dict().items())
 
 
@@ -266,8 +278,6 @@ def test_one_broken_package_takes_no_other_method_away(monkeypatch):
 
 
 def test_options_that_a_paper_set_are_checked():
-    from dataclasses import replace
-
     with pytest.raises(BadInput, match="nonsense"):
         replace(registry.method_spec("dive"), published_options={"nonsense": 1})
 

@@ -10,7 +10,7 @@ from xmr_core.study.comparisons import Comparison, groups
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, labels
 from xmr_core.study.rules import kind
 
-LEAST_SEEDS = 3  # fewer decide nothing; on the worlds of scenes that decide, it is all that are planned
+LEAST_SEEDS = 3  # fewer decide nothing; on the worlds of scenes that decide, it is SEEDS
 Line = tuple[Claim, str, list[Comparison]]  # a claim, a corpus, and its comparisons there
 Limits = dict[int, list[tuple[float, ...]]]
 
@@ -25,8 +25,8 @@ def family(claim: Claim) -> str:
 
 
 def least_seeds(corpus: str) -> int:
-    """How many seeds a verdict on a corpus needs: on worlds of scenes that decide the SEEDS that the protocol plans,
-    so that nobody looks before they are there; elsewhere LEAST_SEEDS.
+    """How many seeds a verdict on a corpus needs: SEEDS on worlds of scenes that decide, the fewest that the protocol
+    plans there, so that nobody looks before; elsewhere LEAST_SEEDS.
 
     >>> least_seeds("scenes (quick, worlds 1 and 2)"), least_seeds("flickr8k")
     (5, 3)

@@ -105,7 +105,7 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
     kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int(measured.sum()) - len(shown)
-    kinds += f"; {few} lines have fewer seeds than planned" if few else ""
+    kinds += f"; {few} lines have too few seeds" if few else ""
     every, ours = table.drop_duplicates("claim"), table["source"].str.startswith("ours")
     own = f" ({int(ours[every.index].sum())} of these claims are our own)" if ours.any() else ""
     more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
