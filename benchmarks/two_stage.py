@@ -97,7 +97,7 @@ def measure(kind: str, args: argparse.Namespace) -> None:
         def fast(q: int, per_element: int, probes: int, most: int | None = None):
             return two_stage(index, queries[q], similarity, 10, per_element, probes, most=most)
 
-        for q in range(3):  # warm-up: pages of both files, threads
+        for q in range(min(3, args.queries)):  # warm-up: pages of both files, threads
             exact(q)
         for q in range(args.queries):
             fast(q, *SETTINGS)
@@ -176,6 +176,8 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=20_000, help="proposals for each element, to certify an answer")
     parser.add_argument("--case", choices=CASES, help="one gallery, in this process")
     args = parser.parse_args()
+    if args.exact > args.queries:
+        parser.error(f"--exact {args.exact} of --queries {args.queries}: give at least as many queries as are timed")
     if args.case:
         return measure(args.case, args)
     print(f"{args.items:,} items × {args.elements} elements × {args.width}, {args.exact} queries timed; medians\n")
