@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -153,8 +154,7 @@ def partly(base: Path) -> dict[str, Written]:
     def make(stop: int) -> np.ndarray:
         return module.cached_array("partly", [1], (12, 5), np.float32, work(stop))
 
-    module._EVERY = 1
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), mock.patch.object(module, "_EVERY", 1):
         make(8)
     cache = folder("cache")
     stems = {suffix: next(cache.glob(f"partly-*{suffix}")) for suffix in (".part", ".note")}
