@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch._dynamo  # every optimiser imports it; here once, before a process is forked for each method
 from second_device import NAME, Stand
 from tiny import tiny_config
 

@@ -9,7 +9,6 @@ cells of the plain formula, because the fused ones do not know this device, so t
 import torch
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 NAME = "stand"
 _ATEN = torch.ops.aten
@@ -20,6 +19,15 @@ _POSITIONS = {
     _ATEN._unsafe_index.Tensor,
 }  # fmt: skip
 _PACKS = {_ATEN._pack_padded_sequence.default}
+_WHOLE = set()  # operations that turned out to consist of no others
+
+
+def _map(change, of):
+    """`of` with every entry changed, in the lists, tuples and mappings that operations take and give; for all else
+    torch's own tree_map is the same at ten times the price, and every operation comes through here."""
+    if isinstance(of, (list, tuple)):
+        return type(of)(_map(change, entry) for entry in of)
+    return {key: _map(change, entry) for key, entry in of.items()} if isinstance(of, dict) else change(of)
 
 
 class _Backend(backend_registration._DummyBackendModule):
@@ -58,9 +66,13 @@ class Stand(TorchDispatchMode):
     single = False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        with self:  # in inference mode, composite operations arrive whole: take them apart first
-            out = function.decompose(*args, **(kwargs or {}))
-        return _run(function, args, kwargs or {}) if out is NotImplemented else out
+        if function not in _WHOLE:
+            with self:  # in inference mode, composite operations arrive whole: take them apart first
+                out = function.decompose(*args, **(kwargs or {}))
+            if out is not NotImplemented:
+                return out
+            _WHOLE.add(function)
+        return _run(function, args, kwargs or {})
 
 
 # before the first backward pass of the process, which counts the devices
@@ -74,7 +86,7 @@ _products = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
 def _in_half(operation):
     def run(*args):
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
-        half = tree_map(lambda a: a.bfloat16() if isinstance(a, torch.Tensor) and a.is_floating_point() else a, args)
+        half = _map(lambda a: a.bfloat16() if isinstance(a, torch.Tensor) and a.is_floating_point() else a, args)
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return operation(*half)
 
@@ -89,7 +101,7 @@ torch.__future__.set_overwrite_module_params_on_conversion(True)
 
 def _run(function, args, kwargs):
     tensors = []
-    tree_map(lambda a: tensors.append(a) if isinstance(a, torch.Tensor) else None, (args, kwargs))
+    _map(lambda a: tensors.append(a) if isinstance(a, torch.Tensor) else None, (args, kwargs))
     here = any(isinstance(a, Wrapped) for a in tensors)
     asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
     if here and function not in _COPIES | _PACKS:
@@ -104,7 +116,7 @@ def _run(function, args, kwargs):
         kwargs = {**kwargs, "device": torch.device("cpu")}
         kwargs.pop("pin_memory", None)
     held = lambda a: a.held if isinstance(a, Wrapped) else a  # noqa: E731
-    out = _CELLS.get(function, function)(*tree_map(held, args), **tree_map(held, kwargs))
+    out = _CELLS.get(function, function)(*_map(held, args), **_map(held, kwargs))
     if function is _ATEN.copy_.default:
         return args[0]
     if function in _PACKS:
@@ -120,7 +132,7 @@ def _run(function, args, kwargs):
             return o
         return known.get(id(o)) if id(o) in known else Wrapped(o)
 
-    return tree_map(wrapped, out)
+    return _map(wrapped, out)
 
 
 def _gru_cell(from_input, from_hidden, hidden, input_bias=None, hidden_bias=None):

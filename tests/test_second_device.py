@@ -15,7 +15,7 @@ from xmr_core.methods.registry import papers
 pytestmark = pytest.mark.slow
 
 CASES = [(name, {}) for name in papers()] + [
-    ("sgraf", {"reasoner": "saf"}), ("sgraf", {"reasoner": "joint"}), ("dive", {"similarity": "mp"}),
+    ("sgraf", {"reasoner": "joint"}), ("dive", {"similarity": "mp"}),
     ("scan", {"direction": "i2t"}), ("dive", {"nested": True, "slots": 2}), ("vse-infty", {"objective": "siglip"}),
     ("pvse", {"objective": "triplet"}), ("chan", {"coding": "vsa", "pooling": "softmax"}),
 ]  # fmt: skip
