@@ -199,7 +199,7 @@ def test_what_only_this_process_knows_stays_in_it():
 @pytest.mark.slow
 def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="dask's cluster of local processes")
-    configs = [tiny_config(epochs=12, seed=s) for s in range(8)]
+    configs = [tiny_config("vse++", epochs=8, seed=s) for s in range(8)]  # long enough to be killed in
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster, cluster.get_client() as client:
         pids = client.run(os.getpid)
