@@ -20,7 +20,7 @@ SPREADS = ("per dimension", "isotropic", "none")
 class GaussianHead(nn.Module):
     """A mean by PIE-Net with one element, a log σ by a network of its own, and samples z = μ + σ ⊙ ε.
 
-        μ = l2(LN(global + σ(W attend(X) + b)));   log σ = U attend′(X) + c + second   (no sigmoid, no LayerNorm)
+        μ = l2(LN(global + sigmoid(W attend(X) + b)));   log σ = U attend′(X) + c + second   (no sigmoid, no LayerNorm)
 
     Args: second: 'pooled' W₂ mean(X) + b₂ (images), 'gru' the last state of a second bi-GRU over X (captions), or
         'global' W₂ global + b₂ (the matched form, the same for both modalities). spread: 'per dimension'; 'isotropic',

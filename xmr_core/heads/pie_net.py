@@ -13,8 +13,9 @@ from xmr_core.base.types import EmbeddingSet, Features
 class PIENet(nn.Module):
     """K elements from K attention maps over the local features.
 
-    A = softmax over valid inputs of W₂ tanh(W₁ X)  ("n l k", no biases);   r_k = dropout(σ(W_f Σ_l A_lk X_l + b_f))
-    element k = LN(global + r_k)/‖·‖₂ with one LayerNorm for all k;   residual = r.
+    A = softmax over valid inputs of W₂ tanh(W₁ X)  ("n l k", no biases)
+    r_k = dropout(sigmoid(W_f Σ_l A_lk X_l + b_f)),   residual = r
+    element k = LN(global + r_k)/‖·‖₂ with one LayerNorm for all k.
 
     Args: d_local: width of X. d: joint width. slots: K. d_hidden: width inside the attention, ⌊d_local/2⌋ by default.
     Shapes: local_feats "n l d_local", global_feat "n d" → EmbeddingSet x "n k d", residual "n k d", attention "n k l".

@@ -21,7 +21,7 @@ def linear(d_in: int, d_out: int) -> nn.Linear:
 class Filtration(nn.Module):
     """SAF: nodes weighted by how much they can be trusted.
 
-        β = σ(BN₁(𝒩 w_f + b)),   β ← β / (Σ|β| + 1e-8),   out = l2(Σ_n β_n 𝒩_n)
+        β = sigmoid(BN₁(𝒩 w_f + b)),   β ← β / (Σ|β| + 1e-8),   out = l2(Σ_n β_n 𝒩_n)
 
     BN₁ is BatchNorm with one channel. While training its statistics are those of one caption: over all images of the
     batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors'

@@ -16,7 +16,7 @@ DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
 
 
 class MatchLogit(Similarity):
-    """s = log p / (1 − p) with p = mean over the J² pairs of samples of σ(factor · (−a ‖z − z′‖ + b)).
+    """s = log p / (1 − p) with p = mean over the J² pairs of samples of sigmoid(factor · (−a ‖z − z′‖ + b)).
 
     Log-odds keep the order of p, never overflow, and make the soft contrastive loss a binary cross-entropy of s.
 

@@ -13,7 +13,9 @@ from xmr_core.similarities.pairs import element_products, fill_padding, real_row
 
 
 class MatchProbability(Similarity):
-    """s(I, T) = mean (or sum) over x ∈ I, y ∈ T of σ(a x·y + b). Half of a vote counts for either of its two elements.
+    """s(I, T) = mean (or sum) over x ∈ I, y ∈ T of sigmoid(a x·y + b).
+
+    Half of a vote counts for either of its two elements.
 
     Args: a, b: scale and shift. learned: train them (the paper); fixed otherwise (the authors' code,
         docs/differences.md#x-46). reduction: 'mean' (code) or 'sum' (paper, docs/differences.md#x-45); they differ by

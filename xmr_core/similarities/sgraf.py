@@ -71,7 +71,7 @@ class GraphSimilarity(Similarity):
 
 
 class Sgraf(GraphSimilarity):
-    """Nodes, a reasoner over them, and a logistic score: s = σ(w · reasoned + b) in (0, 1).
+    """Nodes, a reasoner over them, and a logistic score: s = sigmoid(w · reasoned + b) in (0, 1).
 
     Args: reasoner: 'sgr' (graph reasoning over `steps`), 'saf' (attention filtration) or 'mean' (mean over nodes of the
         logistic score of each, Table 4 "AA"). The others are those of SimilarityNodes.
