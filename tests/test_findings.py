@@ -257,6 +257,8 @@ def test_a_changed_verdict_is_listed_with_both_effects_and_epochs():
     (line,) = changed_verdicts(pd.concat([wide, decision_rows.deciding(after)]), [claim]).to_dict("records")
     assert (line["before"], line["changed"], line["moved"]) == ("undecided", True, False), "only more runs"
     assert changed_verdicts(before, [claim]).empty
+    early = after[after["seed"].astype(int) < 4]
+    assert changed_verdicts(pd.concat([before, decision_rows.deciding(early)]), [claim]).empty, "four seeds are none"
 
 
 def test_photographs_have_decisions_of_their_own_and_no_part_in_the_budgets():
