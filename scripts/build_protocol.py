@@ -272,8 +272,8 @@ def readings() -> str:
         "with less power, and each with the degrees of freedom that its runs have. *n − 1* and *later rule*: the "
         "verdict if all comparisons had the degrees of freedom of the "
         "[first or of the later rule](../docs/protocol.md#protocol-changes), which depend here on when their runs "
-        "began. *second training*: with the later trainings of the next section instead of the "
-        "first. "
+        "began. *second training*, *third training*: with the later trainings of the next section instead of the "
+        "first, of the runs that have them. "
         f"*{EPOCHS} epochs*: with the runs of {EPOCHS} epochs of methods that the rule of the budget ran for longer; "
         "there are five of each.\n\n"
         f"{markdown(shown)}\n\n"
@@ -300,8 +300,9 @@ def twice() -> str:
     return (
         "## The same runs on another processor\n\nOn one model of processor a run gives the same bits again. On "
         "another the last bits differ, and after some epochs it is another run. These runs were trained on more than "
-        "one model of processor, partly with earlier code (of the same versions of all parts); the rows of the study "
-        "are those of the first training. *sd of one seed*: what one training of a seed leaves open. Intervals of "
+        "one model of processor, partly with earlier code (of the same versions of all parts; for DivE it gives the "
+        "[same bits](../docs/protocol.md#protocol-changes) on one of them); the rows of the study are those of the "
+        "first training. *sd of one seed*: what one training of a seed leaves open. Intervals of "
         "95 %, over seeds, not corrected.\n\n"
         f"{markdown(shown)}\n\n"
     )
