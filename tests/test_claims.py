@@ -232,7 +232,7 @@ def test_verdicts_in_words():
     first, second = sentence.split("; ")
     assert first.startswith("- “A beats b”: **held** on scenes (study), +100.0 [")
     assert first.endswith("] (4 seeds, exploratory)")
-    assert second == "**undecided** on flickr8k, +0.500 (1 seed, exploratory)."
+    assert second == "**no verdict yet** on flickr8k, +0.500 (1 of at least 3 seeds, exploratory)."
     assert absent == "- Not measured yet: “Nobody ran this”, “Nor this”."
 
 

@@ -11,7 +11,7 @@ from xmr_core.base.errors import unknown
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.registry import methods, papers
 from xmr_core.study.comparisons import SINCE, Comparison, comparisons, equivalent, values_of
-from xmr_core.study.families import bound, corrected, family, origin
+from xmr_core.study.families import bound, corrected, family, least_seeds, origin
 from xmr_core.study.image_values import ImageValues, read_image_values
 from xmr_core.study.rules import fixed, kind
 
@@ -127,8 +127,8 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
 
 def in_words(table: pd.DataFrame) -> str:
     """The lines of a ledger as a list in Markdown: an item for each sentence with its verdict on every corpus, such as
-    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", and one
-    for the sentences without rows.
+    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", or "no
+    verdict yet" where there are fewer seeds than families.least_seeds; and one for the sentences without rows.
 
     >>> from xmr_core.study.results import study_rows
     >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
@@ -145,9 +145,13 @@ def in_words(table: pd.DataFrame) -> str:
         digits = 1 if max(map(abs, shown)) >= 1 else 3
         interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
         limit = f", against {line.bound:+g}" if line.bound else ""
-        seeds = f"{line.seeds} seed{'s' * (line.seeds != 1)}{', exploratory' * (line.kind == 'exploratory')}"
+        few = line.seeds < least_seeds(line.corpus)
+        needed = f" of at least {least_seeds(line.corpus)}" * few
+        word = "no verdict yet" if few else line.verdict
+        seeds = f"{line.seeds}{needed} seed{'s' * (few or line.seeds != 1)}"
+        seeds += ", exploratory" * (line.kind == "exploratory")
         verdicts.setdefault(sentence, []).append(
-            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
+            f"**{word}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
         )
     out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
     if absent:
