@@ -23,7 +23,7 @@ setup: $(STAMP) ## create .venv and install everything at the pinned versions
 study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
 	$(PY) -m xmr_core run "$(NOTEBOOK)"
 
-check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: two minutes on two, for every change
+check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: three minutes on two, for every change
 	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
 		echo "make check took $$(( $$(date +%s) - start )) s"
 

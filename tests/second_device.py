@@ -23,8 +23,8 @@ _WHOLE = set()  # operations that turned out to consist of no others
 
 
 def _map(change, of):
-    """`of` with every entry changed, in the lists, tuples and mappings that operations take and give; for all else
-    torch's own tree_map is the same at ten times the price, and every operation comes through here."""
+    """`of` with every entry changed, in the lists, tuples and mappings that operations take and give; torch's
+    own tree_map knows more kinds and takes five times as long, and every operation comes through here."""
     if isinstance(of, (list, tuple)):
         return type(of)(_map(change, entry) for entry in of)
     return {key: _map(change, entry) for key, entry in of.items()} if isinstance(of, dict) else change(of)

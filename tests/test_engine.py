@@ -175,6 +175,13 @@ def test_without_its_package_one_line_says_what_to_install(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
+def test_the_benchmark_refuses_to_time_more_queries_than_there_are():
+    script = Path(__file__).parents[1] / "benchmarks" / "two_stage.py"
+    asked = subprocess.run([sys.executable, script, "--queries=2", "--exact=3"], capture_output=True, text=True)
+    assert asked.returncode == 2 and "--exact 3 of --queries 2: give at least as many" in asked.stderr
+
+
+@pytest.mark.slow
 def test_the_benchmark_runs_at_a_small_size():
     """Two engines and three galleries; it checks certified answers against exact search itself."""
     pytest.importorskip("faiss")

@@ -25,9 +25,8 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
     >>> changed_verdicts(pd.DataFrame(columns=["variant"]), []).empty
     True
     """
-    table = ledger(rows, claims) if len(claims) and len(rows) else pd.DataFrame(columns=["corpus"])
-    if len(table):
-        table = table[enough_seeds(table)]
+    table = ledger(rows, claims) if len(claims) and len(rows) else pd.DataFrame(columns=["corpus", "seeds"])
+    table = table[enough_seeds(table)]
     later = table["corpus"].astype(str).str.contains(", worlds", regex=False)
     earlier = table[table["corpus"].astype(str).str.startswith("scenes") & ~later]
     by_id = {claim.id: claim for claim in claims}

@@ -145,10 +145,9 @@ def in_words(table: pd.DataFrame) -> str:
         digits = 1 if max(map(abs, shown)) >= 1 else 3
         interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
         limit = f", against {line.bound:+g}" if line.bound else ""
-        few = line.seeds < least_seeds(line.corpus)
-        needed = f" of at least {least_seeds(line.corpus)}" * few
-        word = "no verdict yet" if few else line.verdict
-        seeds = f"{line.seeds}{needed} seed{'s' * (few or line.seeds != 1)}"
+        least = least_seeds(line.corpus)
+        word = line.verdict if line.seeds >= least else "no verdict yet"
+        seeds = f"{line.seeds} seeds" if line.seeds >= least else f"{line.seeds} of at least {least} seeds"
         seeds += ", exploratory" * (line.kind == "exploratory")
         verdicts.setdefault(sentence, []).append(
             f"**{word}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
