@@ -1,13 +1,14 @@
 """The rows that docs/protocol.md asks for: what is missing is trained, part by part and seed by seed, the longest runs
 of a seed first, on all cores. Ensembles that claims name are computed from their members' runs; where those are not on
-this machine, they are trained again at the end of a call without --part, --variant, --claim and --seeds.
+this machine, they are trained again at the end of a call without --part, --variant, --label, --claim and --seeds.
 
-python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--claim NAME …] [--seeds N]
-[--flickr8k FOLDER] [--measure-again] [--hours H] [--workers N]. It can be killed and started again at any time: a run
-goes on from its last saved state, and rows are appended to reports/protocol/ as soon as a run ends. Two of it may run
-at once, each with parts or variants of its own. --status says what is done, what is missing and how long it will take,
-and trains nothing. --hours: nothing begins that would end later than that; without it, it goes on until everything is
-there. --measure-again trains nothing either: it reads finished runs for what is measured only since they ended.
+python scripts/run_study.py [--status] [--part NAME …] [--variant LABEL …] [--label TEXT …] [--claim NAME …]
+[--seeds N] [--flickr8k FOLDER] [--measure-again] [--hours H] [--workers N]. It can be killed and started again at any
+time: a run goes on from its last saved state, and rows are appended to reports/protocol/ as soon as a run ends. Two of
+it may run at once, each with parts or variants of its own. --status says what is done, what is missing and how long it
+will take, and trains nothing. --hours: nothing begins that would end later than that; without it, it goes on until
+everything is there. --measure-again trains nothing either: it reads finished runs for what is measured only since they
+ended.
 """
 
 import argparse
@@ -185,12 +186,18 @@ def same_results(run: TrainedRun, there: pd.DataFrame) -> bool:
 
 
 def asks_for(asked: argparse.Namespace) -> Callable[[Job], bool]:
-    """Whether a run is of the parts, variants and seeds that were asked for."""
+    """Whether a run is of the parts, variants, labels and seeds that were asked for."""
     return lambda job: (
         job.part in (asked.part or PARTS)
         and job.variant in (asked.variant or [job.variant])
+        and any(text in job.label for text in asked.label or [""])
         and (asked.seeds is None or job.config.train.seed < asked.seeds)
     )
+
+
+def only_some(asked: argparse.Namespace) -> bool:
+    """Whether a part of the study was asked for."""
+    return bool(asked.part or asked.variant or asked.label or asked.claim or asked.seeds is not None)
 
 
 def of_claims(asked: argparse.Namespace, wanted: list[Job]) -> list[Job]:
@@ -199,7 +206,7 @@ def of_claims(asked: argparse.Namespace, wanted: list[Job]) -> list[Job]:
 
 
 def selected(asked: argparse.Namespace, there: pd.DataFrame) -> list[Job]:
-    """What is missing, of the parts, variants, claims and seeds that were asked for."""
+    """What is missing, of the parts, variants, labels, claims and seeds that were asked for."""
     return of_claims(asked, [job for job in missing(there, curves(), asked.flickr8k) if asks_for(asked)(job)])
 
 
@@ -210,6 +217,10 @@ def main() -> int:
     parser.add_argument(
         "--variant", action="append", choices=labels(), metavar="LABEL",
         help="only runs that take the trial of this variant ('DivE', 'SCAN t-i', …); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--label", action="append", metavar="TEXT",
+        help="only runs whose label has this in it ('K=', 'hinge', 'T=2', …); may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--claim", action="append", metavar="NAME",
@@ -228,6 +239,9 @@ def main() -> int:
     asked = parser.parse_args()
     if absent := set(asked.claim or []) - {claim.id for claim in all_claims()}:
         parser.error(str(unknown("claim", min(absent), (claim.id for claim in all_claims()))))
+    named = [job.label for job in jobs(rows(), curves(), asked.flickr8k)] if asked.label else []
+    if absent := [text for text in asked.label or [] if not any(text in label for label in named)]:
+        parser.error(f"no run has {absent[0]!r} in its label; labels are like 'K=3' or {named[-1]!r}")
     if asked.workers < 1 or (asked.seeds or 0) < 0 or not asked.hours > 0:
         parser.error("--workers must be at least 1, --seeds at least 0, and --hours above 0")
     if asked.flickr8k and not Path(asked.flickr8k).expanduser().is_dir():
@@ -235,7 +249,7 @@ def main() -> int:
     torch.set_num_threads(1)  # measuring goes on beside training
     if asked.status:
         print(status(rows(), asked.flickr8k))
-        if asked.part or asked.variant or asked.claim or asked.seeds is not None:
+        if only_some(asked):
             needed = [hours for _, hours in estimated(selected(asked, rows()), rows(), earlier_rows())]
             print(f"of what was asked for: {len(needed)} runs missing, {sum(needed):.1f} hours of a core")
         return 0
@@ -262,8 +276,7 @@ def main() -> int:
 
     limited = asked.hours < float("inf")  # a run that waits for a worker would end later than it says
     failed = train(wanted, asked.workers, heard, waiting=0 if limited else 1)
-    only_some = asked.part or asked.variant or asked.claim or asked.seeds is not None
-    compute(asked, 0.0 if only_some else left())
+    compute(asked, 0.0 if only_some(asked) else left())
     print(status(rows(), asked.flickr8k))
     for run_id, error in failed.items():
         print(f"{run_id} has no rows: {type(error).__name__}: {error}")

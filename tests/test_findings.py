@@ -455,7 +455,7 @@ def test_rows_of_an_ensemble_are_written_from_its_members(tmp_path, monkeypatch)
     pair = tuple(
         Job("comparison", n, n, tiny_config(m, epochs=1)) for n, m in (("VSE++", "vse++"), ("VSE∞", "vse-infty"))
     )
-    everything = argparse.Namespace(part=None, variant=None, claim=None, seeds=None, flickr8k="")
+    everything = argparse.Namespace(part=None, variant=None, label=None, claim=None, seeds=None, flickr8k="")
     run_study.train(lambda: [] if len(run_study.rows()) else list(pair), 1)
     monkeypatch.setattr(
         run_study, "wanted_ensembles", lambda there, photographs: [ensembles.Ensemble("VSE++ + VSE∞", pair)]

@@ -339,6 +339,17 @@ def test_only_the_first_seeds_and_one_claim_are_counted(two_jobs, monkeypatch, c
     assert "of what was asked for: 0 runs missing" in capsys.readouterr().out
 
 
+def test_only_runs_whose_label_has_a_text_in_it_are_asked_for(two_jobs, monkeypatch, capsys):
+    monkeypatch.setattr(run_study, "jobs", lambda *_: two_jobs)
+    for words, n in ((["144"], 1), (["DivE"], 2), (["144", "DivE"], 2)):
+        ask(monkeypatch, "--status", *(word for text in words for word in ("--label", text)))
+        assert f"of what was asked for: {n} runs missing" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--label", "no such label"])
+    with pytest.raises(SystemExit, match="2"):
+        run_study.main()
+    assert "no run has 'no such label' in its label" in capsys.readouterr().err and not run_study.FOLDER.exists()
+
+
 @pytest.fixture
 def two_jobs(tmp_path, monkeypatch):
     configs = {"DivE": tiny_config("dive", epochs=1), "DivE, 144 epochs": tiny_config("dive")}
