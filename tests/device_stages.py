@@ -10,6 +10,7 @@ import torch
 import torch._dynamo  # every optimiser imports it; here once, before a process is forked for each method
 from second_device import NAME, Stand
 from tiny import tiny_config
+from tiny_models import save
 
 from xmr_core.base.devices import resolve_device
 from xmr_core.data.batches import Batches
@@ -18,7 +19,7 @@ from xmr_core.evaluation.engine import scoring
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.registry import build
-from xmr_core.search import Query, open_library, rank
+from xmr_core.search import Query, load, open_library, rank
 from xmr_core.search.why import without_each_cell, without_each_word
 from xmr_core.training import TrainConfig, train
 from xmr_core.training.runs import ensemble_of, train_or_load
@@ -28,6 +29,30 @@ def mix_devices() -> None:
     """Raises: what the stand-in raises for tensors on two devices."""
     with Stand():
         torch.ones(2, 3, device=NAME) + torch.ones(2, 3)
+
+
+def read_with_frozen_networks(folder: Path) -> None:
+    """Raises: AssertionError where a model whose images and sentences are read by frozen networks gives other scores
+    on the stand-in than on the CPU, or where one of the networks stays there."""
+    os.environ["XMR_HOME"] = str(folder)
+    torch.inference_mode = torch.no_grad
+    save("vit", folder / "vit"), save("bert", folder / "bert")
+    config = tiny_config("vse++", epochs=1, image_model=str(folder / "vit"), text_model=str(folder / "bert"))
+    kept = load(train_or_load(config), device="cpu").save_pretrained(folder / "model")
+    images, texts = np.random.default_rng(0).integers(0, 256, (3, 40, 30, 3), np.uint8), ["a red square", "two circles"]
+    plain = load(kept, device="cpu")
+    scores = plain.similarity(images, texts)
+    with Stand():
+        moved = load(kept, device=NAME)
+        networks = moved.raw.describer.extractor.net, moved.raw.read.model.net, moved.method
+        devices = {p.device.type for network in networks for p in network.parameters()}
+        assert devices == {NAME}, f"something stayed: {devices}"
+        assert torch.allclose(moved.similarity(images, texts), scores, atol=1e-4), "moved when it was loaded"
+        ranked = moved.rank(texts, images, k=1)
+        assert plain.to(NAME) is plain and torch.allclose(plain.similarity(images, texts), scores, atol=1e-4)
+        back = plain.to("cpu").similarity(images, texts)
+    assert torch.equal(back, scores), "there and back"
+    assert [table["item"].item() for table in ranked] == scores.argmax(0).tolist()
 
 
 def pass_every_stage(method: str, options: dict, folder: Path) -> None:

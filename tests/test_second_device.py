@@ -46,6 +46,10 @@ def test_no_stage_mixes_devices(method, options, tmp_path, in_a_process_of_its_o
     in_a_process_of_its_own("pass_every_stage", method, options, tmp_path)
 
 
+def test_a_loaded_model_takes_its_frozen_networks_along(tmp_path, in_a_process_of_its_own):
+    in_a_process_of_its_own("read_with_frozen_networks", tmp_path)
+
+
 def test_golden_cases_can_be_computed_on_another_device():
     """What benchmarks/gpu.py does on a GPU: modules and tensors of these tests are made on the device."""
     tests = Path(__file__).parent

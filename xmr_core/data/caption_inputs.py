@@ -104,18 +104,23 @@ def _of_text_model(
     states = CaptionStates(array, indptr, np.arange(len(texts)))
 
     identity = {"text_model": model.identity}
-    return CaptionInputs(states.__getitem__, frozen_reader(model), identity, width=model.width, pieces=model.pieces)
+    return CaptionInputs(states.__getitem__, StatesReader(model), identity, width=model.width, pieces=model.pieces)
 
 
-def frozen_reader(model: PretrainedStates) -> Callable[[Sequence[str]], Features]:
+@dataclass(frozen=True)
+class StatesReader:
     """Sentences → the states of a frozen text model, as the captions of a corpus are given to a method."""
 
-    def read(texts: Sequence[str]) -> Features:
-        own = model(texts, progress=iter)
+    model: PretrainedStates
+
+    def __call__(self, texts: Sequence[str]) -> Features:
+        own = self.model(texts, progress=iter)
         rows = np.arange(len(own))
         return CaptionStates(np.concatenate(own), _offsets([len(s) for s in own]), rows).read(rows)
 
-    return read
+    def to(self, device: torch.device | str) -> None:
+        """Let the model compute on another device."""
+        self.model.to(device)
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import torch
 from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fit import Fit
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
-from xmr_core.data.caption_inputs import frozen_reader
+from xmr_core.data.caption_inputs import StatesReader
 from xmr_core.data.describer import Describer, copy_model
 from xmr_core.data.features.pretrained_states import PretrainedStates
 from xmr_core.data.features.word_pieces import WordPieces
@@ -86,6 +87,12 @@ class RawInputs:
         unknown_words = [w for w in words if w not in self.vocabulary.numbers and w not in nearest]
         return [w for w in words if w not in unknown_words], unknown_words
 
+    def to(self, device: torch.device | str) -> None:
+        """Let the frozen networks that read images and sentences compute on another device; what has none stays."""
+        for network in (self.describer and self.describer.extractor, self.read):
+            if hasattr(network, "to"):
+                network.to(device)
+
     def _image_reader(self) -> Describer:
         if self.describer is None:
             raise BadInput("this method reads features of regions; your own images need the detector that made them.")
@@ -115,7 +122,7 @@ def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocab
     nearest = read_nearest(folder / NEAREST) if description.get("nearest") else None
     if description["texts"] == "states":
         model = PretrainedStates(folder / STATES)
-        read: Callable = frozen_reader(model)
+        read: Callable = StatesReader(model)
     else:
         read = partial(vocabulary.encode, nearest=nearest) if vocabulary else lambda texts: pieces(texts)[0]
     images = description["images"]

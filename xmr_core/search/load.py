@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from xmr_core.base import paths
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput
 from xmr_core.data.describer import Describer
 from xmr_core.data.features.cells import CellDescriptor
@@ -25,7 +26,9 @@ from xmr_core.training.runs.names import find_run
 _OFFICIAL = (".tar", ".pth", ".pt")
 
 
-def load(source: str | Path | TrainedRun, method: str = "", vocabulary: str | Path = "", **options) -> Model:
+def load(
+    source: str | Path | TrainedRun, method: str = "", vocabulary: str | Path = "", device: str = "auto", **options
+) -> Model:
     """A model that encodes sentences and images, scores and ranks them.
 
     source, the first that fits:
@@ -37,12 +40,19 @@ def load(source: str | Path | TrainedRun, method: str = "", vocabulary: str | Pa
         cells of the scenes, or pixels;
         a checkpoint of the authors (.pth.tar, .pth): give its `method`, its `vocabulary` file, and `options`. It reads
         features of regions.
-    Raises: BadInput for a source that is none of these, saying what was looked for; DamagedFile for a damaged one.
+    device: where the model computes, as torch names it; 'auto' takes an accelerator where there is one.
+    Raises: BadInput for a source that is none of these, saying what was looked for, or a device that this machine does
+        not have; DamagedFile for a damaged one.
 
     >>> load("no-such-run")
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: 'no-such-run' is no run, folder or file here...
     """
+    device = resolve_device(device)
+    return _read(source, method, vocabulary, options).to(device)
+
+
+def _read(source: str | Path | TrainedRun, method: str, vocabulary: str | Path, options: dict) -> Model:
     if isinstance(source, TrainedRun):
         return model_of(source)
     if not isinstance(source, str | Path) or not str(source):

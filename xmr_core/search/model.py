@@ -13,13 +13,14 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor, nn
 
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing_file
 from xmr_core.base.types import Features, Representation
 from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded, why_unreadable
 from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.evaluation.analysis.representations import joined
-from xmr_core.evaluation.engine import Scoring, best, score_matrix
+from xmr_core.evaluation.engine import Scoring, as_matrix, best
 
 _TOGETHER = 64  # images or sentences encoded at a time
 ImageLike = str | Path | Image.Image | np.ndarray
@@ -91,10 +92,22 @@ class Model:
             parts.append(self._in_parts(self.method.encode_images, self.raw.new_images(pixels), len(pixels)))
         return joined(parts)
 
+    def to(self, device: str | torch.device) -> "Model":
+        """Let the method, and the frozen networks that read images and sentences for it, compute on a device from now
+        on; returns the model itself. Representations are always given on the CPU.
+
+        device: 'cpu', 'cuda', 'cuda:1', 'mps', …, or 'auto' for an accelerator where there is one. Raises: BadInput for
+        a device that this machine does not have.
+        """
+        device = resolve_device(str(device))
+        self.method.to(device)
+        self.raw.to(device)
+        return self
+
     def similarity(self, images, texts) -> Float[Tensor, "i t"]:
         """scores[image, text] of representations, or of raw images and sentences, which are encoded first."""
         images, texts = self._encoded(images, texts)
-        return torch.from_numpy(score_matrix(self.method.similarity, images, texts))
+        return torch.from_numpy(as_matrix(self._scoring(images, texts)))
 
     def rank(self, queries, gallery, k: int = 10, queries_are: str = "texts") -> list[pd.DataFrame]:
         """For each query the best k items of a gallery: columns rank, item (position in the gallery), score.
@@ -106,7 +119,7 @@ class Model:
             raise BadInput(f"queries_are must be 'texts' or 'images', got {queries_are!r}.")
         of_texts = queries_are == "texts"
         images, texts = self._encoded(*((gallery, queries) if of_texts else (queries, gallery)))
-        scores = Scoring(self.method.similarity, images, texts)
+        scores = self._scoring(images, texts)
         values, items = best(scores, min(k, len(images if of_texts else texts)), "captions" if of_texts else "images")
         ranks = np.arange(1, values.shape[1] + 1)
         return [
@@ -161,6 +174,9 @@ class Model:
     def _encoded(self, images, texts) -> tuple[Representation, Representation]:
         images = images if isinstance(images, Representation) else self.encode_images(images)
         return images, texts if isinstance(texts, Representation) else self.encode_texts(texts)
+
+    def _scoring(self, images: Representation, texts: Representation) -> Scoring:
+        return Scoring(self.method.similarity, images, texts, device=self.method.device)
 
     def _in_parts(self, encode, inputs, n: int) -> Representation:
         device = self.method.device

@@ -63,8 +63,13 @@ class LastMap:
     scale: float
 
     def __init__(self, net: nn.Module, resolution: int, device: torch.device | str | None = None):
-        self.net, self.resolution = net.to(device, memory_format=torch.channels_last), resolution
-        self.device = next(net.parameters()).device
+        self.net, self.resolution = net.to(memory_format=torch.channels_last), resolution
+        self.to(device)
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the network is."""
+        self.net = self.net.to(device)
+        self.device = next(self.net.parameters()).device
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""

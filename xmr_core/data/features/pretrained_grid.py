@@ -114,14 +114,20 @@ class PretrainedGrid:
         self.scaling = read_scaling(loaded.folder, loaded.config, resolution)
         self.resolution, self.output, self.batch = self.scaling.resolution, output, batch
         self.fit = read_fit(loaded.folder, self.resolution)
-        self.net = loaded.model.to(device).requires_grad_(False)
-        self._mean, self._std = (v.to(device) for v in self.scaling.tensors())
+        self.net = loaded.model.requires_grad_(False)
+        self.to(device)
         self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
         self.shape = (self.layout.cells, self.layout.width)
         if output != "cells":
             self.shape = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)).shape[1:]
         recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
         self.identity = f"pretrained-1-{output}-{recipe}-{loaded.folder.identity}"
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the model is."""
+        self.net = self.net.to(device)
+        own = next(self.net.parameters()).device
+        self._mean, self._std = (v.to(own) for v in self.scaling.tensors())
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""

@@ -28,9 +28,15 @@ class PretrainedStates:
     def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
         loaded = load_pretrained(source, "text")
         self.pieces = word_pieces(loaded.folder, max_length)
-        self.net, self.device = loaded.model.to(device).requires_grad_(False), device
+        self.net = loaded.model.requires_grad_(False)
+        self.to(device)
         self.width = loaded.config.hidden_size
         self.identity = f"states-1-{self.pieces.identity}-{loaded.folder.identity}"
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the model is."""
+        self.net = self.net.to(device)
+        self.device = next(self.net.parameters()).device
 
     def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> list[Float[np.ndarray, "l e"]]:
         """States of each caption. progress: wraps the batches. Raises: BadInput for states beyond half precision."""
