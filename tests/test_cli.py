@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -119,6 +120,17 @@ def test_help_lists_the_notebooks_parameters(tmp_path, capsys):
     assert main(["run", str(build(tmp_path / "n.ipynb")), "--help-notebook"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "alpha: float = 16.0  inverse temperature"
     assert not (tmp_path / "home").exists()
+
+
+def test_a_warning_is_one_line_without_a_place_in_the_code(monkeypatch, capsys):
+    def warn(arguments):  # as `warnings.warn` writes it where nothing records it, as pytest does
+        print(warnings.formatwarning("no word\x1b[31m is known", UserWarning, "model.py", 63, "code"), file=sys.stderr)
+        return 0
+
+    usual = warnings.formatwarning
+    monkeypatch.setitem(cli_train.COMMANDS, "runs", warn)
+    assert main(["runs"]) == 0
+    assert capsys.readouterr().err == "warning: no word is known\n\n" and warnings.formatwarning is usual
 
 
 def test_info_says_what_is_where(tmp_path, capsys):

@@ -3,6 +3,9 @@
 import argparse
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xmr_core import __version__
@@ -25,6 +28,23 @@ def main(argv: list[str] | None = None) -> int:
         arguments.option, rest = arguments.option + [w for w in rest if "=" in w], [w for w in rest if "=" not in w]
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    with plain_warnings():
+        return _answer(arguments)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """A warning is one line on the terminal, without the place in the code that it comes from."""
+    usual = warnings.formatwarning
+    warnings.formatwarning = lambda message, *place, **line: printable(f"warning: {message}") + "\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
+
+
+def _answer(arguments: argparse.Namespace) -> int:
+    """The exit status of a command."""
     try:
         own = {"info": _info, "check": _check, "run": _run, "notebooks": shipped.notebooks}
         others = cli_train.COMMANDS | cli_search.COMMANDS | cli_explore.COMMANDS
