@@ -270,6 +270,16 @@ def test_a_byte_order_mark_is_no_fault(either):
     assert either.read().fingerprint == before.fingerprint and either.read().faults == before.faults
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_another_unicode_encoding_is_no_fault(either, encoding):
+    before = either.load()
+    either.json.write_bytes(either.json.read_text(encoding="utf-8").encode(encoding))
+    assert either.read().fingerprint == before.fingerprint and either.read().faults == before.faults
+    either.json.write_bytes(either.json.read_bytes()[:-3])
+    with pytest.raises(DamagedFile, match="cut short"):
+        either.read()
+
+
 def test_bytes_that_are_not_utf8(either):
     either.records[0]["sentences"][0]["raw"] = "A CAFE and a café"
     either.load()

@@ -211,6 +211,14 @@ def test_distances_of_samples_equal_the_loops():
             )
 
 
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+def test_equal_distributions_have_a_finite_gradient(name):
+    means = torch.randn(2, 4, generator=torch.manual_seed(0)).requires_grad_()
+    item = GaussianEmbedding(means, torch.zeros(2, 4), samples=means[:, None].expand(2, 3, 4))
+    DISTANCES[name](item, item).diagonal().sum().backward()
+    assert means.grad.isfinite().all()
+
+
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.sampled_from(sorted(DISTANCES)), st.integers(0, 10**6))
 def test_law_no_distribution_is_nearer_than_itself(name, seed):

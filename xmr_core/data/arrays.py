@@ -9,9 +9,7 @@ import pandas as pd
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus
-
-SPLITS = ("train", "val", "test")
+from xmr_core.base.types import SPLITS, Corpus
 
 
 def from_arrays(
@@ -56,8 +54,10 @@ def from_arrays(
     if len(owners) and not 0 <= owners.min() <= owners.max() < n:
         raise BadInput(f"image_of must lie in 0 … {n - 1}, the rows of features; got {owners.min()} … {owners.max()}.")
     if len(lonely := np.setdiff1d(np.arange(n), owners)):
+        others = f", nor have {len(lonely) - 1:,} others" if len(lonely) > 1 else ""
         raise BadInput(
-            f"image {lonely[0]} has no caption (and {len(lonely) - 1} more have none). Leave such images out."
+            f"image {lonely[0]} has no caption{others}: there are {n:,} images and {len(captions):,} captions. Give "
+            "each image a caption, or leave it out; image_of says whose caption each is."
         )
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
     table = pd.DataFrame(

@@ -59,8 +59,13 @@ class MatchLogit(Similarity):
 def sample_distances(
     images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS
 ) -> Float[Tensor, "i j t j"]:
-    """√(‖z − z′‖² + eps) of all pairs of samples. Raises: BadInput for distributions without samples."""
+    """√(‖z − z′‖² + eps) of all pairs of samples; without eps, the gradient at equal samples is 0.
+
+    Raises: BadInput for distributions without samples.
+    """
     x, y = samples_of(images, "image"), samples_of(captions, "caption")
     lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
     squares = lengths[0][:, :, None, None] + lengths[1][None, None]
-    return ((squares - 2 * element_products(x, y)).clamp(min=0) + eps).sqrt()
+    squares = (squares - 2 * element_products(x, y)).clamp(min=0) + eps
+    equal = squares == 0  # where the slope of the root is infinite, and its product with that of the clamp undefined
+    return torch.where(equal, 0, torch.where(equal, 1, squares).sqrt()) if eps == 0 else squares.sqrt()

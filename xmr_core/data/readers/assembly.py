@@ -12,7 +12,6 @@ from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.relevance import annotated_relevance
 from xmr_core.data.text.tokenisers import tokenise
 
-SPLITS = ("train", "val", "test")
 USUAL = 5  # captions of an image in most collections
 
 

@@ -108,17 +108,18 @@ def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
 
 
 def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
-    """The value of a large JSON file. Bytes that are not UTF-8 are read as Latin-1 and counted.
+    """The value of a large JSON file, in UTF-8, -16 or -32. Other bytes are read as Latin-1 and counted.
 
     reduce: what to retain of an object. It is called for every object as soon as that is read, innermost first, so that
     what is not needed never fills the memory.
     Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
     """
     raw = read_bytes(file)
+    encoding = json.detect_encoding(raw)  # by its first bytes
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode(encoding)
     except UnicodeDecodeError:
-        text = raw.decode("utf-8-sig", "surrogateescape")
+        text = raw.decode(encoding if encoding.startswith("utf-8") else "utf-8-sig", "surrogateescape")
         text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
         faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
     del raw

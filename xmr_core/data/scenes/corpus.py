@@ -14,7 +14,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.images.files import array_reader
 from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
@@ -23,7 +23,6 @@ from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
 
 WORLD_VERSION = 1  # raise it whenever the same seed would give other images or captions
-SPLITS = ("train", "val", "test")
 # images in train, val and test
 SIZES = {"tiny": (64, 32, 32), "quick": (2000, 200, 500), "study": (3000, 500, 1000), "large": (20000, 1000, 5000)}
 DEFAULT_AMBIGUITY = 0.05
