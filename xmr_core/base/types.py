@@ -18,8 +18,6 @@ from torch import Tensor
 
 from xmr_core.base.checks import checked_index
 
-SPLITS = ("train", "val", "test")
-
 
 class Rows:
     """Items stored by row: the item axis of every tensor field comes first, and fields that are None stay None. `==`

@@ -13,9 +13,9 @@ from xmr_core.base.lazy import catalogue
 
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
-    dict.fromkeys(("Prepared", "prepare", "prepare_corpus"), "prepare")
+    dict.fromkeys(("SPLITS", "Prepared", "prepare", "prepare_corpus"), "prepare")
     | dict.fromkeys(("DATASETS", "READERS", "config_for", "corpus_of", "reader_of", "register_reader"), "corpora")
-    | {"DataConfig": "config", "SPLITS": "arrays", "from_arrays": "arrays", "Augmentation": "augment"}
+    | {"DataConfig": "config", "from_arrays": "arrays", "Augmentation": "augment"}
     | {"Batches": "batches", "Split": "batches", "CaptionStates": "inputs", "Extractor": "features.feature_cache"}
     | {"load_scenes": "scenes", "Vocabulary": "text.vocabulary", "read_vocabulary": "text.official_vocabulary"}
     | {f"load_{name}": f"readers.{name}" for name in ("coco", "cub", "flickr30k", "flickr8k", "folder", "precomputed")}

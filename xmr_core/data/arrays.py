@@ -9,7 +9,8 @@ import pandas as pd
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.splits import SPLITS
+from xmr_core.base.types import Corpus
 
 
 def from_arrays(

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.splits import SPLITS
+from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_core.data.caption_inputs import caption_inputs
 from xmr_core.data.config import DataConfig

@@ -14,16 +14,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 from xmr_core.base.devices import resolve_device
-from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.files import existing_file
-from xmr_core.base.types import Features, Representation
-from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded, why_unreadable
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Representation
 from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.evaluation.analysis.representations import joined
 from xmr_core.evaluation.engine import Scoring, as_matrix, best
+from xmr_core.search.given_images import ImageLike, one_image, regions
 
 _TOGETHER = 64  # images or sentences encoded at a time
-ImageLike = str | Path | Image.Image | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -85,10 +83,10 @@ class Model:
         if not len(images):
             raise BadInput("no image given; give at least one.")
         if self.raw.describer is None:
-            return self._in_parts(self.method.encode_images, self._regions(images), len(images))
+            return self._in_parts(self.method.encode_images, regions(images, self.raw.inputs), len(images))
         parts = []
         for start in range(0, len(images), _TOGETHER):
-            pixels = np.stack([self._pixels(image) for image in images[start : start + _TOGETHER]])
+            pixels = np.stack([one_image(image, self.raw) for image in images[start : start + _TOGETHER]])
             parts.append(self._in_parts(self.method.encode_images, self.raw.new_images(pixels), len(pixels)))
         return joined(parts)
 
@@ -184,33 +182,3 @@ class Model:
             return joined(
                 [encode(inputs[start : start + _TOGETHER].to(device)).to("cpu") for start in range(0, n, _TOGETHER)]
             )
-
-    def _pixels(self, image: ImageLike) -> np.ndarray:
-        """One image at the model's resolution, read as images of a corpus are."""
-        if isinstance(image, str | Path):
-            image = existing_file(image, "image")
-        try:
-            if isinstance(image, Path):
-                image = decoded(image)
-            if isinstance(image, Image.Image):
-                image = np.asarray(convert_to_rgb(image))
-        except UNREADABLE as e:
-            raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
-        if not isinstance(image, np.ndarray):
-            raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-            shape = "×".join(map(str, image.shape))
-            raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
-        return array_reader(image[None])(np.array([0]), self.raw.inputs.resolution, fit=self.raw.fit)[0]
-
-    def _regions(self, images) -> Features:
-        try:
-            x = torch.stack([torch.as_tensor(np.asarray(image), dtype=torch.float32) for image in images])
-        except (RuntimeError, TypeError, ValueError) as e:
-            raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
-        width = self.raw.inputs.image_width
-        if x.ndim == 2 and self.raw.inputs.cells == 1:  # it was trained on one vector of each image
-            x = x[:, None]
-        if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
-            raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
-        return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))

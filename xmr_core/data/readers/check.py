@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import XmrError
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.splits import SPLITS
+from xmr_core.base.types import Corpus
 from xmr_core.data.readers.examination import decode_images, examine_features
 from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
 from xmr_core.data.text.tokenisers import tokenise

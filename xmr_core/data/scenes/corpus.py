@@ -14,7 +14,8 @@ from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.splits import SPLITS
+from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import array_reader
 from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say

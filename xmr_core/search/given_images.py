@@ -1,0 +1,56 @@
+"""Images in the forms in which a user has them, as a loaded model reads them."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import existing_file
+from xmr_core.base.types import Features
+from xmr_core.data.images.files import UNREADABLE, array_reader, convert_to_rgb, decoded, why_unreadable
+from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.methods.common import Inputs
+
+ImageLike = str | Path | Image.Image | np.ndarray
+
+
+def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
+    """One image of any size at a model's resolution, read as images of a corpus are.
+
+    Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
+    """
+    if isinstance(image, str | Path):
+        image = existing_file(image, "image")
+    try:
+        if isinstance(image, Path):
+            image = decoded(image)
+        if isinstance(image, Image.Image):
+            image = np.asarray(convert_to_rgb(image))
+    except UNREADABLE as e:
+        raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
+    if not isinstance(image, np.ndarray):
+        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        shape = "×".join(map(str, image.shape))
+        raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
+    return array_reader(image[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+
+
+def regions(images, inputs: Inputs) -> Features:
+    """Features of regions, "n l e", or one vector for each image, "n e", where a model was trained on such.
+
+    Raises: BadInput for other shapes, another width, or numbers that are not finite.
+    """
+    try:
+        x = torch.stack([torch.as_tensor(np.asarray(image), dtype=torch.float32) for image in images])
+    except (RuntimeError, TypeError, ValueError) as e:
+        raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
+    if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
+        x = x[:, None]
+    if x.ndim != 3 or x.shape[2] != inputs.image_width or not x.isfinite().all():
+        width = inputs.image_width
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
+    return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
