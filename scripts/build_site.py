@@ -23,7 +23,7 @@ from render_site import BUILD, ROOT, fitted, for_paper, sphinx
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import results
-from xmr_core.study.claims import CLAIMS, ledger
+from xmr_core.study.claims import CLAIMS, DECIDED, NOT_MEASURED, VERDICTS, ledger
 
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
@@ -44,12 +44,12 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
     """The ledger as a page: what is claimed, by what rule, and the verdict per corpus with effect and interval. paper:
     claims without rows are only named, and the rules are left to the site."""
     every = ledger(rows, CLAIMS)
-    table = every[every["verdict"] != "not measured"].reset_index(drop=True) if paper else every
+    table = every[every["verdict"] != NOT_MEASURED].reset_index(drop=True) if paper else every
     columns = pd.DataFrame(
         {
             "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
             "corpus": table["corpus"],
-            "verdict": [f"**{v}**" if v != "not measured" else v for v in table["verdict"]],
+            "verdict": [f"**{v}**" if v in DECIDED else v for v in table["verdict"]],
             "effect": [_effect(r) for r in table.itertuples()],
             "kind": table["kind"],
             "seeds": table["seeds"],
@@ -58,14 +58,14 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
     )
     rules = "## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
     if paper:
-        absent = every.loc[every["verdict"] == "not measured", ["sentence", "source"]]
+        absent = every.loc[every["verdict"] == NOT_MEASURED, ["sentence", "source"]]
         rules = "## Not measured yet\n\n" + markdown(absent.set_axis(["claim", "source"], axis=1))
     return (
         "# Claims of the papers, and what the rows say\n\n"
         "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "
         "its interval, whose level is corrected (Holm) among the claims of its paper on that corpus, leaves out the "
-        "claim's bound, and fewer than three seeds decide nothing. A claim about several comparisons shows the one "
-        "that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on worlds on "
+        "claim's bound, and fewer seeds than the protocol asks for decide nothing. A claim about several comparisons "
+        "shows the one that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on worlds on "
         "which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
         "[results.csv](results.csv), and the "
         "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
@@ -107,9 +107,7 @@ def index_page() -> str:
         for title, names in chapters.items()
     ]
     verdicts = ledger(results.study_rows(before=False), CLAIMS)["verdict"].value_counts()
-    counts = ", ".join(
-        f"{verdicts.get(word, 0)} {word}" for word in ("held", "contradicted", "undecided", "not measured")
-    )
+    counts = ", ".join(f"{verdicts.get(word, 0)} {word}" for word in VERDICTS)
     return (
         f"# {TITLE}\n\nThe numbers of the study are in "
         "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "

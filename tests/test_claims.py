@@ -92,7 +92,7 @@ def test_no_verdict_before_the_seeds_that_are_planned():
     table, claim = on_worlds(ERRORS)[0], Claim("x", "s", "t", ("a",), ("b",))
     assert verdict(claim, table)["verdict"] == "held"
     line = verdict(claim, table[table["seed"] < 4])
-    assert line["verdict"] == "undecided" and np.isnan(line["low"]), "four of five: no interval, and not counted"
+    assert line["verdict"] == "no verdict yet" and np.isnan(line["low"]), "four of five: no interval, and not counted"
     photographs = table.assign(dataset="flickr8k", world=0, size="")
     assert np.isfinite(verdict(claim, photographs[photographs["seed"] < 3])["low"]), "three are planned"
 
@@ -164,7 +164,7 @@ def test_the_register_only_grows_and_holds_each_rule_once(tmp_path):
 def test_only_common_seeds_count_and_fewer_than_three_decide_nothing():
     table = rows({"a": [3.0, 3.1, None, 2.9], "b": [2.0, None, 1.0, 2.0]})
     line = verdict(Claim("x", "s", "t", ("a",), ("b",)), table)
-    assert (line["seeds"], line["verdict"]) == (2, "undecided")
+    assert (line["seeds"], line["verdict"]) == (2, "no verdict yet")
 
 
 def test_the_rule_of_means_compares_groups():
@@ -226,13 +226,13 @@ def test_verdicts_in_words():
     ]
     table = ledger(rows(CLEAR), claims)
     elsewhere = table[table["claim"] == "x"].assign(
-        corpus="flickr8k", verdict="undecided", effect=0.5, low=np.nan, seeds=1
+        corpus="flickr8k", verdict="no verdict yet", effect=0.5, low=np.nan, seeds=1
     )
     sentence, absent = in_words(pd.concat([table, elsewhere])).split("\n")
     first, second = sentence.split("; ")
     assert first.startswith("- “A beats b”: **held** on scenes (study), +100.0 [")
     assert first.endswith("] (4 seeds, exploratory)")
-    assert second == "**no verdict yet** on flickr8k, +0.500 (1 of at least 3 seeds, exploratory)."
+    assert second == "**no verdict yet** on flickr8k, +0.5 (1 of at least 3 seeds, exploratory)."
     assert absent == "- Not measured yet: “Nobody ran this”, “Nor this”."
 
 

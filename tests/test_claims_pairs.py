@@ -180,7 +180,7 @@ def test_the_weight_of_content_is_that_of_every_caption_beside_its_own_image(tmp
     assert row["value"] == pytest.approx(float(np.mean(expected)), abs=1e-5)
     rows = study.results.rows([measures.measured(run, ["SAF"], CLAIMS)], ["SAF"])
     (line,) = ledger(rows, CLAIMS, ["sgraf-content"]).to_dict("records")
-    assert line["effect"] == pytest.approx(row["value"]) and line["verdict"] == "undecided"
+    assert line["effect"] == pytest.approx(row["value"]) and line["verdict"] == "no verdict yet"
 
 
 def test_without_words_there_is_no_weight_and_no_verdict():

@@ -13,7 +13,11 @@ JOIN = " + "  # between the labels of an ensemble's members
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a run in the rows of results: its columns, and a factor to show it with (100 for percent)."""
+    """One number of a run in the rows of results: its columns, a factor to show it with (100 for percent), and whether
+    it counts something, such as epochs.
+
+    digits: after the decimal point, in every sentence: 1 for percent and counts, 3 for anything else.
+    """
 
     name: str
     relevance: str
@@ -21,6 +25,11 @@ class Measure:
     metric: str
     k: int = 0
     factor: float = 1.0
+    counts: bool = False
+
+    @property
+    def digits(self) -> int:
+        return 1 if self.factor == 100 or self.counts else 3
 
 
 RSUM = Measure("RSUM annotated", "annotated", "both", "rsum", factor=100)

@@ -6,18 +6,16 @@ from math import hypot
 import pandas as pd
 
 from xmr_core.methods.claim import Claim
-from xmr_core.study.claims import ledger
-from xmr_core.study.families import enough_seeds
+from xmr_core.study.claims import has_verdict, ledger
 
 COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "low before", "high before", "epochs before",
            "after", "effect after", "low", "high", "epochs after", "kind", "changed", "moved"]  # fmt: skip
 
 
 def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
-    """One line per claim that has a verdict both from a corpus of choices and from worlds that decide, each of enough
-    seeds (families.enough_seeds): claim, sentence, corpus (before), before and after (verdicts), the effects, their
-    intervals and the epochs of the runs on either occasion, kind (of the later), changed, and moved: the effects
-    differ by more than both intervals together, √(½ width² + ½ width²), so more runs alone do not explain a change
+    """One line per claim that has a verdict both from a corpus of choices and from worlds that decide: claim, sentence,
+    corpus (before), before and after (verdicts), the effects, their intervals and the epochs of the runs on either
+    occasion, kind (of the later), changed, and moved: the effects differ by more than both intervals together, √(½ width² + ½ width²), so more runs alone do not explain a change
     (False where either had no interval). Between the two stand epochs, tuning, the common form and the worlds.
 
     rows: of results.study_rows. A claim of several earlier corpora has a line for each.
@@ -25,8 +23,8 @@ def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFram
     >>> changed_verdicts(pd.DataFrame(columns=["variant"]), []).empty
     True
     """
-    table = ledger(rows, claims) if len(claims) and len(rows) else pd.DataFrame(columns=["corpus", "seeds"])
-    table = table[enough_seeds(table)]
+    table = ledger(rows, claims) if len(claims) and len(rows) else pd.DataFrame(columns=["corpus", "verdict"])
+    table = table[has_verdict(table)]
     later = table["corpus"].astype(str).str.contains(", worlds", regex=False)
     earlier = table[table["corpus"].astype(str).str.startswith("scenes") & ~later]
     by_id = {claim.id: claim for claim in claims}

@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import unknown
-from xmr_core.methods.claim import Claim
+from xmr_core.methods.claim import RSUM, Claim
 from xmr_core.methods.registry import methods, papers
 from xmr_core.study.comparisons import SINCE, Comparison, comparisons, equivalent, values_of
 from xmr_core.study.families import bound, corrected, family, least_seeds, origin
 from xmr_core.study.image_values import ImageValues, read_image_values
 from xmr_core.study.rules import fixed, kind
 
-VERDICTS = ("held", "contradicted", "equivalent", "undecided", "not measured")
+NONE_YET, NOT_MEASURED = "no verdict yet", "not measured"  # too few seeds; no rows
+DECIDED = ("held", "contradicted", "equivalent", "undecided")
+VERDICTS = (*DECIDED, NONE_YET, NOT_MEASURED)
 COLUMNS = [
     "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "bound", "effect", "low",
     "high", "verdict", "p", "p Holm",
@@ -51,9 +53,9 @@ def ledger(
     same comparison; NaN where all seeds are equal. verdict: 'held' where the interval of every comparison lies beyond
     the bound on the claimed side, 'contradicted' where one lies on the other side, 'equivalent' where none is
     contradicted and all that are not held lie within ±5 points of RSUM or ±1 point of another retrieval metric, else
-    'undecided'; always undecided with fewer seeds than families.least_seeds, and 'not measured', in one line, without
-    rows for any corpus. kind: 'confirmatory' if the rule was registered before the rows and these come from worlds that
-    no choice was made on, else 'exploratory'.
+    'undecided'; 'no verdict yet', without an interval, with fewer seeds than families.least_seeds, and 'not measured',
+    in one line, without rows for any corpus. kind: 'confirmatory' if the rule was registered before the rows and these
+    come from worlds that no choice was made on, else 'exploratory'.
     ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
     images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
     Raises: BadInput for an id that no claim has.
@@ -95,13 +97,13 @@ def ledger(
 
 def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, ...]]) -> dict:
     if not decided:
-        return {"seeds": 0, "verdict": "not measured"}
+        return {"seeds": 0, "verdict": NOT_MEASURED}
     sign, most = -1 if claim.smaller else 1, equivalent(claim.measure)
     against = min(range(len(decided)), key=lambda n: sign * decided[n].effect)
     about = decided[against]
     line = {"effect": about.effect, "seeds": min(c.seeds for c in decided), "worlds": about.worlds}
     if not limits:
-        return line | {"verdict": "undecided"}
+        return line | {"verdict": NONE_YET}
     words = []
     for low, high, _, _ in limits:
         beyond = (low - claim.bound, high - claim.bound) if sign > 0 else (-high - claim.bound, -low - claim.bound)
@@ -125,32 +127,40 @@ def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, 
     }
 
 
+def has_verdict(table: pd.DataFrame) -> pd.Series:
+    """Which lines of a ledger hold a verdict: those that were measured on enough seeds.
+
+    >>> has_verdict(pd.DataFrame({"verdict": ["held", "no verdict yet", "undecided", "not measured"]})).tolist()
+    [True, False, True, False]
+    """
+    return table["verdict"].isin(DECIDED)
+
+
 def in_words(table: pd.DataFrame) -> str:
     """The lines of a ledger as a list in Markdown: an item for each sentence with its verdict on every corpus, such as
-    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", or "no
-    verdict yet" where there are fewer seeds than families.least_seeds; and one for the sentences without rows.
+    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", and one
+    for the sentences without rows. Of a line without a verdict the seeds that it needs are said.
 
     >>> from xmr_core.study.results import study_rows
     >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
     '- Not measured yet: “Smooth-Chamfer beats MIL”.'
     """
+    digits_of = {claim.id: claim.measure.digits for claim in all_claims()}
     verdicts: dict[str, list[str]] = {}
     absent = []
     for line in table.itertuples():
         sentence = f"“{line.sentence.rstrip('.')}”"
-        if line.verdict == "not measured":
+        if line.verdict == NOT_MEASURED:
             absent.append(sentence)
             continue
-        shown = [line.effect] if np.isnan(line.low) else [line.effect, line.low, line.high]
-        digits = 1 if max(map(abs, shown)) >= 1 else 3
+        digits = digits_of.get(line.claim, RSUM.digits)
         interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
         limit = f", against {line.bound:+g}" if line.bound else ""
-        least = least_seeds(line.corpus)
-        word = line.verdict if line.seeds >= least else "no verdict yet"
-        seeds = f"{line.seeds} seeds" if line.seeds >= least else f"{line.seeds} of at least {least} seeds"
+        needed = f" of at least {least_seeds(line.corpus)}" if line.verdict == NONE_YET else ""
+        seeds = f"{line.seeds}{needed} seeds"
         seeds += ", exploratory" * (line.kind == "exploratory")
         verdicts.setdefault(sentence, []).append(
-            f"**{word}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
+            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
         )
     out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
     if absent:

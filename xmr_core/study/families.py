@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
-
 from xmr_core.evaluation.simultaneous import holm_intervals
 from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.comparisons import Comparison, groups
@@ -32,11 +30,6 @@ def least_seeds(corpus: str) -> int:
     (5, 3)
     """
     return SEEDS if corpus.startswith("scenes") and ", world" in corpus else LEAST_SEEDS
-
-
-def enough_seeds(table: pd.DataFrame) -> pd.Series:
-    """Which lines of a ledger have the seeds that a verdict needs. table: with the columns corpus and seeds."""
-    return table["seeds"] >= table["corpus"].map(least_seeds)
 
 
 def bound(claim: Claim) -> float:

@@ -10,11 +10,10 @@ from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, listed, order_sentence
-from xmr_core.study.claims import CLAIMS, counts, ledger
+from xmr_core.study.claims import CLAIMS, NONE_YET, NOT_MEASURED, counts, has_verdict, ledger
 from xmr_core.study.close_methods import close_methods
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
-from xmr_core.study.families import enough_seeds
 from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
@@ -93,18 +92,16 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
     before the protocol.
 
-    Lines of too few seeds (families.least_seeds) are no verdicts; claims of this study's own are counted apart.
+    Lines of too few seeds hold no verdict; claims of this study's own are counted apart.
 
-    >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"], "seeds": [5]}
-    >>> line["corpus"] = ["scenes (quick)"]
+    >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"]}
     >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
     '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
     """
-    measured = table["verdict"] != "not measured"
-    shown = table[measured & enough_seeds(table)]
+    shown = table[has_verdict(table)]
     words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
     kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
-    few = int(measured.sum()) - len(shown)
+    few = int((table["verdict"] == NONE_YET).sum())
     kinds += f"; {few} lines have too few seeds" if few else ""
     every, ours = table.drop_duplicates("claim"), table["source"].str.startswith("ours")
     own = f" ({int(ours[every.index].sum())} of these claims are our own)" if ours.any() else ""
@@ -115,7 +112,7 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
 def _with_rows_before_only(own: pd.DataFrame) -> int:
     """How many claims have a verdict of some rows of the study and none of the protocol's, whose ledger is `own`."""
     every = ledger(results.study_rows(), CLAIMS)
-    measured = [set(table.loc[table["verdict"] != "not measured", "claim"]) for table in (every, own)]
+    measured = [set(table.loc[table["verdict"] != NOT_MEASURED, "claim"]) for table in (every, own)]
     return len(measured[0] - measured[1])
 
 

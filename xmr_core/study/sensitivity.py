@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from xmr_core.methods.claim import JOIN, Claim
-from xmr_core.study.claims import ledger
-from xmr_core.study.families import enough_seeds
+from xmr_core.study.claims import NONE_YET, NOT_MEASURED, has_verdict, ledger
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical
 
 NEVER, ALWAYS = "9999", ""  # as the time from which comparisons have the later rule's degrees of freedom
@@ -38,7 +37,7 @@ def sensitivity(
         return pd.DataFrame(columns=["claim", "sentence", "verdict", *READINGS])
     seeds = own["seed"].astype(int)
     table = ledger(own, claims).set_index(["claim", "corpus"])
-    table = table[enough_seeds(table.reset_index()).to_numpy()]
+    table = table[has_verdict(table)]
     readings = {
         "first seeds": ledger(own[seeds < SEEDS], claims),
         "later seeds": ledger(own[seeds >= SEEDS], claims),
@@ -54,7 +53,7 @@ def sensitivity(
             early = lines.index.get_level_values("claim").isin(again) & (table["seeds"] > SEEDS)
             lines[name] = lines[name].where(early, "")
     lines = lines.reindex(columns=["sentence", "verdict", *READINGS], fill_value="").fillna("")
-    lines = lines.replace("not measured", "")
+    lines = lines.replace([NONE_YET, NOT_MEASURED], "")
     differs = lines[list(READINGS)].ne(lines["verdict"], axis=0) & lines[list(READINGS)].ne("")
     return lines[differs.any(axis=1)].reset_index().drop(columns="corpus")
 

@@ -54,14 +54,14 @@ ABLATIONS = {
     "objectives": _OBJECTIVES,
 }
 
-EPOCHS = Measure("epochs to 95 % of the last validation RSUM", "annotated", "both", "epochs_to_95")
+EPOCHS = Measure("epochs to 95 % of the last validation RSUM", "annotated", "both", "epochs_to_95", counts=True)
 
 
 def _negatives(d: str) -> dict[str, Measure]:
     """K of AdOpt for queries of one direction, for rows of 128 candidates, as in the paper."""
     return {
-        "falls": Measure(f"K per 128 candidates, untrained minus trained, {d}", "", d, "negatives_fall"),
-        "few": Measure(f"5.5 minus K per 128 candidates at the end, {d}", "", d, "negatives_below_5"),
+        "falls": Measure(f"K per 128 candidates, untrained minus trained, {d}", "", d, "negatives_fall", counts=True),
+        "few": Measure(f"5.5 minus K per 128 candidates at the end, {d}", "", d, "negatives_below_5", counts=True),
     }
 
 
@@ -78,8 +78,8 @@ def _claims() -> tuple[Claim, ...]:
     def negatives(d: str) -> tuple[Claim, ...]:
         falls, few, settle = (
             f"AdOpt's number of negatives falls in training ({d}).",
-            f"It ends no higher than the 4 to 5 of 128 of the paper ({d}).",
-            f"It ends no lower than the 4 to 5 of 128 of the paper ({d}).",
+            f"AdOpt's number of negatives ends no higher than the paper's 4 to 5 of 128 ({d}).",
+            f"AdOpt's number of negatives ends no lower than the paper's 4 to 5 of 128 ({d}).",
         )
         source, measure = "VSE+2AD, Figure C-2", _negatives(d)
         return (
