@@ -89,6 +89,7 @@ def test_a_run_that_learned_little_is_said_so():
     reached, rsums = {"AdOpt": 4.5, "triplet": 6.2, "warm": 5.0}, {"AdOpt": 309.0, "triplet": 70.8, "warm": 300.0}
     text = faster_text(reached, rsums)
     assert text.count("learned too little") == 1 and "triplet has learned too little" in text
+    assert text.startswith("It cannot be told here: ") and "Yes, in these runs: AdOpt" in text, "of triplet and of warm"
     assert "triplet after 6.2 epochs, with 70.8" in text and "warm after 5.0 epochs, with 300.0" in text
     assert faster_text({"AdOpt": 4.5}, rsums).endswith("One objective alone cannot be compared.")
 
@@ -111,6 +112,10 @@ def test_recall_is_bought_with_precision_where_one_rises_and_the_other_falls(gap
     table = {k: {"R@1": a, "R-P": b} for k, (a, b) in zip((1, 4), gaps, strict=False)}
     text = bought_text(table, "hardest", "all")
     assert text.startswith(start) and f"{gaps[0][0]:+.1f} and {gaps[0][1]:+.1f} points for K = 1" in text
+    assert bought_text(table, "hardest", "all", {"hardest": 200.0, "all": 390.0}) == text
+    little = bought_text(table, "hardest", "all", {"hardest": 100.0, "all": 390.0})
+    assert little.startswith("It cannot be told here: with hardest the models have learned too little")
+    assert f"{gaps[0][0]:+.1f} and {gaps[0][1]:+.1f} points for K = 1" in little
 
 
 @pytest.mark.slow

@@ -37,9 +37,9 @@ def test_one_product_of_all_elements_is_all_that_sets_need(method):
     assert products(made.similarity, made) == cost.count(method, ODD)
 
 
-@pytest.mark.parametrize(("method", "contexts"), [("SCAN t2i", "regions"), ("SCAN i2t", "words")])
+@pytest.mark.parametrize(("method", "contexts"), [("SCAN t-i", "regions"), ("SCAN i-t", "words")])
 def test_scan_needs_affinities_and_the_gram_matrix(method, contexts):
-    q, c = (ODD.words, ODD.regions) if method.endswith("t2i") else (ODD.regions, ODD.words)
+    q, c = (ODD.words, ODD.regions) if method.endswith("t-i") else (ODD.regions, ODD.words)
     made = timing.scene(method, ODD, 3, 4)
     gram = c * c * ODD.d / (4 if contexts == "regions" else 3)  # once per item
     element_wise = 2 * q * c  # sums over contexts, which are no matrix products
@@ -47,8 +47,8 @@ def test_scan_needs_affinities_and_the_gram_matrix(method, contexts):
 
 
 def test_sum_max_needs_affinities_alone():
-    made = timing.scene("SCAN t2i", ODD, 3, 4)
-    assert products(sum_max, made) == cost.count("sum-max", ODD) == 7 * 4 * 24
+    made = timing.scene("SCAN t-i", ODD, 3, 4)
+    assert products(sum_max, made) == cost.count("sum–max", ODD) == 7 * 4 * 24
 
 
 def graph(reasoner, s, n_images=3, n_captions=4, direction="t2i"):
@@ -78,9 +78,9 @@ def test_sgraf_computes_the_products_of_its_formula(reasoner, direction, steps):
 def test_counts_agree_with_hand_and_with_the_papers_print():
     counted = cost.table().set_index("similarity")
     assert counted["multiply-adds"]["cosine"] == 1024 and counted["multiply-adds"]["smooth-Chamfer"] == 16_384
-    assert counted["authors"]["SCAN t2i"] == 2 * 36 * 16 * 1024 + 3 * 16 * 1024 == 1_228_800
-    assert counted["multiply-adds"]["SCAN t2i"] == 36 * 16 * 1024 + 16 * 36 * 36 + 2 * 36 * 16
-    assert counted["authors"]["SCAN i2t"] == 2 * 36 * 16 * 1024 + 3 * 36 * 1024
+    assert counted["authors"]["SCAN t-i"] == 2 * 36 * 16 * 1024 + 3 * 16 * 1024 == 1_228_800
+    assert counted["multiply-adds"]["SCAN t-i"] == 36 * 16 * 1024 + 16 * 36 * 36 + 2 * 36 * 16
+    assert counted["authors"]["SCAN i-t"] == 2 * 36 * 16 * 1024 + 3 * 36 * 1024
     assert counted["multiply-adds"]["match probability"] == 49 * 1024 and counted["multiply-adds"]["ELK"] == 2048
     nodes = 2 * 36 * 16 * 1024 + 16 * 1024 + 17 * 256 * 1024 + 17 * 256
     assert counted["authors"]["SGR"] == nodes + 3 * (3 * 17 * 256**2 + 2 * 17**2 * 256) + 256
@@ -94,7 +94,7 @@ def test_what_the_authors_compute_costs_more_where_it_differs():
     counted = cost.table()
     more = counted.loc[counted["authors"] > counted["multiply-adds"], "similarity"]
     assert (
-        set(more) == {"SCAN t2i", "SCAN i2t", "SGR", "joint"}
+        set(more) == {"SCAN t-i", "SCAN i-t", "SGR", "joint"}
         and not (counted["authors"] < counted["multiply-adds"]).any()
     )
 
@@ -186,7 +186,7 @@ def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypat
     ("method", "rows", "columns", "width"),
     [
         ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48),
-        ("SCAN i2t", 7, 4, 24), ("SAF", 7, 4, 24),
+        ("SCAN i-t", 7, 4, 24), ("SAF", 7, 4, 24),
     ],
 )  # fmt: skip
 def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):
@@ -335,7 +335,7 @@ def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three(
     assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
     assert swept["SGR"] == {"captions", "width", "words"}
     assert [(c.method, c.images, c.captions) for c in cases if c.varied == "paper"] == [
-        (m, 1000, 5000) for m in ("cosine", "smooth-Chamfer", "SCAN t2i")
+        (m, 1000, 5000) for m in ("cosine", "smooth-Chamfer", "SCAN t-i")
     ]
     named = published.dive_cost()["similarity"].tolist()
     assert named == [c.method for c in cases if c.varied == "paper"]

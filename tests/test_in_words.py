@@ -48,14 +48,18 @@ def test_what_attention_says_of_objects():
 
 
 def test_erasing_and_mixing_in_words():
-    table = pd.DataFrame({"in_erased": [0.5, 0.6, 0.5], "erased_in": 0.1, "in_mixed": [0.9, 0.8, np.nan]})
-    table = table.assign(in_other=[0.2, 0.2, np.nan], first_in_mixed=[0.95, 0.4, np.nan], second_in_mixed=0.3)
+    few = pd.DataFrame({"in_erased": [0.5, 0.6, 0.5], "erased_in": 0.1, "in_mixed": [0.9, 0.8, np.nan]})
+    few = few.assign(in_other=[0.2, 0.2, np.nan], first_in_mixed=[0.95, 0.4, np.nan], second_in_mixed=0.3)
+    table = pd.concat([few] * 10, ignore_index=True)
     erasing, mixing = algebra_in_words(table)
     assert erasing.startswith("Erasing, yes: ") and mixing.startswith("Mixing, yes: ")
-    assert "(2 of 3 pairs have" in mixing and "50 % of mixtures hold over 90 %" in mixing
+    assert "(20 of 30 pairs have" in mixing and "10 of these 20 mixtures hold over 90 %" in mixing
+    assert algebra_in_words(table.iloc[3:])[1].startswith("Mixing, it cannot be told here: "), "18 pairs are too few"
     turned = table.rename(columns={"in_erased": "erased_in", "erased_in": "in_erased"})
     assert algebra_in_words(turned)[0].startswith("Erasing, no: ")
-    assert algebra_in_words(table.assign(erased_in=[0.1, 0.9, 0.6]))[0].startswith("Erasing, it cannot be told here: ")
+    assert algebra_in_words(table.assign(erased_in=[0.1, 0.9, 0.6] * 10))[0].startswith(
+        "Erasing, it cannot be told here: "
+    )
     apart = table.assign(in_mixed=np.nan, in_other=np.nan)
     assert algebra_in_words(apart)[1].endswith("no two images have anything in common.")
 
@@ -68,7 +72,7 @@ def test_where_elements_live():
     place, outside, apart = neighbours_in_words(shares, 4)
     assert place == (
         "Elements live beside those of the same number in other sets (“slot”); beside the others of their own set, "
-        "which has collapsed (“item”, “none”)."
+        "which is narrow (“item”, “none”)."
     )
     assert "94 % (“slot”), 92 % (“item”); chance gives 25 %" in outside and "60 to 99 %" in apart
     assert (

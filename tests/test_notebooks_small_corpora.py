@@ -33,7 +33,7 @@ CASES = {  # notebook: (corpora, parameters beside COMMON)
     "compare_methods": ((*KARPATHY, "cub"), {"methods": ["VSE++", "PVSE", "DivE"]}),
     "corruption_vs_uncertainty": (("folder", "coco", "cub"), {"shares": [0.0, 0.5, 1.0]}),
     "explore": (KARPATHY, {"methods": ["DivE", "PCME"]}),
-    "gaussian_distances": (("folder", "coco", "cub"), {"samples": [1, 7], "draws": 1}),
+    "gaussian_distances": (("folder", "coco", "cub"), {"samples": [1, 7], "draws": 2}),
     "adaptive_objective": (("folder", "coco"), {}),
     "alignments": (("folder", "flickr30k"), {"images": [0]}),
     "gaussian_2d": (("folder", "cub"), {}),

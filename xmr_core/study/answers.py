@@ -105,13 +105,16 @@ def _turned(ordered: pd.DataFrame, runs: Mapping[str, float]) -> str:
 
 def faster_text(reached: Mapping[str, float], rsums: Mapping[str, float], share: float = 0.95) -> str:
     """Whether the first label converges faster than each other one: yes if it comes to `share` of its last value
-    earlier and ends at least as high, no if it is neither earlier nor higher, else it cannot be told.
+    earlier and ends at least as high, no if it is neither earlier nor higher, else it cannot be told; neither can it
+    where one of the two has learned less than half of what the other has.
 
     reached: label → epochs until then. rsums: label → RSUM of the test split.
 
     >>> faster_text({"AdOpt": 4.5, "triplet": 6.2}, {"AdOpt": 200.0, "triplet": 150.0}).partition(":")[0]
     'Yes, in these runs'
     >>> faster_text({"AdOpt": 6.5, "triplet": 6.2}, {"AdOpt": 200.0, "triplet": 150.0}).partition(":")[0]
+    'It cannot be told here'
+    >>> faster_text({"AdOpt": 4.5, "triplet": 6.2}, {"AdOpt": 200.0, "triplet": 70.0}).partition(":")[0]
     'It cannot be told here'
     """
     first, *others = reached
@@ -122,23 +125,34 @@ def faster_text(reached: Mapping[str, float], rsums: Mapping[str, float], share:
     for other in others:
         earlier, higher = reached[first] < reached[other], rsums[first] >= rsums[other]
         word = "Yes, in these runs" if earlier and higher else "No, not in these runs"
-        word = word if earlier == higher else "It cannot be told here"
+        poor, good = sorted((first, other), key=rsums.__getitem__)
+        little = rsums[poor] < rsums[good] / 2
+        word = word if earlier == higher and not little else "It cannot be told here"
         why = f", because {name} is {'earlier, with less' if earlier else 'later, with more'}" * (earlier != higher)
+        why = f". {_named(poor)} has learned too little for its number of epochs to say anything" if little else why
         out.append(f"{word}: {own}; {_named(other)} after {reached[other]:.1f} epochs, with {rsums[other]:.1f}{why}.")
-        poor = min((first, other), key=rsums.__getitem__)
-        if rsums[poor] < max(rsums[first], rsums[other]) / 2:
-            out.append(f"{_named(poor)} has learned too little for its number of epochs to say much.")
     return " ".join(out) or f"{own}. One objective alone cannot be compared."
 
 
-def bought_text(gaps: Mapping[int, Mapping[str, float]], first: str, other: str) -> str:
-    """Whether `first` raises R@1 and lowers R-Precision against `other`: yes or no if so for every K, or for none.
+def bought_text(
+    gaps: Mapping[int, Mapping[str, float]], first: str, other: str, rsums: Mapping[str, float] | None = None
+) -> str:
+    """Whether `first` raises R@1 and lowers R-Precision against `other`: yes or no if so for every K, or for none. It
+    cannot be told where one of the two has learned less than half of what the other has.
 
-    gaps: K → {"R@1": …, "R-P": …}, first minus other, in points.
+    gaps: K → {"R@1": …, "R-P": …}, first minus other, in points. rsums: RSUM of `first` and `other`.
 
     >>> bought_text({1: {"R@1": -3.7, "R-P": -4.9}}, "hardest negatives", "all negatives").partition(".")[0]
     'No, not in these runs: against all negatives, with hardest negatives both R@1 and R-Precision fall'
     """
+    numbers = "; ".join(f"{gap['R@1']:+.1f} and {gap['R-P']:+.1f} points for K = {k}" for k, gap in gaps.items())
+    poor, good = sorted((first, other), key=(rsums or {first: 1, other: 1}).__getitem__)
+    if rsums and rsums[poor] < rsums[good] / 2:
+        return (
+            f"It cannot be told here: with {poor} the models have learned too little in their epochs (RSUM "
+            f"{rsums[poor]:.1f}, with {good} {rsums[good]:.1f}). Against {other}, with {first} R@1 and R-Precision "
+            f"change by {numbers}."
+        )
     kinds = {k: (gap["R@1"] > 0, gap["R-P"] < 0) for k, gap in gaps.items()}
     bought = [k for k, kind in kinds.items() if all(kind)]
     if len(bought) == len(kinds):
@@ -150,7 +164,6 @@ def bought_text(gaps: Mapping[int, Mapping[str, float]], first: str, other: str)
         common = {frozenset({(False, True)}): "fall", frozenset({(True, False)}): "rise"}
         what = common.get(frozenset(signs))
         what = f"both R@1 and R-Precision {what}" if what else "R@1 never rises where R-Precision falls"
-    numbers = "; ".join(f"{gap['R@1']:+.1f} and {gap['R-P']:+.1f} points for K = {k}" for k, gap in gaps.items())
     return f"{word}: against {other}, with {first} {what}. They change by {numbers}."
 
 

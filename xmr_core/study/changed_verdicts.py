@@ -15,8 +15,9 @@ COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "low before
 def changed_verdicts(rows: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """One line per claim that has a verdict both from a corpus of choices and from worlds that decide: claim, sentence,
     corpus (before), before and after (verdicts), the effects, their intervals and the epochs of the runs on either
-    occasion, kind (of the later), changed, and moved: the effects differ by more than both intervals together, √(½ width² + ½ width²), so more runs alone do not explain a change
-    (False where either had no interval). Between the two stand epochs, tuning, the common form and the worlds.
+    occasion, kind (of the later), changed, and moved: the effects differ by more than both intervals together,
+    √(½ width² + ½ width²), so more runs alone do not explain a change (False where either had no
+    interval). Between the two stand epochs, tuning, the common form and the worlds.
 
     rows: of results.study_rows. A claim of several earlier corpora has a line for each.
 

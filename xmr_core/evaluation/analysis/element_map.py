@@ -83,8 +83,8 @@ def neighbours_in_words(shares: pd.DataFrame, elements: int) -> list[str]:
     """Where the elements of sets live, as sentences.
 
     shares: for each similarity the shares of neighbourhood, in percent. elements: of a set, K. Elements gather by slot
-    where more of their neighbours have their number than halfway from chance to always, and sets have collapsed where
-    most neighbours are of the own set.
+    where more of their neighbours have their number than halfway from chance to always, and sets are narrow where most
+    neighbours are of the own set.
 
     >>> shares = pd.DataFrame({"same element": 80.0, "same modality": 96.0, "same item": 15.0}, ["MIL, slots"])
     >>> neighbours_in_words(shares, 4)[0]
@@ -92,7 +92,7 @@ def neighbours_in_words(shares: pd.DataFrame, elements: int) -> list[str]:
     """
     places = {
         "beside those of the same number in other sets": shares["same element"] > (100 + 100 / elements) / 2,
-        "beside the others of their own set, which has collapsed": shares["same item"] > 50,
+        "beside the others of their own set, which is narrow": shares["same item"] > 50,
     }
     places["in no one such place"] = ~np.logical_or(*places.values())
     quoted = {place: ", ".join(f"“{label}”" for label in shares.index[rows]) for place, rows in places.items()}

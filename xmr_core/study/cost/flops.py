@@ -151,10 +151,10 @@ FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("reverse KL", "reverse KL (official)"), _gaussian(2)),
     **dict.fromkeys(("JS", "JS (official)"), _gaussian(4)),
     "CSD": Formula("PCME++", "D", vectors),
-    "sum-max": Formula("MaxSim, SCAN (ablation)", "N·L·D", tokens),
+    "sum–max": Formula("MaxSim, SCAN (ablation)", "N·L·D", tokens),
     "CHAN": Formula("CHAN", "N·L·D", tokens),
-    "SCAN t2i": _scan("t2i", "N·L·D + L·N² + 2·N·L"),
-    "SCAN i2t": _scan("i2t", "N·L·D + N·L² + 2·N·L"),
+    "SCAN t-i": _scan("t2i", "N·L·D + L·N² + 2·N·L"),
+    "SCAN i-t": _scan("i2t", "N·L·D + N·L² + 2·N·L"),
     "average": _sgraf("SGRAF (ablation)", f"{_NODES} + n·m", "mean"),
     "SAF": _sgraf("SGRAF", f"{_NODES} + 2·n·m + 2·m", "saf"),
     "SGR": _sgraf("SGRAF", f"{_NODES} + {_STEPS} + m", "sgr"),
@@ -186,7 +186,7 @@ def table(shape: Shape | None = None) -> pd.DataFrame:
 
 
 def implied_words(multiply_adds: float, shape: Shape | None = None) -> float:
-    """How many words a caption has if SCAN t2i, as its authors compute it, costs so many multiply–adds.
+    """How many words a caption has if SCAN t-i, as its authors compute it, costs so many multiply–adds.
 
     This is the inverse of `scan`, which is proportional to the number of words. DivE prints a cost, but no length.
     Raises: BadInput for a cost that is not positive.

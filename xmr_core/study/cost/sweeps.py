@@ -76,7 +76,7 @@ def plan(methods: Iterable[str] = tuple(TIMED), tiny: bool = False) -> list[Case
         out += [Case(method, "width", d, replace(base, d=d), n, captions) for d in widths]
         if kind in _TOKENS:
             out += [Case(method, "words", w, replace(base, words=w), n, captions // 4) for w in words]
-    compared = [m for m in ("cosine", "smooth-Chamfer", "SCAN t2i") if m in methods]
+    compared = [m for m in ("cosine", "smooth-Chamfer", "SCAN t-i") if m in methods]
     sizes = (20, 100) if tiny else (1000, 5000)
     return out + [Case(m, "paper", sizes[1], base, *sizes, whats=("top 10",)) for m in compared]
 

@@ -141,13 +141,13 @@ def verdicts(printed: pd.DataFrame, shape: Shape | None = None) -> pd.DataFrame:
     counted = table(s).set_index("similarity")["authors"]
     cost, relative = (printed.set_index("similarity")[column] for column in ("multiply-adds", "relative cost"))
     vse, dive = counted["cosine"], counted["smooth-Chamfer"]
-    low, high = cost["SCAN t2i"] - 5_000, cost["SCAN t2i"] + 5_000  # printed as 1.24M
+    low, high = cost["SCAN t-i"] - 5_000, cost["SCAN t-i"] + 5_000  # printed as 1.24M
     lines = [  # figure, printed, half a unit of it, least, most
         ("DivE, a pair", cost["smooth-Chamfer"], 50, dive, dive),
         ("DivE : VSE", relative["smooth-Chamfer"], 0.5, dive / vse, dive / vse),
-        ("SCAN, a pair", cost["SCAN t2i"], None, counted["SCAN t2i"], counted["SCAN t2i"]),
-        ("SCAN : DivE", relative["SCAN t2i"] / relative["smooth-Chamfer"], 5, low / dive, high / dive),
-        ("SCAN : VSE", relative["SCAN t2i"], 5, low / vse, high / vse),
+        ("SCAN, a pair", cost["SCAN t-i"], None, counted["SCAN t-i"], counted["SCAN t-i"]),
+        ("SCAN : DivE", relative["SCAN t-i"] / relative["smooth-Chamfer"], 5, low / dive, high / dive),
+        ("SCAN : VSE", relative["SCAN t-i"], 5, low / vse, high / vse),
     ]
     words = f"open: captions of {implied_words(low, s):.1f} to {implied_words(high, s):.1f} words would give it"
     out = []

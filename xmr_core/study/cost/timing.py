@@ -38,8 +38,8 @@ TIMED: dict[str, Callable[[Shape], Similarity]] = {  # method → its similarity
     "match probability": lambda s: MatchLogit(),
     "2-Wasserstein": lambda s: GaussianDistance("2-Wasserstein"),
     "ELK": lambda s: GaussianDistance("ELK"),
-    "SCAN t2i": lambda s: Scan("t2i", 9.0, "lse", 6.0),
-    "SCAN i2t": lambda s: Scan("i2t", 4.0, "lse", 5.0),
+    "SCAN t-i": lambda s: Scan("t2i", 9.0, "lse", 6.0),
+    "SCAN i-t": lambda s: Scan("i2t", 4.0, "lse", 5.0),
     "SAF": lambda s: Sgraf(s.d, "saf", s.m, s.steps),
     "SGR": lambda s: Sgraf(s.d, "sgr", s.m, s.steps),
 }

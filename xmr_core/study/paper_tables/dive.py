@@ -92,7 +92,7 @@ def dive_cost() -> pd.DataFrame:
     rows = [
         ("cosine", "VSE", None, 1, 159),
         ("smooth-Chamfer", "DivE", 16_400, 16, 168),
-        ("SCAN t2i", "SCAN", 1_240_000, 1280, 198_121),
+        ("SCAN t-i", "SCAN", 1_240_000, 1280, 198_121),
     ]
     table = pd.DataFrame(rows, columns=["similarity", "method", "multiply-adds", "relative cost", "milliseconds"])
     return table.assign(source="DivE (Kim et al., CVPR 2023), §4.4 and App. B.1")

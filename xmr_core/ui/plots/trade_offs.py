@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
 
@@ -16,7 +17,7 @@ _COSTS = {
 
 
 def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
-    """Annotated RSUM with its interval against each cost on a logarithmic axis; the line joins the methods that no
+    """Annotated RSUM with its interval against each cost on a logarithmic axis; the steps join the methods that no
     other one beats in both.
 
     table: of study.method_results; a cost that no line has gets no panel. order: all labels, so that a method looks
@@ -34,13 +35,15 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
             x, y = values[cost], values["rsum"]
             ends = [[max(0.0, y - values["rsum low"])], [max(0.0, values["rsum high"] - y)]]
             has_interval = values["rsum low"] == values["rsum low"]
+            style = _style(values["label"], order or [*table["label"]])
             ax.errorbar(
                 [x], [y], yerr=ends if has_interval else None, ls="", ms=7, capsize=2, lw=1, label=values["label"],
-                **_style(values["label"], order or [*table["label"]]),
+                mfc=to_rgba(style["color"], 0.4), **style,  # translucent: two methods may stand in one place
             )  # fmt: skip
         own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
         front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
-        ax.plot(front[cost], front["rsum"], color="0.6", lw=1, zorder=0)
+        style = {"color": "0.6", "lw": 1, "zorder": 0, "drawstyle": "steps-post"}
+        ax.plot(front[cost], front["rsum"], label="no other is both better and cheaper", **style)
         ax.set(xscale="log", xlabel=_COSTS[cost])
         plain_numbers(ax)
         ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))  # 200, where a panel has no 100 or 1000
