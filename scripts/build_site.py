@@ -64,9 +64,9 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
         "# Claims of the papers, and what the rows say\n\n"
         "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "
         "its interval, whose level is corrected (Holm) among the claims of its paper on that corpus, leaves out the "
-        "claim's bound, and fewer seeds than the protocol asks for decide nothing. A claim about several comparisons "
-        "shows the one that decides. *Exploratory* are claims whose rows were made before their rule was registered, or "
-        "on worlds on which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
+        "claim's bound; fewer seeds than the protocol asks for decide nothing. A claim about several comparisons shows "
+        "the one that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on "
+        "worlds on which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
         "[results.csv](results.csv), and the "
         "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
         + markdown(columns)
