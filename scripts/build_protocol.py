@@ -264,8 +264,13 @@ def readings() -> str:
     text = "## Verdicts that rest on how they were counted\n\n"
     if not len(table):
         return text + "None.\n\n"
-    silent = [name for name in READINGS if not table[name].ne("").any()]
-    shown = table.drop(columns=["claim", *silent]).rename(columns={"sentence": "claim"}).replace("", "–")
+    shown = pd.DataFrame(
+        {
+            "claim": table["sentence"],
+            "verdict": table["verdict"],
+            "by another reading": [_otherwise(line) for line in table.to_dict("records")],
+        }
+    )
     return (
         f"{text}VSE∞, DivE and PCME++ had ten seeds only after their verdicts by five had been seen; the correction "
         "counts both looks. *first seeds*: what those five alone say, *later seeds*: what the other five alone say, "
@@ -278,6 +283,15 @@ def readings() -> str:
         "there are five of each.\n\n"
         f"{markdown(shown)}\n\n"
     )
+
+
+def _otherwise(line: dict[str, str]) -> str:
+    """Which readings of a line of study.sensitivity give another verdict: 'held (second training, n − 1)'."""
+    others: dict[str, list[str]] = {}
+    for name in READINGS:
+        if line[name] not in ("", line["verdict"]):
+            others.setdefault(line[name], []).append(name)
+    return "; ".join(f"{verdict} ({', '.join(names)})" for verdict, names in others.items())
 
 
 def twice() -> str:

@@ -23,7 +23,7 @@ from render_site import BUILD, ROOT, fitted, for_paper, sphinx
 
 from xmr_core.base.files import make_folder
 from xmr_core.study import results
-from xmr_core.study.claims import CLAIMS, DECIDED, NOT_MEASURED, VERDICTS, ledger
+from xmr_core.study.claims import CLAIMS, DECIDED, NOT_MEASURED, VERDICTS, effect_text, ledger
 
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
@@ -41,25 +41,15 @@ def groups() -> dict[str, list[str]]:
 
 
 def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
-    """The ledger as a page: what is claimed, by what rule, and the verdict per corpus with effect and interval. paper:
-    claims without rows are only named, and the rules are left to the site."""
-    every = ledger(rows, CLAIMS)
-    table = every[every["verdict"] != NOT_MEASURED].reset_index(drop=True) if paper else every
-    columns = pd.DataFrame(
-        {
-            "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
-            "corpus": table["corpus"],
-            "verdict": [f"**{v}**" if v in DECIDED else v for v in table["verdict"]],
-            "effect": [_effect(r) for r in table.itertuples()],
-            "kind": table["kind"],
-            "seeds": table["seeds"],
-            "p (Holm)": ["–" if p != p else f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in table["p Holm"]],
-        }
-    )
-    rules = "## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS)
-    if paper:
-        absent = every.loc[every["verdict"] == NOT_MEASURED, ["sentence", "source"]]
-        rules = "## Not measured yet\n\n" + markdown(absent.set_axis(["claim", "source"], axis=1))
+    """The ledger as a page: what is claimed, by what rule, and on each corpus the verdicts with effect and interval.
+    Claims without rows are only named. paper: the rules are left to the site."""
+    table = ledger(rows, CLAIMS)
+    measured = table[table["verdict"] != NOT_MEASURED]
+    parts = [f"## On {corpus}\n\n{markdown(_lines(own))}" for corpus, own in measured.groupby("corpus", sort=False)]
+    absent = table.loc[table["verdict"] == NOT_MEASURED, ["sentence", "source"]].set_axis(["claim", "source"], axis=1)
+    parts += [f"## Not measured yet\n\n{markdown(absent)}"] if len(absent) else []
+    if not paper:
+        parts.append("## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS))
     return (
         "# Claims of the papers, and what the rows say\n\n"
         "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "
@@ -69,17 +59,23 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
         "worlds on which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
         "[results.csv](results.csv), and the "
         "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
-        + markdown(columns)
-        + f"\n\n{rules}\n"
+        + "\n\n".join(parts)
+        + "\n"
     )
 
 
-def _effect(line) -> str:
-    if line.effect != line.effect:
-        return "–"
-    digits = 1 if abs(line.effect) >= 1 else 3
-    interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if line.low == line.low else ""
-    return f"{line.effect:+.{digits}f}{interval}"
+def _lines(table: pd.DataFrame) -> pd.DataFrame:
+    """Lines of the ledger as they are read: what is claimed, the verdict, the effect, and what it rests on."""
+    return pd.DataFrame(
+        {
+            "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
+            "verdict": [f"**{v}**" if v in DECIDED else v for v in table["verdict"]],
+            "effect": [effect_text(r) for r in table.itertuples()],
+            "kind": table["kind"],
+            "seeds": table["seeds"],
+            "p (Holm)": ["–" if p != p else f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in table["p Holm"]],
+        }
+    )
 
 
 def paper_page() -> str:

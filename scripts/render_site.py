@@ -11,12 +11,11 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
-PORTRAIT, SHORT = (
-    112,
-    14,
-)  # letters of 8 points that fit beside each other on an upright page; of a cell that is not broken
+PORTRAIT = 112  # letters of 8 points that fit beside each other on an upright page
+SHORT = 14  # letters of a cell that is not broken
 QUALITY, WIDEST = 40, 700  # of photographs on paper: JPEG's quality, pixels
 DRAWN, COLOURS, DEARER = 900, 64, 1.7  # of drawings: pixels, colours, how many times the bytes of a JPEG are paid
+_INTERVAL = re.compile(r"[+-]?[\d.]+ \[[^\]]{,20}\]")  # '+2.5 [-8.9, 13.9]' is one word
 # where a long word may be parted, roughly: before the last syllables that begin with one consonant
 _HYPHEN = re.compile(r"(?<=[a-z]{4})(?=[bcdfghjklmnpqrstvwxz][aeiou][a-z]{2,}\b)")
 
@@ -67,16 +66,20 @@ def at_most(image: Image.Image, width: int) -> Image.Image:
 
 
 def fitted(page: Path) -> None:
-    """Short cells of tables stay on one line; a table that does not fit the page at 8 points gets the class 'wide',
-    whose columns share the width, and break at spaces (not beside ±), and long words of its head at a hyphen. A number
-    that is missing is a dash; parts of a formula may stand below each other."""
+    """Short cells of tables, and numbers with their intervals, stay on one line; a table that does not fit the page at
+    8 points gets the class 'wide', whose columns share the width, and break at spaces (not beside ±, nor within an
+    interval), and long words of its head at a hyphen. A number that is missing is a dash; parts of a formula may stand
+    below each other."""
     from bs4 import BeautifulSoup
 
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     for table in soup.find_all("table"):
         wide = letters(table) > PORTRAIT
         for cell in table.find_all("td"):
-            if len(text := cell.get_text(" ", strip=True)) <= SHORT and cell.string:
+            text = cell.get_text(" ", strip=True)
+            if cell.string and _INTERVAL.fullmatch(text):
+                cell.string.replace_with(text.replace(" ", "\u00a0"))
+            elif cell.string and len(text) <= SHORT:
                 text = re.sub(r"(?<=[a-z])-(?=[a-z])", "\u2011", text)  # of "t-i"; a minus stays one
                 text = text.replace(" ± ", "\u00a0±\u00a0")
                 cell.string.replace_with(text if wide else text.replace(" ", "\u00a0"))
@@ -108,13 +111,13 @@ def parted(soup, row) -> None:
 
 
 def letters(table) -> int:
-    """How many letters a table needs beside each other: in each column its longest word (short cells are one), and 2
-    between columns."""
+    """How many letters a table needs beside each other: in each column its longest word (short cells and intervals are
+    one), and 2 between columns."""
     widths: list[int] = []
     for row in table.find_all("tr"):
         for n, cell in enumerate(row.find_all(["td", "th"])):
             text = cell.get_text(" ", strip=True)
-            one_line = cell.name == "td" and len(text) <= SHORT
+            one_line = cell.name == "td" and (len(text) <= SHORT or _INTERVAL.fullmatch(text) is not None)
             need = len(text) if one_line else max(map(len, text.split()), default=0)
             need += need // 6 if cell.name == "th" else 0  # bold
             if n == len(widths):

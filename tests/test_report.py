@@ -118,6 +118,15 @@ def test_a_table_that_does_not_fit_the_page_shares_its_width(tmp_path):
     assert page.read_text().count("<td>1.5\u00a0±\u00a00.5</td>") == 3 + 12
 
 
+def test_an_interval_stays_on_one_line(tmp_path):
+    page = tmp_path / "index.html"
+    cells = "<td>+2.5 [-8.9, 13.9]</td><td>held by [the rule] of old</td><td>up to +2.5 [-8.9, 13.9]</td>"
+    page.write_text(f"<table><tr>{cells * 6}</tr></table>")
+    render_site.fitted(page)
+    assert page.read_text().count("<td>+2.5\u00a0[-8.9,\u00a013.9]</td>") == 6 and "wide" in page.read_text()
+    assert page.read_text().count("<td>held by [the rule] of old</td><td>up to +2.5 [-8.9, 13.9]</td>") == 6
+
+
 def test_on_paper_a_formula_is_divided_at_its_gaps_and_a_missing_number_is_a_dash(tmp_path):
     from bs4 import BeautifulSoup
 

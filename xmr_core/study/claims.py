@@ -145,7 +145,6 @@ def in_words(table: pd.DataFrame) -> str:
     >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
     '- Not measured yet: “Smooth-Chamfer beats MIL”.'
     """
-    digits_of = {claim.id: claim.measure.digits for claim in all_claims()}
     verdicts: dict[str, list[str]] = {}
     absent = []
     for line in table.itertuples():
@@ -153,19 +152,35 @@ def in_words(table: pd.DataFrame) -> str:
         if line.verdict == NOT_MEASURED:
             absent.append(sentence)
             continue
-        digits = digits_of.get(line.claim, RSUM.digits)
-        interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
         limit = f", against {line.bound:+g}" if line.bound else ""
         needed = f" of at least {least_seeds(line.corpus)}" if line.verdict == NONE_YET else ""
         seeds = f"{line.seeds}{needed} seeds"
         seeds += ", exploratory" * (line.kind == "exploratory")
         verdicts.setdefault(sentence, []).append(
-            f"**{line.verdict}** on {line.corpus}, {line.effect:+.{digits}f}{interval}{limit} ({seeds})"
+            f"**{line.verdict}** on {line.corpus}, {effect_text(line)}{limit} ({seeds})"
         )
     out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
     if absent:
         out.append(f"Not measured yet: {', '.join(absent)}.")
     return "\n".join(f"- {line}" for line in out)
+
+
+def effect_text(line) -> str:
+    """The effect of a line of a ledger with its interval, in the digits of the claim's measure: '+2.5 [-8.9, 13.9]'.
+
+    line: as of `ledger(…).itertuples()`.
+
+    >>> table = pd.DataFrame([{"claim": "dive-sets", "effect": 2.46, "low": -8.9, "high": 13.9}])
+    >>> effect_text(next(table.itertuples()))
+    '+2.5 [-8.9, 13.9]'
+    """
+    digits = _digits_of().get(line.claim, RSUM.digits)
+    interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
+    return f"{line.effect:+.{digits}f}{interval}"
+
+
+def _digits_of() -> dict[str, int]:
+    return {claim.id: claim.measure.digits for claim in all_claims()}
 
 
 def counts(table: pd.DataFrame) -> Mapping[str, int]:
