@@ -33,7 +33,7 @@ def test_a_model_is_not_written_over_files_of_someone_else(tmp_path, monkeypatch
         example_model().save_pretrained(place)
     monkeypatch.chdir(place)
     with pytest.raises(BadInput, match="would be replaced"):
-        example_model().save_pretrained("")
+        example_model().save_pretrained(".")
     assert contents(place) == before
 
 

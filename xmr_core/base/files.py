@@ -50,11 +50,18 @@ def make_folder(path: Path | str) -> Path:
     return path
 
 
+def named(path: Path | str, what: str) -> Path:
+    """A path, `~` resolved. Raises: BadInput for '', the current folder, which an unset variable of a shell gives."""
+    if path == "":
+        raise BadInput(f"the path of the {what} is empty. Give a path; '.' is the current folder.")
+    return Path(path).expanduser()
+
+
 def existing(path: Path | str, what: str) -> Path:
     """`path` if it exists. Raises: BadInput that names what was expected there."""
+    path = path or named(path, what)
     try:
-        path = Path(path).expanduser()
-        present = path.exists()
+        present = (path := Path(path).expanduser()).exists()
     except (OSError, RuntimeError, ValueError) as e:  # an unknown ~user, a zero byte, a name that is too long
         reason = getattr(e, "strerror", None) or e
         raise BadInput(f"{what} not found: {str(path)[:200]!r} is no usable path ({reason}).") from None

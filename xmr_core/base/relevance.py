@@ -57,15 +57,35 @@ class Relevance:
     def from_positions(
         cls, query: np.ndarray, gallery: np.ndarray, query_ids: Sequence, gallery_ids: Sequence
     ) -> "Relevance":
-        """Build from two equally long arrays of positions; order and repeats do not matter."""
-        keys = np.unique(np.asarray(query, np.int64) * len(gallery_ids) + np.asarray(gallery, np.int64))
+        """Build from two equally long arrays of positions; order and repeats do not matter.
+
+        Raises: BadInput for different lengths, or a position that no query or no gallery item has.
+        """
+        query, gallery = np.asarray(query, np.int64), np.asarray(gallery, np.int64)
+        if query.shape != gallery.shape:
+            raise BadInput(
+                f"each pair needs two positions, got {query.size:,} of queries and {gallery.size:,} of items."
+            )
+        for positions, ids, what in ((query, query_ids, "queries"), (gallery, gallery_ids, "gallery items")):
+            if len(positions) and not 0 <= positions.min() <= positions.max() < len(ids):
+                raise BadInput(
+                    f"positions {positions.min():,} to {positions.max():,} were given for {len(ids):,} {what}, whose "
+                    "first is 0. Give each its own."
+                )
+        keys = np.unique(query * len(gallery_ids) + gallery)
         q, g = np.divmod(keys, max(len(gallery_ids), 1))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(q, minlength=len(query_ids)))]).astype(np.int64)
         return cls(indptr, g, np.asarray(query_ids), np.asarray(gallery_ids))
 
     @classmethod
     def from_matrix(cls, relevant: Bool[np.ndarray, "q g"], query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
-        """Build from a dense Boolean matrix."""
+        """Build from a dense Boolean matrix, numpy or torch. Raises: BadInput for another shape than the ids have."""
+        relevant = np.asarray(relevant)
+        if relevant.shape != (len(query_ids), len(gallery_ids)):
+            raise BadInput(
+                f"a relevance matrix must be {len(query_ids):,} queries × {len(gallery_ids):,} gallery items, got "
+                f"shape {relevant.shape}."
+            )
         return cls.from_positions(*np.nonzero(relevant), query_ids, gallery_ids)
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """A Corpus from features and captions in memory."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,19 @@ def from_arrays(
     >>> {split: len(corpus.rows(split)[1]) for split in SPLITS}
     {'train': 16, 'val': 2, 'test': 2}
     """
-    if not name.replace("-", "_").isidentifier():
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
     array = _checked(features)
     n = len(array)
-    if isinstance(captions, str):
-        raise BadInput(f"captions must be a list of sentences, got one string: {captions[:40]!r}.")
+    if isinstance(captions, str) or not isinstance(captions, Iterable):
+        raise BadInput(f"captions must be a list of sentences, got {captions!r:.60}.")
+    captions = list(captions)
     if wrong := [row for row, text in enumerate(captions) if not isinstance(text, str)]:
         raise BadInput(f"caption {wrong[0]} is no string: {captions[wrong[0]]!r}.")
-    owners = np.arange(len(captions)) if image_of is None else np.asarray(image_of)
+    try:
+        owners = np.arange(len(captions)) if image_of is None else np.asarray(image_of)
+    except ValueError:  # lists of several lengths
+        raise BadInput("image_of needs one image row for each caption, not a list of rows.") from None
     if owners.shape != (len(captions),) or owners.dtype.kind not in "iu":
         raise BadInput(
             f"image_of needs one image row for each of {len(captions)} captions, got {owners.dtype} of {owners.shape}."
@@ -93,7 +97,11 @@ def _checked(features) -> np.ndarray:
     if hasattr(features, "detach"):
         features = features.detach().cpu()
         features = (features.float() if str(features.dtype) == "torch.bfloat16" else features).numpy()
-    array = np.asarray(features)
+    try:
+        array = np.asarray(features)
+    except ValueError:  # lists of several lengths
+        raise BadInput("features must be one array: every image needs as many local features of one width.") from None
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
         raise BadInput(
             f"features must be floating-point numbers of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}."
@@ -109,6 +117,8 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
     """The split of each of n images. Raises: BadInput for unknown names, other counts, or a split without an image."""
     if splits is None or isinstance(splits, Mapping):
         shares = dict(splits or {"train": 0.8, "val": 0.1, "test": 0.1})
+        if not all(isinstance(share, int | float) for share in shares.values()):
+            raise BadInput(f"the share of each split must be a number, got {shares}.")
         if min(shares.values()) < 0 or not np.isclose(sum(shares.values()), 1):
             raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
         ends = np.round(np.cumsum(list(shares.values())) * n)
@@ -117,6 +127,10 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
             list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
         ]
     else:
+        if isinstance(splits, str) or not isinstance(splits, Iterable):
+            raise BadInput(
+                f"splits must be a name for each image, or shares such as {{'train': 0.8, …}}; got {splits!r}."
+            )
         names = np.asarray(list(splits), object)
         if len(names) != n:
             raise BadInput(f"splits needs a name for each of {n} images, got {len(names)}.")

@@ -1,5 +1,6 @@
 """Which images, words and networks a run reads."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,6 +83,17 @@ class DataConfig:
     def fine_tunes(self, kind: str) -> bool:
         """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""
         return self.fine_tune in (kind, "both")
+
+    def unread(self, names: Iterable[str]) -> list[str]:
+        """Those of some fields that this corpus never reads, because it lies in memory, is `scenes`, or is not.
+
+        >>> DataConfig("flickr8k", "photos").unread(["size", "views"])
+        ['size']
+        """
+        of_scenes, of_files = {"size", "ambiguity", "world_seed"}, {"data_root", "fold"}
+        absent = of_files if self.dataset == "scenes" else of_scenes if self.dataset == "cub" else {*of_scenes, "fold"}
+        absent = of_scenes | of_files | {"dataset"} if self.corpus else absent
+        return [name for name in names if name in absent]
 
     def absolute(self) -> "DataConfig":
         """The same with absolute paths in the place of relative ones, so that it can be read from any folder. What is

@@ -8,6 +8,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
+from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import RelevantRanks, Representation
@@ -72,8 +73,9 @@ def evaluate(
             fold, and is resampled with it; a protocol of several folds needs that of every caption. The others may have
             fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both have.
         protocol: which images and captions are ranked together. progress: receives the number of pairs of each block
-            that is done. device: where blocks are scored, None for where the representations are.
-    Raises: BadInput as evaluate_scores does.
+            that is done. device: where blocks are scored, 'auto' for an accelerator where there is one, None for where
+            the representations are.
+    Raises: BadInput as evaluate_scores does, and for a device that this machine does not have.
 
     >>> import torch
     >>> from xmr_core.base.types import Embedding
@@ -83,6 +85,7 @@ def evaluate(
     >>> float(evaluate(cosine, items, items, {"annotated": relevance}).summary()["value"].iloc[-1])
     6.0
     """
+    device = None if device is None else resolve_device(str(device))
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, progress)
 
 

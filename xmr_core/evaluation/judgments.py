@@ -55,7 +55,7 @@ class Judgments:
             for line in text.split("\n"):
                 try:
                     out._take(json.loads(line))
-                except (ValueError, KeyError, TypeError):  # cut by a kill, or not ours
+                except (ValueError, KeyError, TypeError, BadInput):  # cut by a kill, or not ours
                     continue
         return out
 
@@ -64,13 +64,13 @@ class Judgments:
         verdict; CannotWrite."""
         if verdict not in VERDICTS:
             raise BadInput(f"an answer is marked as 'right', 'wrong' or '' (neither), got {verdict!r}.")
-        self._append({"query": list(query), "item": list(item), "verdict": verdict})
+        self._append({"query": _key(query), "item": _key(item), "verdict": verdict})
 
     def tag(self, item: Key, tag: str, present: bool = True) -> None:
         """An item has a tag, or has it no more. Raises: BadInput for an empty tag; CannotWrite."""
         if not tag.strip():
             raise BadInput("the tag is empty; type a word.")
-        self._append({"item": list(item), "tag": tag.strip(), "present": present})
+        self._append({"item": _key(item), "tag": tag.strip(), "present": present})
 
     def verdict(self, query: Key, item: Key) -> str:
         """'right', 'wrong', or '' for an answer that is not judged."""
@@ -141,15 +141,18 @@ class Judgments:
             tags = [tag for tag in self.tags.get(item, []) if tag != act["tag"]] + [act["tag"]] * bool(act["present"])
             self.tags[item] = tags
             return
-        answers = self.verdicts.setdefault(_key(act["query"]), {})
+        query, verdict = _key(act["query"]), act["verdict"]
+        taken_back = VERDICTS[verdict] is None  # a line with another verdict fails here, and changes nothing
+        answers = self.verdicts.setdefault(query, {})
         answers.pop(item, None)
-        if VERDICTS[act["verdict"]] is not None:
-            answers[item] = act["verdict"]
+        if not taken_back:
+            answers[item] = verdict
 
 
 def _key(pair: Sequence) -> Key:
-    first, second = pair
-    return str(first), str(second)
+    if isinstance(pair, str) or len(pair) != 2:
+        raise BadInput(f"an item or a query is named by its kind and its id, as ('images', '1.jpg'); got {pair!r}.")
+    return str(pair[0]), str(pair[1])
 
 
 def _last_byte(file) -> bytes:

@@ -1,4 +1,7 @@
-"""Metrics of ranked retrieval: one value per query, from the ranks of its relevant items. See docs/evaluation.md."""
+"""Metrics of ranked retrieval: one value per query, from the ranks of its relevant items. See docs/evaluation.md.
+
+All raise BadInput for a query without a relevant item.
+"""
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,7 +16,7 @@ def first_rank(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
     >>> first_rank(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
     [1, 7]
     """
-    return ranks.ranks[ranks.indptr[:-1]]
+    return ranks.ranks[_starts(ranks)]
 
 
 def recall_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
@@ -36,7 +39,7 @@ def precision_at_k(ranks: RelevantRanks, k: int) -> Float[np.ndarray, " q"]:
     [0.5, 0.0]
     """
     _check_k(k)
-    return np.add.reduceat(ranks.ranks <= k, ranks.indptr[:-1], dtype=np.int64) / k
+    return np.add.reduceat(ranks.ranks <= k, _starts(ranks), dtype=np.int64) / k
 
 
 def r_precision(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
@@ -47,8 +50,7 @@ def r_precision(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
     >>> r_precision(RelevantRanks(np.array([0, 2, 3]), np.array([1, 4, 7]), n_gallery=9)).tolist()
     [0.5, 0.0]
     """
-    counts = np.diff(ranks.indptr)
-    return np.add.reduceat(_among_first_r(ranks), ranks.indptr[:-1]) / counts
+    return np.add.reduceat(_among_first_r(ranks), _starts(ranks)) / np.diff(ranks.indptr)
 
 
 def map_at_r(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
@@ -61,7 +63,7 @@ def map_at_r(ranks: RelevantRanks) -> Float[np.ndarray, " q"]:
     """
     counts = np.diff(ranks.indptr)
     number = np.arange(len(ranks.ranks)) - np.repeat(ranks.indptr[:-1], counts) + 1  # 1 … R within each query
-    return np.add.reduceat(_among_first_r(ranks) * number / ranks.ranks, ranks.indptr[:-1]) / counts
+    return np.add.reduceat(_among_first_r(ranks) * number / ranks.ranks, _starts(ranks)) / counts
 
 
 def median_rank(ranks: RelevantRanks) -> float:
@@ -80,6 +82,18 @@ def mean_rank(ranks: RelevantRanks) -> float:
     4.5
     """
     return float(first_rank(ranks).mean())
+
+
+def _starts(ranks: RelevantRanks) -> Int[np.ndarray, " q"]:
+    """Where the ranks of each query begin. Raises: BadInput for a query without a relevant item, whose ranks would be
+    those of the next one."""
+    starts, without = ranks.indptr[:-1], np.diff(ranks.indptr) == 0
+    if without.any():
+        raise BadInput(
+            f"query {int(np.flatnonzero(without)[0])} has no relevant item ({int(without.sum()):,} of {len(without):,} "
+            "have none). Leave such queries out."
+        )
+    return starts
 
 
 def _among_first_r(ranks: RelevantRanks) -> Bool[np.ndarray, " r"]:

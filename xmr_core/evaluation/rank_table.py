@@ -60,7 +60,7 @@ def rank_metrics(
     >>> values["R@1"], values["R-Precision"], values["queries"]
     (1.0, 1.0, 2)
     """
-    matrix = _matrix(scores)
+    matrix, ks = _matrix(scores), _listed(ks)
     if wrong := [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]:
         raise BadInput(f"ks are whole numbers from 1, got {wrong[0]!r}.")
     if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
@@ -80,6 +80,13 @@ def rank_metrics(
         "queries": len(queries),
         "dropped": len(relevant) - len(queries),
     }
+
+
+def _listed(ks: object) -> list:
+    try:
+        return list(ks)
+    except TypeError:
+        raise BadInput(f"ks are a list of whole numbers from 1, got {ks!r}.") from None
 
 
 def _matrix(scores: object) -> Float[np.ndarray, "q g"]:

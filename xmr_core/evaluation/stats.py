@@ -146,9 +146,8 @@ def decided(low: float, high: float, seeds: int, least: int = 3) -> str:
     >>> decided(0.2, 1.4, seeds=3), decided(-0.1, 1.4, seeds=3), decided(0.2, 1.4, seeds=1)
     ('held', 'undecided', 'undecided')
     """
-    if seeds < least or not (low > 0 or high < 0):
-        return "undecided"
-    return "held" if low > 0 else "contradicted"
+    sure = seeds >= least and (low > 0 or high < 0)
+    return "undecided" if not sure else "held" if low > 0 else "contradicted"
 
 
 def paired_permutation(
@@ -160,7 +159,7 @@ def paired_permutation(
 ) -> tuple[float, float]:
     """(mean of a − b, two-sided p) by flipping the sign of all queries of an image: p = (hits + 1)/(resamples + 1) > 0.
 
-    a, b: one value per query, the same queries in the same order. Raises: BadInput for different lengths or no query.
+    a, b: one finite value per query, in one order. Raises: BadInput for other values, different lengths, or no query.
 
     >>> paired_permutation(np.ones(8), np.zeros(8), np.arange(8), resamples=999)[1] < 0.05
     True
@@ -170,11 +169,12 @@ def paired_permutation(
             f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)} and {len(images)}."
         )
     difference = np.asarray(a, float) - np.asarray(b, float)
+    if len(wrong := np.flatnonzero(~np.isfinite(difference))):
+        raise BadInput(f"a and b must be finite; the values of query {wrong[0]} are not.")
     totals = np.bincount(np.unique(images, return_inverse=True)[1], weights=difference)
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
-    # The same sum in another order must still count as equal, hence the small tolerance.
-    hits = int((np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9).sum())
-    return float(difference.mean()), (hits + 1) / (resamples + 1)
+    least = abs(totals.sum()) - 1e-9 * np.abs(totals).sum()  # the same sum in another order still counts as equal
+    return float(difference.mean()), (int((np.abs(signs @ totals) >= least).sum()) + 1) / (resamples + 1)
 
 
 def holm(p_values: Sequence[float]) -> Float[np.ndarray, " m"]:

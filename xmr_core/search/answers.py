@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.data.images.files import UNREADABLE, decoded
+from xmr_core.data.images.files import UNREADABLE, convert_to_rgb, decoded, why_unreadable
 from xmr_core.evaluation.engine import top_k
 from xmr_core.search.library import Library
 from xmr_core.search.proposals import Proposer
@@ -21,7 +23,7 @@ from xmr_core.search.two_stage import two_stage
 def search(
     library: Library,
     text: str = "",
-    image: Path | str | UInt8[np.ndarray, "h w 3"] | None = None,
+    image: Path | str | Image.Image | UInt8[np.ndarray, "h w 3"] | None = None,
     k: int = 10,
     explain: bool = False,
     elements: Proposer | None = None,
@@ -32,7 +34,7 @@ def search(
     Images answer a sentence. Captions answer an image; where the library has no captions, similar images answer it.
 
     Args:
-        library: an Index or any other Library. image: a file, or pixels.
+        library: an Index or any other Library. image: a file, a PIL image, or pixels.
         explain: return one row for each element of the query beside each answer. Padding is left out.
         elements: an index over the elements of the library's images (Elements, EngineElements). The images are then
             searched in two stages (two_stage) instead of being compared one by one. Captions are always compared one by
@@ -54,6 +56,8 @@ def search(
     >>> search(example_library(), "a red zebra", k=2).attrs["unknown_words"]
     ('zebra',)
     """
+    if not isinstance(text, str):
+        raise BadInput(f"a sentence must be a string, got {type(text).__name__}; search for one at a time.")
     if bool(text.strip()) == (image is not None):
         raise BadInput("search for a sentence or an image: give one of them, and not both.")
     query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
@@ -117,12 +121,19 @@ def _explained(library: Library, query: Query, target: str, table: pd.DataFrame,
     return out
 
 
-def pixels_of(image: Path | str | np.ndarray) -> np.ndarray:
-    """The pixels of an image given as a file, or as they are. Raises: DamagedFile for a file that cannot be read."""
+def pixels_of(image: Path | str | Image.Image | Tensor | np.ndarray) -> np.ndarray:
+    """The pixels of an image given as a file, a PIL image or an array. Raises: BadInput for anything else; DamagedFile
+    for a file that cannot be read."""
+    if isinstance(image, Image.Image):
+        return np.asarray(convert_to_rgb(image))
+    if isinstance(image, Tensor):
+        return image.numpy(force=True)
     if isinstance(image, np.ndarray):
         return image
+    if not isinstance(image, str | Path):
+        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
     path = files.existing(image, "image")
     try:
         return np.asarray(decoded(path))
     except UNREADABLE as e:
-        raise DamagedFile(f"image {path} cannot be read ({e}). Give another file.") from None
+        raise DamagedFile(f"image {path} cannot be read ({why_unreadable(e)}). Give another file.") from None

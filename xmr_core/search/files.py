@@ -91,7 +91,7 @@ def read_by_size(files: Mapping[str, Mapping], large: tuple[str, ...], verify: b
 def building(folder: Path | str) -> Iterator[None]:
     """Hold the lock of a folder of an index, because two builds at once would mix their files. A block inside, of this
     thread, may hold it again. Where it fails before anything was written, nothing stays."""
-    folder = Path(folder).expanduser()
+    folder = storage.named(folder, "index")
     new = not folder.exists()
     with filelock.FileLock(storage.make_folder(folder) / "lock", is_singleton=True):
         try:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from xmr_core.base.devices import resolve_device
+from xmr_core.base.errors import BadInput
 from xmr_core.data import config_for, from_arrays
 from xmr_core.search.load import model_of
 from xmr_core.search.model import Model
 from xmr_core.training.runs import RunConfig, train_or_load
+from xmr_core.training.runs.reports import silent
 
 
 def fit(
@@ -19,7 +21,7 @@ def fit(
     name: str = "arrays",
     ordered: bool = False,
     device: str = "auto",
-    report: Callable[[dict], None] = lambda event: None,
+    report: Callable[[dict], None] | None = None,
     **changes,
 ) -> Model:
     """Train any method on features of images and on sentences in memory; returns the model, as `xmr.load` does.
@@ -43,5 +45,10 @@ def fit(
     torch.Size([2, 3])
     """
     corpus = from_arrays(images, captions, image_of, splits, name, ordered)
-    config = RunConfig(data=config_for(corpus), method=method, device=resolve_device(device)).replace(**changes)
-    return model_of(train_or_load(config, report))
+    data = config_for(corpus)
+    if unread := data.unread(changes):
+        raise BadInput(
+            f"leave out {', '.join(unread)}: the features and captions that were given are all that is read."
+        )
+    config = RunConfig(data=data, method=method, device=resolve_device(device)).replace(**changes)
+    return model_of(train_or_load(config, report or silent))

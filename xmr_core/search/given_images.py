@@ -1,11 +1,13 @@
 """Images in the forms in which a user has them, as a loaded model reads them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from PIL import Image
+from torch import Tensor
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing_file
@@ -15,6 +17,26 @@ from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.methods.common import Inputs
 
 ImageLike = str | Path | Image.Image | np.ndarray
+
+
+def listed(images, one_has_three_axes: bool) -> Sequence:
+    """Images as a list or an array with one entry for each; a single one becomes a list of one.
+
+    one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for what is no image and no
+    collection.
+    """
+    if isinstance(images, Tensor):
+        images = (images.float() if images.dtype == torch.bfloat16 else images).numpy(force=True)
+    if hasattr(images, "to_numpy"):  # a table of pandas
+        images = images.to_numpy()
+    if isinstance(images, str | Path | Image.Image) or (
+        one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
+    ):
+        return [images]
+    try:
+        return images if hasattr(images, "__len__") else list(images)
+    except TypeError:
+        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.") from None
 
 
 def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
@@ -45,7 +67,7 @@ def regions(images, inputs: Inputs) -> Features:
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
     try:
-        x = torch.stack([torch.as_tensor(np.asarray(image), dtype=torch.float32) for image in images])
+        x = torch.from_numpy(np.stack([np.array(image, np.float32) for image in images]))
     except (RuntimeError, TypeError, ValueError) as e:
         raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
     if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image

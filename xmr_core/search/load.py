@@ -27,11 +27,16 @@ _OFFICIAL = (".tar", ".pth", ".pt")
 
 
 def load(
-    source: str | Path | TrainedRun, method: str = "", vocabulary: str | Path = "", device: str = "auto", **options
+    source: str | Path | TrainedRun | Model,
+    method: str = "",
+    vocabulary: str | Path = "",
+    device: str = "auto",
+    **options,
 ) -> Model:
     """A model that encodes sentences and images, scores and ranks them.
 
     source, the first that fits:
+        a model, which is taken as it is;
         a run, or one in the folder `runs`: its id, its short name ('dive-1'), or a beginning that one id has;
         a folder of Model.save_pretrained;
         a folder of a dual encoder of transformers (CLIP, SigLIP), or the name of one, or of a folder of ours, on the
@@ -52,11 +57,15 @@ def load(
     return _read(source, method, vocabulary, options).to(device)
 
 
-def _read(source: str | Path | TrainedRun, method: str, vocabulary: str | Path, options: dict) -> Model:
+def _read(source: str | Path | TrainedRun | Model, method: str, vocabulary: str | Path, options: dict) -> Model:
+    if isinstance(source, Model):
+        return source
     if isinstance(source, TrainedRun):
         return model_of(source)
     if not isinstance(source, str | Path) or not str(source):
-        raise BadInput(f"a model is named by a word or a path, or is a run; got {source!r}.")
+        raise BadInput(
+            f"a model is named by a word or a path, or is a run; got {source!r:.60} ({type(source).__name__})."
+        )
     name, path = str(source), Path(source).expanduser()
     if (method or vocabulary or options) and path.suffix not in _OFFICIAL:
         superfluous = ", ".join([*["method"] * bool(method), *["vocabulary"] * bool(vocabulary), *options])

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from PIL import Image
 from torch import Tensor, nn
 
 from xmr_core.base.devices import resolve_device
@@ -18,8 +17,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
 from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.evaluation.analysis.representations import joined
-from xmr_core.evaluation.engine import Scoring, as_matrix, best
-from xmr_core.search.given_images import ImageLike, one_image, regions
+from xmr_core.evaluation.engine import Scoring, as_matrix, best, checked_k
+from xmr_core.search.given_images import ImageLike, listed, one_image, regions
 
 _TOGETHER = 64  # images or sentences encoded at a time
 
@@ -74,12 +73,7 @@ class Model:
         was trained on one vector of each image also "n e".
         Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.
         """
-        if isinstance(images, str | Path | Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3
-                                                             and self.raw.describer is not None):  # fmt: skip
-            images = [images]
-        if isinstance(images, Tensor):
-            images = images.numpy(force=True)
-        images = images if hasattr(images, "__len__") else list(images)
+        images = listed(images, one_has_three_axes=self.raw.describer is not None)
         if not len(images):
             raise BadInput("no image given; give at least one.")
         if self.raw.describer is None:
@@ -111,14 +105,17 @@ class Model:
         """For each query the best k items of a gallery: columns rank, item (position in the gallery), score.
 
         queries, gallery: raw, or representations of encode_texts and encode_images. queries_are: 'texts', then the
-        gallery holds images, or 'images', then it holds texts. Raises: BadInput for another word, or k below 1.
+        gallery holds images, or 'images', then it holds texts. Raises: BadInput for another word, k that is no
+        whole number from 1, or nothing to rank.
         """
         if queries_are not in ("texts", "images"):
             raise BadInput(f"queries_are must be 'texts' or 'images', got {queries_are!r}.")
         of_texts = queries_are == "texts"
         images, texts = self._encoded(*((gallery, queries) if of_texts else (queries, gallery)))
-        scores = self._scoring(images, texts)
-        values, items = best(scores, min(k, len(images if of_texts else texts)), "captions" if of_texts else "images")
+        scores, n = self._scoring(images, texts), len(images if of_texts else texts)
+        if not n:
+            raise BadInput(f"there is no {'image' if of_texts else 'sentence'} to be ranked; give at least one.")
+        values, items = best(scores, checked_k(k, n), "captions" if of_texts else "images")
         ranks = np.arange(1, values.shape[1] + 1)
         return [
             pd.DataFrame({"rank": ranks, "item": row, "score": value})

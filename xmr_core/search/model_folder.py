@@ -41,9 +41,12 @@ def write_model(model: Model, folder: Path | str) -> Path:
     1
     """
     if "options" not in model.about:
-        raise BadInput(f"{model.label} was not trained by this package; copy the folder that it was loaded from.")
+        raise BadInput(
+            f"{model.label} lacks what a folder needs: it was read from a file of run.export, or was not trained by "
+            "this package. Load its run instead, or copy the folder that it was loaded from."
+        )
     about = {**model.about, **{name: _public(model.about[name]) for name in _PLACES if model.about.get(name)}}
-    folder = Path(folder).expanduser()
+    folder = files.named(folder, "model's folder")
     ours = json_object(folder / CONFIG).get("model_type") == TYPE or (folder / ".lock").exists()
     require_own(folder, _NAMES, ours, "model")
     with filelock.FileLock(files.make_folder(folder) / ".lock"):

@@ -43,8 +43,8 @@ class Query:
         if self.kind in ("caption", "image") and self.item == "":  # 0 is an id
             raise BadInput(f"a query by {self.kind} needs the id of one.")
         x = self.pixels
-        if self.kind == "upload" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8):
-            raise BadInput("an image must be an array of whole numbers 0…255, height × width × 3.")
+        if self.kind == "upload" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8 or not x.size):
+            raise BadInput("an image must be an array of whole numbers 0…255, height × width × 3, and not empty.")
 
     @property
     def target(self) -> str:

@@ -11,7 +11,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.evaluation.analysis.element_subsets import keep_elements
-from xmr_core.evaluation.engine import relevant_ranks, score_matrix
+from xmr_core.evaluation.engine import checked_k, relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
 from xmr_core.search.query import Query, encode, nearest_of
 from xmr_core.similarities.base import Similarity
@@ -114,15 +114,15 @@ def require_finite_scores(scores: np.ndarray, label: str) -> None:
 
 
 def check_settings(library: Library, settings: Settings) -> None:
-    """Check settings. Raises: BadInput for k < 1, and for a setting that the library's method does not have.
+    """Check settings. Raises: BadInput for k that is no whole number from 1, and for a setting that the library's
+    method does not have.
 
     >>> from xmr_core.search import example_library
     >>> check_settings(example_library("scan"), Settings(alpha=8))
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: scan is not compared by smooth-Chamfer, so it has no α to change.
     """
-    if settings.k < 1:
-        raise BadInput(f"k must be at least 1, got {settings.k}.")
+    checked_k(settings.k)
     if settings.alpha and "alpha" not in library.method.similarity.settings:
         raise BadInput(f"{library.label} is not compared by smooth-Chamfer, so it has no α to change.")
     if settings.elements and elements_of(library.images) < 2:

@@ -5,7 +5,6 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 
 def add_to(commands) -> None:
@@ -42,6 +41,7 @@ def add_to(commands) -> None:
 
 def index(arguments: argparse.Namespace) -> int:
     """Run `index`. Returns 0."""
+    from xmr_core.base.files import named
     from xmr_core.search import build_elements, faiss_library, index_folder, index_split, load, open_index
     from xmr_core.search.files import building
     from xmr_core.search.index import require_index_place
@@ -51,7 +51,7 @@ def index(arguments: argparse.Namespace) -> int:
         faiss_library()  # reports a missing library now, and not after the work
     dtype = "float16" if arguments.half else "float32"
     trained = load_run(arguments.run) if arguments.folder is None else load(arguments.run)
-    require_index_place(Path(arguments.output).expanduser())
+    require_index_place(named(arguments.output, "index"))
     with building(arguments.output):  # until it has elements too, which are those of this build alone
         if arguments.folder is None:
             out = index_split(trained, arguments.output, dtype=dtype)
@@ -85,6 +85,8 @@ def search(arguments: argparse.Namespace) -> int:
     from xmr_core.base.regular import printable
 
     query, verify = (arguments.text, arguments.image, arguments.k), arguments.verify or None
+    if arguments.certify is not None and arguments.certify < 1:
+        raise BadInput(f"--certify must be at least 1, got {arguments.certify}.")
     if arguments.certify is not None and not arguments.fast:
         raise BadInput("--certify asks for proposals of --fast; give both, or neither: without --fast all is compared.")
     if arguments.also or arguments.processes:

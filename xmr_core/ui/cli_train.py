@@ -63,10 +63,8 @@ def train(arguments: argparse.Namespace) -> int:
 
 def _require_read(data, options: dict[str, object]) -> None:
     """Refuse what the data set would not read. data: a DataConfig. Raises: BadInput."""
-    unread = ("size", "ambiguity", "world_seed") if data.dataset != "scenes" else ("data_root",)
-    if unread := [name for name in unread if options.get(name)]:
-        whose = "scenes" if data.dataset != "scenes" else "data sets of files"
-        raise BadInput(f"{', '.join(unread)} is an option of {whose}, and {data.dataset} reads none. Leave it out.")
+    if unread := data.unread(name for name, value in options.items() if value):
+        raise BadInput(f"{data.dataset} does not read {', '.join(unread)}. Leave out what belongs to other data sets.")
 
 
 def runs(arguments: argparse.Namespace) -> int:

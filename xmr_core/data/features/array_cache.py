@@ -72,12 +72,15 @@ def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: 
         array, start, digest = _continued(temporary, note, shape, dtype)
         unsaved = 0
         for rows, values in _computed(work(start)):
-            finite = np.isfinite(values)
+            with np.errstate(over="ignore"):  # what is too large for the stored type becomes ∞, and is refused
+                finite = np.isfinite(np.asarray(values).astype(dtype, copy=False))
             if not finite.all():
                 row = rows[~finite.reshape(len(rows), -1).all(1)][0]
                 discard()
                 name = row if names is None else names[row]
-                raise BadInput(f"features of image {name!r} are not finite; check the image and the weights.")
+                raise BadInput(
+                    f"features of image {name!r} are not finite as {np.dtype(dtype)}; check the image and the weights."
+                )
             array[rows] = values
             digest.update(np.ascontiguousarray(array[rows]).tobytes())
             unsaved += values.size * array.itemsize

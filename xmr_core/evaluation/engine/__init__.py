@@ -6,9 +6,9 @@ from xmr_core.evaluation.engine.precision import PRECISIONS
 from xmr_core.evaluation.engine.ranks import Question, Ranked, ranks, relevant_ranks
 from xmr_core.evaluation.engine.scores import MatrixScores, MeanScores, Scores
 from xmr_core.evaluation.engine.scoring import Scoring
-from xmr_core.evaluation.engine.top import best, top_k
+from xmr_core.evaluation.engine.top import best, checked_k, top_k
 
 __all__ = [
     "MAX_ELEMENTS", "PRECISIONS", "MatrixScores", "MeanScores", "Question", "Ranked", "Scores", "Scoring", "as_matrix",
-    "best", "ranks", "relevant_ranks", "score_blocks", "score_matrix", "top_k",
+    "best", "checked_k", "ranks", "relevant_ranks", "score_blocks", "score_matrix", "top_k",
 ]  # fmt: skip

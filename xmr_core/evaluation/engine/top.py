@@ -43,16 +43,19 @@ def best(
     Of each block only k + 8 candidates a query are held. Where fast scores are too close to tell an order, exact ones
     (float64) decide; items whose exact scores are equal stand in file order. progress: called with the number
     of pairs of each block when it is done.
-    Raises: BadInput for k < 1, or a score that is not a number.
+    Raises: BadInput for k that is no whole number from 1, another modality, or a score that is not a number.
     """
-    if k < 1:
-        raise BadInput(f"k must be at least 1, got {k}.")
+    if modality not in MODALITIES:
+        raise unknown("modality of the queries", modality, MODALITIES)
+    k = checked_k(k)
     n_queries, n_gallery = scores.shape if modality == "images" else scores.shape[::-1]
     wide = min(n_gallery, k + _SPARE)
     values, items = torch.full((n_queries, wide), -torch.inf, dtype=torch.float64), torch.full((n_queries, wide), -1)
     with torch.inference_mode():
         for images, captions in scores.plan():
             block = scores.block(images, captions)
+            if block.isnan().any():
+                raise BadInput("a score is not a number; look for NaN in the scores.")
             rows = block if modality == "images" else block.T
             queries, gallery = (images, captions) if modality == "images" else (captions, images)
             _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
@@ -67,6 +70,17 @@ def best(
             candidates = np.arange(n_gallery)  # more items tie than are held, or score −∞ as an empty position does
         out[0][q], out[1][q] = _settled(scores, modality, q, candidates, k)
     return out
+
+
+def checked_k(k: int, most: int | None = None) -> int:
+    """How many answers were asked for, and no more than there are. Raises: BadInput for what is no whole number from 1.
+
+    >>> checked_k(10, most=3)
+    3
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise BadInput(f"k must be at least 1 and a whole number, got {k!r}.")
+    return k if most is None else min(k, most)
 
 
 def _merge(values: Tensor, items: Tensor, rows: Float[Tensor, "q g"], q: Tensor, g: Tensor) -> None:
