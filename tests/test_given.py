@@ -19,7 +19,7 @@ from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import MatrixScores, best
 from xmr_core.evaluation.judgments import Judgments
 from xmr_core.evaluation.stats import paired_permutation
-from xmr_core.search import example_library, example_model, search
+from xmr_core.search import example_library, example_model, export_frame, search
 from xmr_core.search.answers import pixels_of
 from xmr_core.search.given_images import listed, regions
 from xmr_core.search.query import Query
@@ -217,6 +217,23 @@ def test_a_device_is_named_as_everywhere():
     assert table["value"].tolist() == xmr.evaluate(cosine, items, items, relevance).summary()["value"].tolist()
     with refused("unknown device 'gpu'"):
         xmr.evaluate(cosine, items, items, relevance, device="gpu")
+    with refused("images and captions must be representations, such as .* got ndarray"):
+        xmr.evaluate(cosine, np.eye(2), np.eye(2), relevance)
+
+
+def test_scores_of_any_kind_are_evaluated():
+    relevance = Relevance.from_pairs([(0, 0), (1, 1)], [0, 1], [0, 1])
+    for scores in (np.eye(2, dtype=int), torch.eye(2).bfloat16(), torch.eye(2, requires_grad=True), [[1, 0], [0, 1]]):
+        table = xmr.evaluation.evaluate_scores(scores, {"annotated": relevance}).per_query
+        assert table["first_rank"].tolist() == [1, 1, 1, 1]
+    for relevances in (relevance, {"annotated": [[0], [1]]}):
+        with refused("relevances must be a mapping such as"):
+            xmr.evaluation.evaluate_scores(np.eye(2), relevances)
+
+
+def test_one_sentence_is_exported_as_one():
+    frame = export_frame(example_model(), texts="a red square")
+    assert frame["text"].tolist() == ["a red square"]
 
 
 def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):

@@ -15,6 +15,7 @@ from xmr_core.base.types import RelevantRanks, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import MatrixScores, Question, Scores, Scoring, ranks
 from xmr_core.evaluation.protocols import FULL, Protocol
+from xmr_core.evaluation.rank_table import score_table
 from xmr_core.evaluation.results import METRIC_COLUMNS
 
 KS = (1, 5, 10)
@@ -85,6 +86,12 @@ def evaluate(
     >>> float(evaluate(cosine, items, items, {"annotated": relevance}).summary()["value"].iloc[-1])
     6.0
     """
+    for items in (images, captions):
+        if not isinstance(items, Representation):
+            raise BadInput(
+                f"images and captions must be representations, such as Embedding(tensor), got {type(items).__name__}; "
+                "rank_metrics takes scores."
+            )
     device = None if device is None else resolve_device(str(device))
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, progress)
 
@@ -103,9 +110,11 @@ def evaluate_scores(
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
     """
+    if not isinstance(relevances, Mapping) or not all(isinstance(r, Relevance) for r in relevances.values()):
+        raise BadInput(f"relevances must be a mapping such as {{'annotated': Relevance}}, got {relevances!r:.60}.")
     if not relevances:
         raise BadInput("no relevance given: give a mapping such as {'annotated': Relevance}.")
-    scores = scores if isinstance(scores, Scores) else MatrixScores(np.asarray(scores))
+    scores = scores if isinstance(scores, Scores) else MatrixScores(score_table(scores))
     own = next(iter(relevances.values()))
     if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(

@@ -60,7 +60,7 @@ def rank_metrics(
     >>> values["R@1"], values["R-Precision"], values["queries"]
     (1.0, 1.0, 2)
     """
-    matrix, ks = _matrix(scores), _listed(ks)
+    matrix, ks = score_table(scores), _listed(ks)
     if wrong := [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]:
         raise BadInput(f"ks are whole numbers from 1, got {wrong[0]!r}.")
     if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
@@ -89,7 +89,13 @@ def _listed(ks: object) -> list:
         raise BadInput(f"ks are a list of whole numbers from 1, got {ks!r}.") from None
 
 
-def _matrix(scores: object) -> Float[np.ndarray, "q g"]:
+def score_table(scores: object) -> Float[np.ndarray, "q g"]:
+    """Scores of any kind (lists, numpy or torch, half precision, whole numbers, with a gradient) as an array of float32
+    or float64. Raises: BadInput for what is no table of numbers.
+
+    >>> score_table(torch.eye(2, dtype=torch.bfloat16)).dtype
+    dtype('float64')
+    """
     if isinstance(scores, Tensor):
         scores = scores.detach().cpu()
         scores = (scores if scores.dtype in (torch.float32, torch.float64) else scores.double()).numpy()

@@ -49,6 +49,7 @@ def export_frame(
     """
     if project and project not in PROJECTIONS:
         raise unknown("projection", project, PROJECTIONS)
+    texts = [texts] if isinstance(texts, str) else texts
     items = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(source, split)
     parts = [part for name, table in items.items() if (part := _rows(name, *table, elements)) is not None]
     frame = pd.concat(parts, ignore_index=True)[list(_COLUMNS)]

@@ -58,9 +58,11 @@ class TrainedRun(Evaluated):
         return prepare(self.config.data)
 
     def export(self, path: str | Path) -> Path:
-        """Write the method as one safetensors file that needs neither this run nor its corpus; checkpoints.load_method
-        reads it.
+        """Write the method as one safetensors file that needs neither this run nor its corpus; xmr.load and
+        checkpoints.load_method read it. A path that does not end in .safetensors gets that ending; returns the path.
         """
+        path = Path(path)
+        path = path if path.suffix == ".safetensors" else path.with_name(f"{path.name}.safetensors")
         prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
         record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}
