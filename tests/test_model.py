@@ -201,7 +201,9 @@ def test_an_exported_file_reads_images_only_where_their_description_is_the_packa
 @pytest.mark.slow
 def test_an_exported_file_that_needs_a_text_model_is_refused(runs, tmp_path):
     path = tmp_path / "states.safetensors"
-    _, words, about, inputs = load_with_inputs(runs["vse++"].export(tmp_path / "words.safetensors"))
+    written = runs["vse++"].export(tmp_path / "words")
+    assert written.name == "words.safetensors", "the ending by which xmr.load knows it"
+    _, words, about, inputs = load_with_inputs(written)
     wider = replace(inputs, text_width=8)
     save_method(path, build("vse++", wider), wider, words, about=about)
     with pytest.raises(BadInput, match="states of a text model"):
