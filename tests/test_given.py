@@ -134,6 +134,15 @@ def test_what_a_corpus_does_not_read():
 
 
 @pytest.mark.parametrize(
+    ("option", "message"),
+    [({"nested": "true"}, "nested must be True or False, got 'true'"), ({"slots": 999_999}, "slots must be")],
+)
+def test_an_option_says_what_it_takes(option, message):
+    with refused(message):
+        xmr.base_config("dive", device="cpu", **option)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"captions": None}, "captions must be a list of sentences, got None"),

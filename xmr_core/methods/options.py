@@ -105,7 +105,8 @@ def _checked(f: Field, type_: object, value: object) -> object:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise BadInput(f"{f.name} must be of type {kind.__name__}, got {value!r}. {f.metadata['help'].capitalize()}.")
+        allowed = "True or False" if kind is bool else f"of type {kind.__name__}"
+        raise BadInput(f"{f.name} must be {allowed}, got {value!r}. {f.metadata['help'].capitalize()}.")
     if (choices := f.metadata["choices"]) and value not in choices:
         raise unknown(f.name, value, choices)
     if kind in (int, float):

@@ -24,7 +24,7 @@ class PVSEOptions(MatchedOptions):
     """Options of PVSE."""
 
     margin: float = option(0.1, "margin of the hinge", above=0)
-    slots: int = option(4, "embeddings per item, K", least=1)
+    slots: int = option(4, "embeddings per item, K", least=1, most=1024)
     diversity: float = option(0.1, "weight of the diversity loss", least=0)
     mmd_weight: float = option(0.01, "weight of the maximum mean discrepancy", least=0)
     mining: str = option("hardest", "negatives of the hinge", choices=MINING, added=True)
