@@ -120,7 +120,7 @@ def test_unknown_things_are_refused(prepared):
         build("dive", prepared.inputs, slot_lr=0.1)
     for values, words in (({"alpha": 0}, "alpha must be above 0, got 0.0"),
                           ({"alpha": "16"}, "alpha must be of type float, got '16'"),
-                          ({"use_global": "banana"}, "use_global must be of type bool"),
+                          ({"use_global": "banana"}, "use_global must be True or False"),
                           ({"slots": 0}, "slots must be at least 1"), ({"slots": True}, "slots must be of type int"),
                           ({"d": 2.5}, "d must be of type int"),
                           ({"alpha": float("nan")}, "alpha must be above 0, got nan")):  # fmt: skip

@@ -182,7 +182,7 @@ def test_symmetry_and_settings_are_those_of_the_similarity_inside():
         (lambda: Cut(Chamfer(), 1)(GaussianEmbedding(torch.eye(2), torch.eye(2)), torch.eye(2)), "sets of vectors"),
         (lambda: build("dive", INPUTS, d=8, slots=1, nested=True), "nested sets need at least 2 slots, got 1"),
         (lambda: build("pvse", INPUTS, "published", d=8, slots=1, nested=True), "need at least 2 slots"),
-        (lambda: build("dive", INPUTS, d=8, nested=1), "nested must be of type bool"),
+        (lambda: build("dive", INPUTS, d=8, nested=1), "nested must be True or False"),
     ],
 )
 def test_what_cannot_be_nested_is_refused(call, message):

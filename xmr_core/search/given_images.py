@@ -26,7 +26,7 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
     collection.
     """
     if isinstance(images, Tensor):
-        images = (images.float() if images.dtype == torch.bfloat16 else images).numpy(force=True)
+        images = _array(images)
     if hasattr(images, "to_numpy"):  # a table of pandas
         images = images.to_numpy()
     if isinstance(images, str | Path | Image.Image) or (
@@ -67,7 +67,7 @@ def regions(images, inputs: Inputs) -> Features:
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
     try:
-        x = torch.from_numpy(np.stack([np.array(image, np.float32) for image in images]))
+        x = torch.from_numpy(np.stack([_array(image).astype(np.float32) for image in images]))
     except (RuntimeError, TypeError, ValueError) as e:
         raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
     if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
@@ -76,3 +76,9 @@ def regions(images, inputs: Inputs) -> Features:
         width = inputs.image_width
         raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
     return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+
+
+def _array(x) -> np.ndarray:
+    if isinstance(x, Tensor):  # numpy knows no bfloat16
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+    return np.asarray(x)
