@@ -9,6 +9,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Corpus
 from xmr_core.data.config import DataConfig
+from xmr_core.data.readers.assembly import require_corpus
 from xmr_core.data.readers.coco import load_coco
 from xmr_core.data.readers.cub import load_cub
 from xmr_core.data.readers.flickr8k import load_flickr8k
@@ -35,7 +36,8 @@ def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
 
     load: data_root → Corpus. A reader that lies in a module needs no registration: dataset="package.module:function"
     names it, in every process.
-    Raises: BadInput for a name of this package's data sets, or one that is not made of letters, digits, '_' and '-'.
+    Raises: BadInput for a name of this package's data sets, one that is not made of letters, digits, '_' and '-', or
+        a reader that cannot be called.
 
     >>> register_reader("holiday", load_folder)
     >>> READERS.pop("holiday").__name__
@@ -45,6 +47,8 @@ def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
         raise BadInput(
             f"{name!r} cannot name a reader of your own: choose another word of letters, digits, '_' and '-'."
         )
+    if not callable(load):
+        raise BadInput(f"the reader {name} must be a function, data_root → Corpus, got {type(load).__name__}.")
     READERS[name] = load
 
 
@@ -89,7 +93,8 @@ def config_for(corpus: Corpus, **options) -> DataConfig:
 
 
 def corpus_of(config: DataConfig) -> Corpus:
-    """Read the corpus. Raises: BadInput for an unknown name, a missing data_root, or what the reader refuses."""
+    """Read the corpus. Raises: BadInput for an unknown name, a missing data_root, what the reader refuses, or a reader
+    that returns anything else."""
     if config.corpus:
         if config.corpus not in _IN_MEMORY:
             raise BadInput(
@@ -101,7 +106,8 @@ def corpus_of(config: DataConfig) -> Corpus:
     reader = reader_of(config.dataset)
     if config.dataset in DATASETS and not config.data_root:
         raise BadInput(f"dataset {config.dataset} needs data_root: the folder that holds its files.")
-    return reader(config.data_root, **({"fold": config.fold} if config.dataset == "cub" else {}))
+    corpus = reader(config.data_root, **({"fold": config.fold} if config.dataset == "cub" else {}))
+    return require_corpus(corpus, config.dataset)
 
 
 def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:

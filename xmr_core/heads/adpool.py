@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from xmr_core.base.checks import require_choice, require_flag
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
-from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import joined, sorted_channels
+from xmr_core.heads.inputs import features_for
 
 PADDING = ("masked", "official")
 TOKEN_WEIGHTS = ("matrix", "scalar")
@@ -80,7 +80,7 @@ class AdaptivePoolHead(nn.Module):
         self, features: Features | Tensor, mask: Tensor | None = None
     ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
         """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for visualisation."""
-        features = as_features(features, mask, width=self.d_local)
+        features = features_for(self, features, mask, width=self.d_local)
         u = sorted_channels(joined(self.join, features), features.mask)
         valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
         embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.checks import require_flag, require_number
-from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.heads.gpo import GPOHead
+from xmr_core.heads.inputs import features_for
 
 
 class GaussianGPOHead(nn.Module):
@@ -40,7 +40,7 @@ class GaussianGPOHead(nn.Module):
             nn.init.constant_(self.norm.bias, log_variance_start)  # it would take the start of the linear layer away
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> GaussianEmbedding:
-        features = as_features(features, mask, width=self.d_local)
+        features = features_for(self.mean_linear, features, mask, width=self.d_local)
         spread = features.local_feats if features.spread_feats is None else features.spread_feats
         mean, log_variance = (
             pool(linear(torch.where(features.mask[..., None], x, 0.0)), features.mask).x

@@ -6,6 +6,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.heads.gaussian import noise_for
+from xmr_core.heads.inputs import require_precision
 
 
 class LinearGaussianHead(nn.Module):
@@ -36,6 +37,7 @@ class LinearGaussianHead(nn.Module):
         g = global_of(
             as_features(features, mask, global_feat), "a distribution in few dimensions reads the global feature"
         )
+        require_precision(g, self.mean)
         mean, log_std = self.mean(g), self.spread(g) + self.log_std_start
         noise = noise_for(mean, self.samples, None if self.training else self.seed)
         return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)

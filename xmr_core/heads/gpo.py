@@ -9,8 +9,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
-from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import Embedding, Features
+from xmr_core.heads.inputs import features_for
 
 
 class GPOHead(nn.Module):
@@ -44,7 +44,7 @@ class GPOHead(nn.Module):
         self.linear = nn.Linear(d_hidden, 1, bias=False)
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = as_features(features, mask, width=self.d_local)
+        features = features_for(self.join, features, mask, width=self.d_local)
         x = sorted_channels(joined(self.join, features), features.mask)
         pooled = (self.weights(features.mask)[..., None] * x).sum(1)
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)

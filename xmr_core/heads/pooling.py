@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from xmr_core.base.checks import require_flag
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_max, masked_mean, require_finite
-from xmr_core.base.plain_tensors import as_features, as_floats, global_of
+from xmr_core.base.plain_tensors import as_floats, global_of
 from xmr_core.base.types import Embedding, Features
+from xmr_core.heads.inputs import features_for
 
 
 class GlobalHead(nn.Module):
@@ -56,7 +57,7 @@ class MeanPool(nn.Module):
         self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = as_features(features, mask, width=self.d_local)
+        features = features_for(self.project, features, mask, width=self.d_local)
         pooled = self._pool(features.local_feats, features.mask[..., None])  # n d_local
         return Embedding(_finish(self.project(pooled), self.normalise, absolute=False))
 

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
-from xmr_core.base.plain_tensors import as_features
 from xmr_core.base.types import EmbeddingSet, Features
+from xmr_core.heads.inputs import features_for
 
 
 class TokenHead(nn.Module):
@@ -29,7 +29,7 @@ class TokenHead(nn.Module):
         self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
-        features = as_features(features, mask, width=self.d_local)
+        features = features_for(self.join, features, mask, width=self.d_local)
         x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
         return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
 
@@ -63,7 +63,7 @@ class GlobalTokenHead(nn.Module):
         self.regions, self.dropout = regions, nn.Dropout(dropout)
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
-        tokens = self.tokens(features, mask)
+        tokens = self.tokens(features_for(self.local, features, mask))
         if self.regions and (tokens.x.shape[1] != self.regions or not tokens.mask.all()):
             raise BadInput(
                 f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}."

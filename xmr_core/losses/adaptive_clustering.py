@@ -1,6 +1,7 @@
 """VSE+2AD's objective: a contrastive loss whose number of negatives follows how far training has come."""
 
 import math
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -53,6 +54,8 @@ class AdaptiveClustering(nn.Module):
         require_choice("form", form, FORMS)
         require_choice("mode", mode, MODES)
         require_number("the number of negatives", negatives, low=1)
+        if not isinstance(negatives, Integral):
+            raise BadInput(f"the number of negatives must be a whole number, got {negatives!r}. VSE+2AD uses 3.")
         require_number("temperature", temperature, above=0, hint="VSE+2AD uses 0.05.")
         require_number("margin", margin)
         require_number("power", power)

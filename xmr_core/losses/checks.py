@@ -22,7 +22,7 @@ def check_scores(
     Raises: BadInput for anything else.
     """
     scores = single(as_floats(scores, "scores", 2))
-    match = torch.as_tensor(match, device=scores.device)
+    match = _as_match(match, scores.device)
     if match.shape != scores.shape:
         raise BadInput(
             f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions."
@@ -38,6 +38,22 @@ def check_scores(
             raise BadInput("degrees of matching must lie in [0, 1]; divide them by their largest value.")
         match = match.to(scores.dtype)
     return scores, match
+
+
+def require_one_width(x: Float[Tensor, "... d"], y: Float[Tensor, "... d"], what: str) -> None:
+    """Raise BadInput unless `what` of both modalities have one width."""
+    if x.shape[-1] != y.shape[-1]:
+        raise BadInput(f"{what} of images have width {x.shape[-1]}, those of captions {y.shape[-1]}; take one method.")
+
+
+def _as_match(match: object, device: torch.device) -> Tensor:
+    try:
+        return torch.as_tensor(match, device=device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise BadInput(
+            "match must be a Boolean matrix, images × captions, True where a caption describes an image; "
+            f"got {' '.join(repr(match).split())[:60]}."
+        ) from None
 
 
 def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from xmr_core.base.checks import require_flag, require_number
 from xmr_core.base.errors import BadInput
-from xmr_core.base.plain_tensors import as_floats
+from xmr_core.base.plain_tensors import as_floats, single
 
 
 def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
-    """Mean over items of ‖R̂R̂ᵀ − diag‖_F / K², R̂ the rows at unit length; 0 for K = 1.
+    """Mean over items of ‖R̂R̂ᵀ − diag‖_F / K², R̂ the rows at unit length; 0 for K = 1. In float32 at least: float16
+    has neither 1e-24 nor the 1e-12 of `normalize`, which keep the slope at 0 finite.
 
     Source: PVSE (Song & Soleymani, CVPR 2019), the norm not squared; docs/methods/pvse.md.
 
@@ -19,12 +20,12 @@ def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
     >>> gram_diversity(torch.eye(2)[None]) < gram_diversity(torch.ones(1, 2, 2))
     tensor(True)
     """
-    residual = as_floats(residual, "the residuals", 3)
+    residual = _wide(as_floats(residual, "the residuals", 3))
     k = residual.shape[1]
     if k == 1:
         return residual.new_zeros(())
     unit = F.normalize(residual, dim=-1)
-    gram = (unit @ unit.transpose(1, 2)).masked_fill(torch.eye(k, dtype=torch.bool, device=residual.device), 0.0)
+    gram = _wide(unit @ unit.transpose(1, 2)).masked_fill(torch.eye(k, dtype=torch.bool, device=residual.device), 0.0)
     return (gram.square().sum((1, 2)).clamp(min=1e-24).sqrt() / k**2).mean()
 
 
@@ -55,3 +56,8 @@ def pairwise_diversity(
     a, b = torch.triu_indices(k, k, offset=1, device=residual.device)
     near = (-t * (rows[:, a] - rows[:, b]).square().sum(-1)).exp()  # n pairs
     return near.mean() if reduction == "mean" else 2 * near.sum(1).mean()
+
+
+def _wide(x: Tensor) -> Tensor:
+    """`single`; bfloat16 stays under autocast, because it has these numbers and runs were trained in it."""
+    return x if x.dtype == torch.bfloat16 and torch.is_autocast_enabled(x.device.type) else single(x)

@@ -11,6 +11,7 @@ from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.plain_tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
+from xmr_core.losses.checks import require_one_width
 
 FORMS = ("official", "exact")
 _MOST_PAIRS, _DRAWN = 16_384, 128  # of the authors' uniformity: above so many pairs, so many points are drawn
@@ -79,7 +80,7 @@ def uniformity(
     official: log of the mean over unordered pairs, of 128 points drawn with replacement where there are more than
     16,384 pairs. exact (the paper): the sum over all ordered pairs, no logarithm (docs/differences.md#x-14). The
     paper's weight of 10 belongs to the official form.
-    Raises: BadInput for another form, or distributions without samples.
+    Raises: BadInput for another form, distributions without samples, or, in the official form, fewer than two samples.
     Source: PCME, eq. 9, after Wang & Isola, ICML 2020.
 
     >>> import torch
@@ -90,12 +91,13 @@ def uniformity(
     require_choice("form", form, FORMS)
     require_number("t", t, above=0)
     x, y = samples_of(images, "image"), samples_of(captions, "caption")
-    if x.shape[-1] != y.shape[-1]:
-        raise BadInput(f"samples of images have width {x.shape[-1]}, those of captions {y.shape[-1]}; take one method.")
+    require_one_width(x, y, "samples")
     points = torch.cat([x.flatten(0, 1), y.flatten(0, 1)])
     if form == "official" and len(points) ** 2 > _MOST_PAIRS:
         points = points[torch.randint(len(points), (_DRAWN,), device=points.device)]
     squares = torch.pdist(points).square()
     if form == "exact":
         return 2 * (-t * squares).exp().sum()
+    if not len(squares):
+        raise BadInput(f"uniformity is a mean over pairs of samples, and there are {len(points)} samples; give two.")
     return (-t * squares).logsumexp(0) - math.log(len(squares))

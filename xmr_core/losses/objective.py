@@ -16,7 +16,8 @@ class Objective(nn.Module):
         representations); skipped for methods with one vector per item, which have nothing to keep apart.
         warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
         untrained model from collapsing.
-    Raises: BadInput for negative weights, or warm-up epochs without a warm-up loss.
+    Raises: BadInput for negative weights, warm-up epochs without a warm-up loss, or what is no function; when called,
+        for a loss that returns no tensor.
 
     >>> import torch
     >>> from xmr_core.base.types import Embedding
@@ -40,14 +41,20 @@ class Objective(nn.Module):
         require_number("warmup_epochs", warmup_epochs, low=0)
         if warmup_epochs and warmup_loss is None:
             raise BadInput(f"warmup_epochs is {warmup_epochs} but there is no warmup_loss. Give one, or 0 epochs.")
+        for loss in (score_loss, score_loss if warmup_loss is None else warmup_loss):
+            if isinstance(loss, type) or not callable(loss):
+                kind = f"the class {loss.__name__}" if isinstance(loss, type) else type(loss).__name__
+                raise BadInput(f"a loss must be a function or a module of (scores, match), got {kind}.")
         self.score_loss, self.warmup_loss, self.warmup_epochs = score_loss, warmup_loss, warmup_epochs
 
     def forward(
         self, scores: Tensor, match: Tensor, images: Representation, captions: Representation, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor]]:
         loss = self.warmup_loss if epoch < self.warmup_epochs else self.score_loss
-        terms = {"score": loss(scores, match)}
-        total = terms["score"]
+        total = loss(scores, match)
+        if not isinstance(total, Tensor):
+            raise BadInput(f"a loss must return a tensor with one number, got {type(total).__name__}.")
+        terms = {"score": total}
         for name, (weight, regulariser) in self.regularisers.items():
             if weight and not isinstance(images, Embedding):
                 terms[name] = regulariser(images, captions)

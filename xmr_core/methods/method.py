@@ -1,6 +1,7 @@
 """A method: two encoders, two heads, a similarity and an objective. All of the field fits in this one class."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,7 @@ class Method(nn.Module):
         objective: (scores, match, images, captions, epoch) → (loss, its terms by name).
         lr_scales: factors on the learning rate by prefix of the parameter's name; the first prefix that fits counts.
         mix: what changes a batch before it is encoded, in training only (methods.mixing.MixedSamples).
+    Raises: BadInput for a part that cannot be called, or an objective that does not take these five.
 
     >>> from xmr_core.methods import Inputs, build
     >>> method = build("scan", Inputs(image_width=8, cells=4, vocabulary=20), d=16)
@@ -46,6 +48,11 @@ class Method(nn.Module):
     ):
         super().__init__()
         self.name = self.address = name
+        parts = {"image_encoder": image_encoder, "caption_encoder": caption_encoder}
+        for part, module in {**parts, "image_head": image_head, "caption_head": caption_head}.items():
+            if not callable(module) or isinstance(module, type):
+                raise BadInput(f"{part} of {name} must be a module, got {_shown(module)}.")
+        _require_objective(objective, name)
         self.image_encoder, self.caption_encoder = image_encoder, caption_encoder
         self.image_head, self.caption_head = image_head, caption_head
         self.similarity = as_similarity(similarity)
@@ -78,7 +85,7 @@ class Method(nn.Module):
         self, images: Representation, captions: Representation, match: Tensor, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """`loss` of representations, with match "i t". Raises: BadInput for scores of another shape, or a loss that is
-        not one number."""
+        not one number, or that no gradient reaches although it should train the encoders."""
         scorings = self.similarity.scorings(images, captions)
         for scores in scorings:
             if scores.shape != match.shape:
@@ -86,15 +93,28 @@ class Method(nn.Module):
                     f"{self.similarity.name} of {self.address} gave scores {tuple(scores.shape)} for {match.shape[0]} "
                     f"images and {match.shape[1]} captions; they must be scores[image, caption]."
                 )
-        totals, terms = zip(
-            *(self.objective(scores, match, images, captions, epoch) for scores in scorings), strict=True
-        )
-        if totals[0].ndim:
-            raise BadInput(f"the loss of {self.address} must be one number, got shape {tuple(totals[0].shape)}.")
+        results = [self.objective(scores, match, images, captions, epoch) for scores in scorings]
+        for result in results:
+            self._require_loss(result, self.training and _attached(images, captions))
+        totals, terms = zip(*results, strict=True)
         loss, sums = sum(totals), {name: sum(t[name] for t in terms) for name in terms[0]}
         if (weight := self.similarity.scoring_weight) != 1.0:  # a plain sum keeps every bit
             loss, sums = weight * loss, {name: weight * value for name, value in sums.items()}
         return loss, sums, sum(scorings) / len(scorings)
+
+    def _require_loss(self, result: object, trains: bool) -> None:
+        """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number with a gradient."""
+        if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Mapping):
+            raise BadInput(f"the objective of {self.address} must return (loss, terms by name), got {_shown(result)}.")
+        loss, subject = result[0], f"the loss of {self.address}"
+        if not isinstance(loss, Tensor):
+            raise BadInput(
+                f"{subject} must be a tensor with one number, got {_shown(loss)}; return what torch computed."
+            )
+        if loss.ndim:
+            raise BadInput(f"{subject} must be one number, got shape {tuple(loss.shape)}.")
+        if trains and not loss.requires_grad:
+            raise BadInput(f"{subject} has no gradient; leave out .detach(), .item() and numpy on the way to it.")
 
     @property
     def device(self) -> torch.device:
@@ -104,3 +124,30 @@ class Method(nn.Module):
     def n_parameters(self) -> int:
         """How many numbers are trained, word vectors included."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+def _require_objective(objective: object, name: str) -> None:
+    """Raise BadInput for what cannot be called with the five arguments of an objective, as a plain loss of scores."""
+    arguments = "(scores, match, images, captions, epoch)"
+    if not callable(objective) or isinstance(objective, type):
+        raise BadInput(f"the objective of {name} must be a function of {arguments}, got {_shown(objective)}.")
+    try:
+        signature = inspect.signature(objective.forward if isinstance(objective, nn.Module) else objective)
+    except (TypeError, ValueError):  # compiled functions have none
+        return
+    try:
+        signature.bind(*range(5))
+    except TypeError:
+        own = getattr(objective, "__name__", f"{type(objective).__name__}()")
+        raise BadInput(f"the objective of {name} must take {arguments}; give Objective({own}).") from None
+
+
+def _attached(*representations: Representation) -> bool:
+    """Whether a gradient is wanted of any of them."""
+    values = (v for r in representations for v in (r, *getattr(r, "__dict__", {}).values()))
+    return torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
+
+
+def _shown(value: object) -> str:
+    """What was given in place of something else, by the name of its class."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -1,5 +1,6 @@
 """What a similarity is, beyond a function of two representations."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +15,7 @@ from xmr_core.base.plain_tensors import Comparable, as_set
 from xmr_core.base.types import EmbeddingSet
 
 DIRECTIONS = ("t2i", "i2t")
+MASKS = {"image_mask", "caption_mask"}  # arguments of a plain function that are no options
 TYPES: dict[Callable, type["Similarity"]] = {}  # plain function → the similarity that it is the plain form of
 
 
@@ -78,6 +80,7 @@ class Similarity(nn.Module):
 
     def __init__(self, **options):
         super().__init__()
+        _require_options(type(self), options)
         self.options = options
 
     def __init_subclass__(cls, **arguments):
@@ -151,6 +154,20 @@ class Similarity(nn.Module):
     def _parts(self, x: Float[Tensor, "k d"], y: Float[Tensor, "l d"]) -> tuple[Tensor, Tensor] | None:
         """What each real element of an image and of a caption adds to the score; None where there is no such sum."""
         return None
+
+
+def _require_options(form: type[Similarity], options: Mapping[str, object]) -> None:
+    """Raise BadInput for an option that the plain function does not have; without such a function any will do."""
+    if form.function is None or not options:
+        return
+    parameters = list(inspect.signature(form.function).parameters.values())[2:]
+    names = {p.name for p in parameters} - MASKS
+    wrong = [name for name in options if name not in names]
+    if not wrong or any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    if not names:
+        raise BadInput(f"{form.__name__} has no options, got {', '.join(wrong)}.")
+    raise unknown(f"option of {form.__name__}", wrong[0], names)
 
 
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
-from xmr_core.similarities.base import TYPES, Similarity
+from xmr_core.similarities.base import MASKS, TYPES, Similarity
 
 
 class FunctionSimilarity(Similarity):
@@ -26,6 +26,9 @@ class FunctionSimilarity(Similarity):
                 f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}."
             )
         bound = function if isinstance(function, partial) else partial(function)
+        if isinstance(bound.func, type):
+            name = bound.func.__name__
+            raise BadInput(f"a similarity must be an object or a function, got the class {name}; write {name}(…).")
         # a module registers itself
         self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
 
@@ -58,6 +61,6 @@ def as_similarity(function: Similarity | Callable[[Representation, Representatio
     if isinstance(bare, Similarity) and not keywords:
         return bare
     form = TYPES.get(bare) if callable(bare) and bare.__hash__ else None
-    if form is not None and not {"image_mask", "caption_mask"} & set(keywords):
+    if form is not None and not MASKS & set(keywords):
         return form(**keywords)
     return FunctionSimilarity(function)

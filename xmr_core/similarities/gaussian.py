@@ -156,5 +156,5 @@ def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianE
     same_width(images.mean, captions.mean)
     mean, log_std = captions.mean[None], captions.log_std[None]
     step = max(1, _BLOCK // max(1, captions.mean.numel()))
-    blocks = (slice(start, start + step) for start in range(0, len(images), step))
+    blocks = (slice(start, start + step) for start in range(0, max(1, len(images)), step))
     return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])

@@ -79,6 +79,16 @@ def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: Embedd
     return total / captions.mask.sum(1).clamp(min=1)[None]
 
 
+def no_scores(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
+    """The scores where there are no images or no captions, in the precision and with the gradient that some would have.
+
+    Raises: BadInput for two widths.
+    """
+    x, y = real_rows(images), real_rows(captions)
+    same_width(x, y)
+    return x.sum((1, 2))[:, None] + y.sum((1, 2))[None]  # one of the two is empty, and so is their sum
+
+
 def by_images(
     score: Callable[[Rows, Rows], Tensor], images: Rows, captions: Rows, numbers: int
 ) -> Float[Tensor, "i t"]:
@@ -105,9 +115,11 @@ def by_length(
     Args: score: pairs to "… i t", blind to padding and to the company of captions. split_equal: False takes captions
         that all have one length together, however many there are, as the blocks of an evaluation are.
     """
+    if not len(images) or not len(captions):
+        return no_scores(images, captions)
     position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
     longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it
-    equal = not split_equal and len(captions) and bool((longest == longest[0]).all())
+    equal = not split_equal and bool((longest == longest[0]).all())
     if len(captions) <= _TOGETHER or equal:
         parts, order = [slice(None)], None
     else:

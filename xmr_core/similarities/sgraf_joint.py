@@ -31,15 +31,15 @@ class JointSgraf(GraphSimilarity):
     def forward(
         self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
     ) -> Float[Tensor, "i t"]:
-        return torch.stack(list(self._plain(images, captions, image_mask, caption_mask))).mean(0)
+        return torch.stack(_both(self._plain(images, captions, image_mask, caption_mask))).mean(0)
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """[s_SGR, s_SAF], each in (0, 1)."""
-        return list(self._plain(images, captions))
+        return _both(self._plain(images, captions))
 
     def _fast_scores(self, images, captions):
         scores = self._fast(images, captions)
-        return None if scores is None else torch.stack(list(scores)).mean(0)
+        return None if scores is None else torch.stack(_both(scores)).mean(0)
 
     def _read(self, nodes: Tensor, mask: Tensor, fast: bool = False) -> Float[Tensor, "2 i t"]:
         readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
@@ -49,3 +49,8 @@ class JointSgraf(GraphSimilarity):
                 for logistic, r in readers
             ]
         )
+
+
+def _both(scores: Float[Tensor, "... i t"]) -> list[Float[Tensor, "i t"]]:
+    """The two matrices that were read; without a pair nothing was, and one empty matrix is as good as the other."""
+    return list(scores) if scores.ndim == 3 else [scores, scores]

@@ -38,7 +38,8 @@ class SimilarityNodes(nn.Module):
         "1 t n" (t2i) or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass where
         there are many, so that attended vectors of one block (8 MB in float32, and a few such intermediates) stand at a
         time beside the nodes.
-    Raises: BadInput for an unknown direction or parts, m < 1, or a sharpness that is not positive.
+    Raises: BadInput for an unknown direction or parts, m < 1, or a sharpness that is not positive; when called, for
+        vectors of another width or precision than the weights.
     Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only
         (docs/differences.md#x-26).
     """
@@ -59,6 +60,7 @@ class SimilarityNodes(nn.Module):
     ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
+        self._require_fit(x)
         mask = (captions if self.direction == "t2i" else images).mask
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         mask = mask[None] if self.direction == "t2i" else mask[:, None]
@@ -76,6 +78,7 @@ class SimilarityNodes(nn.Module):
             return
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
+        self._require_fit(x)
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
         room = int(self.global_linear is not None)
         for context_rows, query_rows, nodes in node_blocks(contexts, queries, self.sharpness, self.local, room):
@@ -104,6 +107,17 @@ class SimilarityNodes(nn.Module):
         contexts, queries = self._roles(_tokens(images), _tokens(captions))
         weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
         return weights.permute(0, 2, 3, 1) if self.direction == "t2i" else weights.permute(2, 0, 3, 1)
+
+    def _require_fit(self, x: Tensor) -> None:
+        """Raise BadInput unless the elements have the width and the precision of the weights."""
+        weight = (self.global_linear if self.local is None else self.local).weight
+        if x.shape[-1] != weight.shape[1]:
+            raise BadInput(f"vectors of width {weight.shape[1]} are compared here, got width {x.shape[-1]}.")
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise BadInput(
+                f"the vectors are {x.dtype} and the weights of the similarity {weight.dtype}; take "
+                f"similarity.to({x.dtype}), or convert the vectors."
+            )
 
     def _roles(self, images, captions) -> tuple:
         """(contexts, queries), or back."""

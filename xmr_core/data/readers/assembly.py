@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
+from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import RESOLUTION, image_reader
@@ -13,6 +14,14 @@ from xmr_core.data.readers.relevance import annotated_relevance
 from xmr_core.data.text.tokenisers import tokenise
 
 USUAL = 5  # captions of an image in most collections
+_REMEDY = "A reader is shown in docs/howto/add_a_corpus.md."
+
+
+def require_corpus(value: object, name: str) -> Corpus:
+    """What a reader returned. Raises: BadInput unless it is a Corpus."""
+    if not isinstance(value, Corpus):
+        raise BadInput(f"the reader of {name} must return a Corpus, got {type(value).__name__}. {_REMEDY}")
+    return value
 
 
 def usable_tables(
@@ -24,12 +33,19 @@ def usable_tables(
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
         so that is no fault.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
-    than usual or with none, images in no split. Refused: ids that repeat.
+    than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say).
+    Raises: BadInput for tables without these columns.
     """
+    _require_columns(name, "images", images, ("split",))
+    _require_columns(name, "captions", captions, ("image_id", "text"))
     for kind, table in (("image", images), ("caption", captions)):
         twice = table.index[table.index.duplicated()]
         faults.refuse_items(twice, f"{name}:", f"{kind} ids repeat", "Give each id once.")
     images, captions = images[~images.index.duplicated()], captions[~captions.index.duplicated()]
+    written = np.array([isinstance(text, str) for text in captions["text"]], bool)
+    fault, remedy = "captions whose text is no string (NaN, say)", "Give each its words, or '' where there are none."
+    faults.refuse_items(captions.index[~written], f"{name}:", fault, remedy)
+    captions = captions[written]
     missing = ~captions["image_id"].isin(images.index)
     empty = ~missing & np.array([not tokenise(text) for text in captions["text"]], bool)
     faults.tolerate("captions of a missing image", captions.index[missing])
@@ -60,7 +76,7 @@ def photograph_corpus(
 
     Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
         faults, usual: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
-    Raises: DamagedFile, when a file cannot be read for its fingerprint.
+    Raises: BadInput for tables without these columns; DamagedFile, when a file cannot be read for its fingerprint.
     >>> import tempfile
     >>> from PIL import Image
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -70,6 +86,7 @@ def photograph_corpus(
     ...     photograph_corpus("mine", images, captions, FaultLog()).faults
     {'images with fewer than 5 captions': 1}
     """
+    _require_columns(name, "images", images, ("split", "path"))
     images, captions = usable_tables(name, images, captions, faults, usual)
     grades, files = dict(grades or {}), images["path"].tolist()
     content = files_content(files)
@@ -87,3 +104,10 @@ def photograph_corpus(
         faults=dict(faults.counts),
         about={"resolution": RESOLUTION, **(about or {})},
     )
+
+
+def _require_columns(name: str, kind: str, table: object, columns: Iterable[str]) -> None:
+    if not isinstance(table, pd.DataFrame):
+        raise BadInput(f"{name}: the {kind} must be a pandas DataFrame, got {type(table).__name__}. {_REMEDY}")
+    if lacking := [column for column in columns if column not in table]:
+        raise BadInput(f"{name}: the table of {kind} has no column {' and no column '.join(lacking)}. {_REMEDY}")

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import normalize
 
 import pandas as pd
 
@@ -35,11 +36,12 @@ class WrittenCaptions:
     collection: bool = False
 
 
-def read_captions(base: Path, images: Container[str], faults: FaultLog) -> WrittenCaptions | None:
+def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
     """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
 
     METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
-    corpus, and the name of each may say its split. images: paths below base of the images that exist.
+    corpus, and the name of each may say its split. images: paths below base of the images that exist, in any form of
+    their accents.
     Refused: two files that mean the same; what read_caption_file and read_coco_captions refuse.
     """
     own = [base / name for name in FILES if (base / name).is_file()]
@@ -47,6 +49,7 @@ def read_captions(base: Path, images: Container[str], faults: FaultLog) -> Writt
         _refuse_several(own, base, faults)
         table = read_caption_file(own[0], faults)
         return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
+    images = {normalize("NFC", image) for image in images}
     patterns = (f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA)
     if metadata := _visible((file for pattern in patterns for file in base.glob(pattern)), base):
         for folder in {file.parent for file in metadata}:
@@ -81,12 +84,14 @@ def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
 
 
 def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
-    """A table whose names of images start in base, wherever that names an image; other names stay as they are."""
+    """A table whose names of images start in base, wherever that names one of `images` (in the form NFC); other names
+    stay as they are."""
     prefix = folder.relative_to(base).as_posix()
     if prefix == "." or not len(table):
         return table
     paths = [f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]]
-    names = [path if path in images else name for path, name in zip(paths, table["image"], strict=True)]
+    exist = [normalize("NFC", path) in images for path in paths]
+    names = [path if exists else name for path, name, exists in zip(paths, table["image"], exist, strict=True)]
     return table.assign(image=names)
 
 

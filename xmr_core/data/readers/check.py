@@ -10,6 +10,7 @@ import pandas as pd
 from xmr_core.base.errors import XmrError
 from xmr_core.base.splits import SPLITS
 from xmr_core.base.types import Corpus
+from xmr_core.data.readers.assembly import require_corpus
 from xmr_core.data.readers.examination import decode_images, examine_features
 from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
 from xmr_core.data.text.tokenisers import tokenise
@@ -115,7 +116,7 @@ def check_corpus(
     """
     faults, corpus = FaultLog(collect=True), None
     try:
-        corpus = load(data_root, faults)
+        corpus = require_corpus(load(data_root, faults), name)
     except XmrError as e:
         faults.refused.append(str(e))
     tolerated = {kind: (n, tuple(faults.examples[kind])) for kind, n in faults.counts.items()}

@@ -75,13 +75,14 @@ def read_bytes(file: Path) -> bytes:
 def read_lines(file: Path, faults: FaultLog) -> list[str]:
     """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
 
-    Raises: BadInput for a file in UTF-16; DamagedFile for one that cannot be read.
+    Raises: BadInput for a file in UTF-16 or UTF-32; DamagedFile for one that cannot be read.
     """
     lines, content = [], read_bytes(file)
+    encoding = json.detect_encoding(content)  # by its first bytes, also without a byte-order mark
+    if not encoding.startswith("utf-8"):
+        raise BadInput(f"{file} is written in {encoding[:6].upper()}. Save it as UTF-8.")
     if b"\n" not in content:  # of an old Mac, or saved as if it were
         content = content.replace(b"\r", b"\n")
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadInput(f"{file} is written in UTF-16. Save it as UTF-8.")
     for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
         try:
             lines.append(raw.decode("utf-8").rstrip("\r"))

@@ -1,6 +1,7 @@
 """Any folder of images, with captions in one of the layouts that people use, or without captions."""
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -31,7 +32,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
     was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice in a table (in metadata and COCO's
-    JSON they count twice, as in published collections), names that fit several images.
+    JSON they count twice, as in published collections), names that fit several images, names whose accents are written
+    in another form than those of the files.
     Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
         folder, unknown splits, an image in two splits.
     >>> import tempfile
@@ -107,7 +109,7 @@ def _captions(
 ) -> tuple[pd.DataFrame, dict[str, str], str]:
     """(captions, image_id → split, how the splits came about)."""
     table = written.table
-    matches = _match_names(table["image"].unique(), files)
+    matches = _match_names(table["image"].unique(), files, faults)
     several = [f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1]
     faults.tolerate("names that fit several images, their captions dropped", several)
     table = table[np.array([len(matches[name]) <= 1 for name in table["image"]], bool)]
@@ -135,7 +137,7 @@ def _splits(
     """(image_id → split, how it came about). table: the captions whose image exists, with their image_id."""
     ids = table["image_id"].unique().tolist()
     if written.listed:
-        names = _match_names(list(written.listed), files)
+        names = _match_names(written.listed, files)
         split_of = {i: split for name, split in written.listed.items() for i in names[name] if len(names[name]) == 1}
         absent = [name for name in written.listed if not names[name]]
         faults.refuse_items(absent, "the lists of splits name", "images that are not in the folder")
@@ -152,8 +154,29 @@ def _splits(
     return {image_id: hash_split(image_id) for image_id in ids}, f"{rule}, because {written.names} has no column split"
 
 
-def _match_names(names: list[str], files: Mapping[str, str]) -> dict[str, list[str]]:
-    """Name of an image as somebody wrote it → the image_ids that it can mean."""
+def _match_names(
+    names: Iterable[str], files: Mapping[str, str], faults: FaultLog | None = None
+) -> dict[str, list[str]]:
+    """Name of an image as somebody wrote it → the image_ids that it can mean.
+
+    Where none fits letter by letter, é as one character and as e with an accent are the same: macOS writes the second.
+    """
+    matches = _as_written(names, files)
+    if other := [name for name, ids in matches.items() if not ids and not name.isascii()]:
+        ids_of: dict[str, list[str]] = {}
+        for image_id in files:
+            ids_of.setdefault(unicodedata.normalize("NFC", image_id), []).append(image_id)
+        composed = {name: unicodedata.normalize("NFC", name) for name in other}
+        fitting = _as_written(composed.values(), ids_of)
+        matches |= {name: [i for fit in fitting[composed[name]] for i in ids_of[fit]] for name in other}
+        if faults is not None:
+            fault = "names of images whose accents are written in another form"
+            faults.tolerate(fault, [name for name in other if matches[name]])
+    return matches
+
+
+def _as_written(names: Iterable[str], files: Mapping[str, object]) -> dict[str, list[str]]:
+    """`_match_names`, letter by letter."""
     ids_of: dict[str, list[str]] = {}
     for image_id in files:
         ids_of.setdefault(PurePosixPath(image_id).name, []).append(image_id)
