@@ -3,14 +3,18 @@ writes them. Every sentence is made from numbers, and what has no rows yet is na
 """
 
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
+from xmr_core.methods.registry import method_spec
 from xmr_core.study import findings, results
+from xmr_core.study import paper_tables as published
 from xmr_core.study.again import THIRD, later_rows, trained_again
 from xmr_core.study.ambiguity_results import (
     ambiguity_gains,
@@ -24,15 +28,38 @@ from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS, ledger
 from xmr_core.study.decision_rows import equally_long, protocol_curves, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
+from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
 from xmr_core.study.progress import earlier_rows, progress
 from xmr_core.study.protocol import EPOCHS, labels, trial
 from xmr_core.study.sensitivity import READINGS, sensitivity
+from xmr_core.study.swept_settings import beside_control, swept, swept_sentence
 from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
 
+
+class Swept(NamedTuple):
+    """A setting that DivE's paper sweeps."""
+
+    choice: float
+    paper: Callable[[], pd.DataFrame]
+    option: str
+    notebook: str
+    log_x: bool
+    words: str
+
+
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "reports" / "figures"
+# symbol → the paper's choice, its curve, the option, its notebook, whether the axis is logarithmic, and in words
+SWEPT = {
+    "α": Swept(16, published.dive_alpha, "alpha", "ablation_alpha", True, "the scale of smooth-Chamfer"),
+    "K": Swept(4, published.dive_cardinality, "slots", "ablation_cardinality", False, "the number of elements"),
+    "T": Swept(
+        4, published.dive_iterations, "iterations", "ablation_iterations", False, "the rounds of slot attention"
+    ),
+}
+PART = "DivE's ablations"
 START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 COMMAND = "python scripts/run_study.py --part {}"
 
@@ -170,6 +197,36 @@ def budgets(left: pd.Series) -> str:
     equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
     said.append(markdown(equal) if len(equal) else "")
     return text + "".join(f"{part}\n\n" for part in said if part)
+
+
+def settings(left: pd.Series) -> str:
+    """Section: every other variant of DivE beside its one control, and the curves over what its paper sweeps."""
+    rows = protocol_rows()
+    table = beside_control(rows, images=read_image_values())
+    text = "## What DivE's settings do\n\n"
+    if not len(table):
+        return text + _absent(PART, left)
+    for symbol, about in SWEPT.items():
+        points = swept(rows, *method_spec("dive").sweeps[about.option])
+        if sentence := swept_sentence(points, symbol, about.choice, about.words):
+            figure = plots.ablation(points, about.paper(), "setting", symbol, about.log_x, about.option)
+            text += (
+                f"{sentence}\n\n![RSUM over {symbol}, and the paper's]({stored(figure, f'sweep_{about.option}')})\n\n"
+            )
+    shown = pd.DataFrame(
+        {
+            "variant": table["label"],
+            "seeds": table["seeds"],
+            "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+            "beside DivE": [f"{r.difference:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in table.itertuples()],
+        }
+    )
+    return (
+        f"{text}Each variant beside the same runs of DivE (four slots, smooth-Chamfer with α = 16, four rounds), "
+        f"{table['epochs'].max()} epochs. *beside DivE*: the difference over common seeds with a 95 % interval that "
+        "carries seeds and test images, and is not corrected for how many differences there are; the verdicts of the "
+        f"ledger are.\n\n{markdown(shown)}\n\n{_absent(PART, left, '', 'Not all yet')}"
+    )
 
 
 def ambiguous(left: pd.Series) -> str:
@@ -369,7 +426,8 @@ def hours_left() -> pd.Series:
 
 def _absent(part: str, left: pd.Series, more: str = "", start: str = "No row yet") -> str:
     """What is missing of a part, and the command that makes it; '' where nothing is."""
-    return f"{start}: {left[part]} (`{COMMAND.format(part)}{more}`).\n\n" if part in left else ""
+    name = f'"{part}"' if " " in part else part
+    return f"{start}: {left[part]} (`{COMMAND.format(name)}{more}`).\n\n" if part in left else ""
 
 
 def page() -> str:
@@ -381,7 +439,7 @@ def page() -> str:
         "before ([reports/results.csv](results.csv), [reports/successors](successors/README.md)); no number is typed. "
         "How it is decided: [docs/protocol.md](../docs/protocol.md). Tables from before the protocol: "
         "[reports/before_protocol.md](before_protocol.md).\n\n"
-        + convergence(left) + budgets(left) + ambiguous(left) + photographs(left)
+        + convergence(left) + budgets(left) + settings(left) + ambiguous(left) + photographs(left)
         + by_paper() + readings() + twice() + changes()
     )  # fmt: skip
 

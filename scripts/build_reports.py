@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
-from build_protocol import markdown, page, with_answer
+from build_protocol import SWEPT, markdown, page, with_answer
 
 from xmr_core import study
 from xmr_core.base import files
@@ -64,19 +64,12 @@ def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return out
 
 
-SWEPT = {  # symbol → (the paper's choice, its row, name of the setting, name of the notebook, logarithmic axis)
-    "α": (16, published.dive_alpha, "alpha", "ablation_alpha", True),
-    "K": (4, published.dive_cardinality, "slots", "ablation_cardinality", False),
-    "T": (4, published.dive_iterations, "iterations", "ablation_iterations", False),
-}
-
-
 def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
     """Section on a swept setting: table, verdicts against the paper's choice, figure beside the paper's curve."""
     table = wide(rows[rows["variant"].str.startswith(f"{symbol}=")])
     if table.empty:
         return ""
-    choice, paper, setting, notebook, log_x = SWEPT[symbol]
+    choice, paper, setting, notebook, log_x, _ = SWEPT[symbol]
     table = table.assign(**{setting: [float(v.split("=")[1]) for v in table["label"]]}).sort_values([setting, "seed"])
     columns = [c for c in (*RSUM.values(), "i2t R@1 annotated", "t2i R@1 annotated", "log variance") if c in table]
     means = study.seed_means(table, ["rsum annotated"]).rename(
@@ -270,7 +263,7 @@ def main() -> None:
             "gaussian_distances",
         )
         + "".join(
-            swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol][2]}")
+            swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol].option}")
             for symbol in SWEPT
         )
         + real(flickr)

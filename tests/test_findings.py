@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import linregress
+from scipy.stats import linregress, norm
 from scipy.stats import t as student
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +39,7 @@ from xmr_core.study.method_results import (  # noqa: E402
 from xmr_core.study.protocol import labels  # noqa: E402
 from xmr_core.study.seeds_apart import apart_sentence, seeds_apart  # noqa: E402
 from xmr_core.study.sensitivity import sensitivity  # noqa: E402
+from xmr_core.study.swept_settings import beside_control, swept, swept_sentence  # noqa: E402
 from xmr_core.ui import plots  # noqa: E402
 
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
@@ -524,3 +525,27 @@ def test_a_later_training_is_a_reading_counted_as_the_first(tmp_path, which, rea
     (table,) = trained_again(folder).to_dict("records")
     assert (table["label"], table["seeds"]) == ("VSE++", 5) and table["difference"] == pytest.approx(30.2)
     assert not len(sensitivity(deciding(protocol_rows(folder)), [claim])), "without it nothing differs"
+
+
+def test_variants_of_dive_stand_beside_common_seeds_of_their_control():
+    control = [484.0, 500.0, 490.0, 480.0, 486.0, 502.0, 470.0]
+    table = pd.concat(
+        [
+            rows("DivE", [300.0] * 5), rows("DivE, 144 epochs", control, epochs=144),
+            rows("α=1", [v - 50 for v in control[:5]], epochs=144), rows("α=2", control[:3], epochs=144),
+            rows("α=64", [v + 4 for v in control[:5]], epochs=144), rows("VSE∞", [450.0] * 5),
+        ],
+        ignore_index=True,
+    )  # fmt: skip
+    lines = beside_control(table).set_index("label")
+    assert [*lines.index] == ["α=64", "α=2", "α=1"] and lines.loc["α=1", "difference"] == pytest.approx(-50)
+    assert lines["seeds"].tolist() == [5, 3, 5] and lines["epochs"].eq(144).all(), "the shorter control decides nothing"
+    # the difference of every seed is the same, so what is left are the images: two points for either side, two worlds
+    half = norm.ppf(0.975) * np.sqrt(2 * 2**2 / 2)
+    assert lines.loc["α=1", "high"] - lines.loc["α=1", "difference"] == pytest.approx(half, rel=0.05)
+    curve = swept(table, "α", (1, 2, 16, 64))
+    assert curve.groupby("setting")["rsum"].mean().round(1).to_dict() == {1: 438.0, 16: 488.0, 64: 492.0}, (
+        "two of three seeds are no point, and the control's further seeds are not in the curve"
+    )
+    assert swept_sentence(curve, "α", 16, "scale").endswith("438.0 at 1, 488.0 at 16 (the paper), 492.0 at 64.")
+    assert swept_sentence(curve, "α", 4, "scale") == "" == swept_sentence(curve[:0], "α", 16, "scale")

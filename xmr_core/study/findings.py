@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from xmr_core.methods.claim import RSUM
+from xmr_core.methods.registry import method_spec
 from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
@@ -19,6 +20,7 @@ from xmr_core.study.method_results import budget_points, dominated, method_resul
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
 from xmr_core.study.protocol import labels
 from xmr_core.study.seeds_apart import apart_sentence, seeds_apart
+from xmr_core.study.swept_settings import swept, swept_sentence
 
 
 def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
@@ -149,6 +151,9 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]
+            out.append(
+                swept_sentence(swept(scenes, *method_spec("dive").sweeps["alpha"]), "α", 16, "scale of smooth-Chamfer")
+            )
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
         else:
             out.append(

@@ -9,20 +9,23 @@ from matplotlib.figure import Figure
 from xmr_core.ui.plots.style import COLOURS, plain_numbers, start
 
 
-def ablation(ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, log_x: bool = True) -> Figure:
+def ablation(
+    ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, log_x: bool = True, printed: str = ""
+) -> Figure:
     """Our curve over one swept setting beside the paper's. The data differ, so each has its own axis: compare the
     shapes.
 
     Args:
         ours: columns x, seed, rsum (percent, 0–600). Points are seeds, the line is their mean, and a band shows the 95
             % interval in columns low and high, if there are any (over images where there is one seed).
-        published: columns x, rsum, source. symbol: label of the horizontal axis.
+        published: columns x (or `printed`, if it has another name), rsum, source. symbol: label of the horizontal axis.
 
     >>> table = pd.DataFrame({"alpha": [1, 4], "seed": 0, "rsum": [100.0, 120.0], "source": "Table 4"})
     >>> [ax.get_title() for ax in ablation(table, table, "alpha", "α").axes]
     ['ours', 'Table 4']
     """
     fig, axes = start(8.6, 3.6, columns=2)
+    published = published.rename(columns={printed: x}) if printed else published
     mean = ours.groupby(x)["rsum"].mean()
     several = ours.groupby(x).size().max() > 1
     if several:
