@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +180,15 @@ def test_without_glibc_nothing_is_set(monkeypatch):
 def test_the_device_of_a_number_names_the_model_of_the_processor(monkeypatch):
     monkeypatch.setattr(devices, "processor", lambda: "A Processor 7")
     assert environment("cpu").device == f"cpu (A Processor 7, {os.cpu_count()} cores)"
+
+
+def test_models_of_one_name_are_told_by_their_numbers(monkeypatch):
+    told = []
+    for model in (2, 17):
+        text = f"processor : 0\ncpu family : 26\nmodel : {model}\nmodel name : AMD EPYC\n\nprocessor : 1\nmodel : 99\n"
+        monkeypatch.setattr(Path, "read_text", lambda self, text=text, **_: text)
+        devices.processor.cache_clear()
+        told.append(devices.processor())
+    monkeypatch.undo()
+    devices.processor.cache_clear()
+    assert told == ["AMD EPYC, family 26, model 2", "AMD EPYC, family 26, model 17"], "of the first core"

@@ -55,13 +55,16 @@ def device_name(device: str | torch.device) -> str:
 
 @cache
 def processor() -> str:
-    """The model name of this machine's processor, as far as the system reports it."""
+    """The model of this machine's processor, as far as the system reports it: its name, and the numbers of its family
+    and model, because machines in a cloud may give one name to several models, whose last bits differ."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return name or platform.processor() or platform.machine()
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    numbers = [f"{what} {fields[key]}" for what, key in (("family", "cpu family"), ("model", "model")) if key in fields]
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    return ", ".join([name, *numbers])
 
 
 def random_state(device: str | torch.device) -> torch.Tensor | None:
