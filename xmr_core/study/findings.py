@@ -151,9 +151,8 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]
-            out.append(
-                swept_sentence(swept(scenes, *method_spec("dive").sweeps["alpha"]), "α", 16, "scale of smooth-Chamfer")
-            )
+            alpha = swept(scenes, *method_spec("dive").sweeps["alpha"])
+            out.append(swept_sentence(alpha, "α", 16, "the scale of smooth-Chamfer"))
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
         else:
             out.append(

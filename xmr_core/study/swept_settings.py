@@ -72,14 +72,14 @@ def swept_sentence(table: pd.DataFrame, symbol: str, paper: float, what: str) ->
     >>> points = [(1, 0, 420.0), (16, 0, 480.0), (64, 0, 485.0)]
     >>> table = pd.DataFrame(points, columns=["setting", "seed", "rsum"])
     >>> swept_sentence(table, "α", 16, "the scale of smooth-Chamfer")
-    'By α, the scale of smooth-Chamfer (1 seed), RSUM of DivE: 420.0 at 1, 480.0 at 16 (the paper), 485.0 at 64.'
+    "DivE's RSUM over α, the scale of smooth-Chamfer (1 seed): 420.0 at 1, 480.0 at 16 (the paper's), 485.0 at 64."
     """
     means = table.groupby("setting")["rsum"].mean()
     if len(means) < 3 or paper not in means:
         return ""
-    said = [f"{v:.1f} at {x:g}" + " (the paper)" * (x == paper) for x, v in means.items()]
+    said = [f"{v:.1f} at {x:g}" + " (the paper's)" * (x == paper) for x, v in means.items()]
     seeds = table["seed"].nunique()
-    return f"By {symbol}, {what} ({seeds} seed{'s' * (seeds > 1)}), RSUM of DivE: {', '.join(said)}."
+    return f"DivE's RSUM over {symbol}, {what} ({seeds} seed{'s' * (seeds > 1)}): {', '.join(said)}."
 
 
 def _values(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
