@@ -183,7 +183,7 @@ def test_bad_names_are_refused_before_any_work(given, message):
     "given, message",
     [
         ({"alpha": 0.0}, "alpha must be above 0, got 0.0"),
-        ({"slots": 0}, "slots must be at least 1, got 0"),
+        ({"slots": 0}, "slots must be at least 1 and at most 1024, got 0"),
         ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"similarity": "emd"}, "unknown similarity 'emd'"),
         ({"head": "mlp"}, "unknown head 'mlp'"),

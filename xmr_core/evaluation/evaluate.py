@@ -15,8 +15,8 @@ from xmr_core.base.types import RelevantRanks, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import MatrixScores, Question, Scores, Scoring, ranks
 from xmr_core.evaluation.protocols import FULL, Protocol
-from xmr_core.evaluation.rank_table import score_table
 from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.score_table import score_table
 
 KS = (1, 5, 10)
 

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 
 import numpy as np
-import torch
-from jaxtyping import Float, Num, Shaped
+from jaxtyping import Num, Shaped
 from scipy import sparse
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import MatrixScores, Question, ranks
+from xmr_core.evaluation.score_table import score_table
 
 RelevantItems = (
     Relevance
@@ -87,24 +87,6 @@ def _listed(ks: object) -> list:
         return list(ks)
     except TypeError:
         raise BadInput(f"ks are a list of whole numbers from 1, got {ks!r}.") from None
-
-
-def score_table(scores: object) -> Float[np.ndarray, "q g"]:
-    """Scores of any kind (lists, numpy or torch, half precision, whole numbers, with a gradient) as an array of float32
-    or float64. Raises: BadInput for what is no table of numbers.
-
-    >>> score_table(torch.eye(2, dtype=torch.bfloat16)).dtype
-    dtype('float64')
-    """
-    if isinstance(scores, Tensor):
-        scores = scores.detach().cpu()
-        scores = (scores if scores.dtype in (torch.float32, torch.float64) else scores.double()).numpy()
-    scores = np.asarray(scores)
-    if scores.ndim != 2 or scores.dtype.kind not in "fiub":
-        raise BadInput(
-            f"scores must be a table of numbers, queries × gallery; got shape {scores.shape} of {scores.dtype}."
-        )
-    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
 
 
 def _relevance(relevance: RelevantItems, shape: tuple[int, int]) -> Relevance:
