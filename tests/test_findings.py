@@ -547,5 +547,7 @@ def test_variants_of_dive_stand_beside_common_seeds_of_their_control():
     assert curve.groupby("setting")["rsum"].mean().round(1).to_dict() == {1: 438.0, 16: 488.0, 64: 492.0}, (
         "two of three seeds are no point, and the control's further seeds are not in the curve"
     )
+    width = student.ppf(0.975, 4) * np.sqrt(np.var(control[:5], ddof=1) / 5 + 2**2 / 2)
+    assert curve[curve["setting"] == 16]["high"].iloc[0] == pytest.approx(488 + width), "of the five common seeds"
     assert swept_sentence(curve, "α", 16, "scale").endswith("438.0 at 1, 488.0 at 16 (the paper's), 492.0 at 64.")
     assert swept_sentence(curve, "α", 4, "scale") == "" == swept_sentence(curve[:0], "α", 16, "scale")
