@@ -36,7 +36,7 @@ def load(
     """A model that encodes sentences and images, scores and ranks them.
 
     source, the first that fits:
-        a model, which is taken as it is;
+        a model, which is only moved to the device;
         a run, or one in the folder `runs`: its id, its short name ('dive-1'), or a beginning that one id has;
         a folder of Model.save_pretrained;
         a folder of a dual encoder of transformers (CLIP, SigLIP), or the name of one, or of a folder of ours, on the
