@@ -36,7 +36,7 @@ def test_a_drawing_stays_sharp_on_paper_and_a_photograph_becomes_a_jpeg():
     assert kind == "image/png" and (np.asarray(drawn.convert("RGB")) == drawing()).all()
     noise = np.random.default_rng(0).integers(0, 256, (300, 1400, 3), dtype=np.uint8)
     kind, photograph = on_paper(noise)
-    assert kind == "image/jpeg" and photograph.size == (render_site.WIDEST, 150)
+    assert kind == "image/jpeg" and photograph.size == (render_site.WIDEST, round(300 * render_site.WIDEST / 1400))
 
 
 def drawing() -> np.ndarray:
