@@ -179,7 +179,7 @@ def test_close_saves_figures_and_tables_and_shows_no_path(tmp_path, monkeypatch)
 def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", shown.append)
-    notebook.answer("α = 16 is best.", "One seed decides nothing.")
+    notebook.answer("α = 16 is best. ", "", "One seed decides nothing.")
     assert shown[0].data == "**Answer.** α = 16 is best. One seed decides nothing."
 
 

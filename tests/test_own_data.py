@@ -213,6 +213,30 @@ def test_fit_trains_in_one_call_and_returns_a_model(method, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["dive", "pcme++"])
+def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, tmp_path):
+    features, captions, image_of = arrays()
+    scores = []
+    for dtype in (torch.float32, torch.float64):
+        monkeypatch.setenv("XMR_HOME", str(tmp_path / str(dtype)))
+        torch.set_default_dtype(dtype)
+        try:
+            model = xmr.fit(method, images=features, captions=captions, image_of=image_of, d=8, epochs=1, device="cpu")
+            scores.append(model.similarity(features[:4], captions[:4]))
+            assert torch.get_default_dtype() == dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert torch.equal(*scores)
+
+
+def test_a_corpus_is_shown_in_one_line():
+    features, captions, image_of = arrays()
+    assert str(data.from_arrays(features, captions, image_of)) == (
+        "<Corpus arrays: 40 images (train 32, val 4, test 4), 80 captions; annotated>"
+    )
+
+
+@pytest.mark.slow
 def test_a_model_of_one_vector_an_image_reads_vectors():
     features, captions, image_of = arrays(l=1)
     model = xmr.fit("vse++", images=features[:, 0], captions=captions, image_of=image_of, d=8, epochs=1, device="cpu")

@@ -20,9 +20,8 @@ from xmr_core.base.checks import checked_index
 
 
 class Rows:
-    """Items stored by row: the item axis of every tensor field comes first, and fields that are None stay None. `==`
-    tells whether two are one object; compare their tensors instead.
-    """
+    """Items by row: the item axis of every tensor field comes first, and None stays None. `==` tells whether two are
+    one object; compare their tensors instead."""
 
     def _map(self, f):
         changed = {q.name: f(v) for q in fields(self) if isinstance(v := getattr(self, q.name), Tensor)}
@@ -68,9 +67,8 @@ class Features(Rows):
     """Local features, one vector per cell, region or word, and a global feature of the item.
 
     global_feat is None where frozen features hold local vectors only; the encoder then pools them itself. Frozen
-    features whose local vectors were reduced hold the pooled vector of full width, "n e".
-    spread_feats: local vectors of a second branch, which only the variance of a distribution reads; None where both
-    read the same.
+    features whose local vectors were reduced hold the pooled vector of full width, "n e". spread_feats: local vectors
+    of a second branch, which only the variance of a distribution reads; None where both read the same.
     """
 
     local_feats: Float[Tensor, "n l e"]
@@ -90,9 +88,9 @@ class Embedding(Rows):
 class EmbeddingSet(Rows):
     """A set of vectors per item: tokens of SCAN and SGRAF, slots of DivE, heads of PVSE.
 
-    residual: the set before it was fused with the global feature, which the diversity losses read.
-    attention: weight of each local feature for each of the first a elements, for visualisation; None unless requested.
-    All elements have such weights in DivE and PVSE, and the global one alone, which comes first, in SGRAF.
+    residual: the set before it was fused with the global feature, which the diversity losses read. attention: weight of
+    each local feature for each of the first a elements, for visualisation; None unless requested. All elements have
+    such weights in DivE and PVSE, and the global one alone, which comes first, in SGRAF.
     """
 
     x: Float[Tensor, "n k d"]
@@ -106,8 +104,7 @@ class GaussianEmbedding(Rows):
     """A normal distribution with a diagonal covariance per item.
 
     mean: unit L2 norm. log_std: natural logarithm of σ per dimension, unbounded. samples: draws from it, not
-    renormalised; None where nothing that is computed needs them.
-    """
+    renormalised; None where nothing that is computed needs them."""
 
     mean: Float[Tensor, "n d"]
     log_std: Float[Tensor, "n d"]
@@ -122,8 +119,7 @@ class Batch:
     """What one training step reads. match[i, t] is True where caption t is annotated as describing image i; of mixed
     images it is the degree in [0, 1] to which it does.
 
-    image_rows and caption_rows are row numbers in the tables of the corpus, not in a split.
-    """
+    image_rows and caption_rows are row numbers in the tables of the corpus, not in a split."""
 
     images: Features | Pixels
     captions: Tokens
@@ -142,8 +138,8 @@ class Batch:
 class RelevantRanks:
     """The second narrow waist: for each query, the 1-based rank of every item relevant to it, ascending.
 
-    ranks[indptr[q]:indptr[q + 1]] belong to query q. Ties never help: an irrelevant item with an equal score counts as
-    ranked before. n_gallery: how many items were ranked. Nothing to the right of this type knows scores.
+    ranks[indptr[q]:indptr[q + 1]] belong to query q. Ties never help: an irrelevant item of equal score goes first.
+    n_gallery: how many items were ranked. Nothing to the right of this type knows scores.
     """
 
     indptr: Int[np.ndarray, " q1"]
@@ -166,17 +162,16 @@ class Corpus:
     captions: index caption_id; columns image_id, text, split. A caption belongs to the split of its image.
     fingerprint: 16 hex digits that change when any image, caption or split changes. They name content, never a place.
     image_fingerprint: the same for the images alone, which is what frozen image features depend on.
-    read_pixels: (image row numbers, pixels of the result's side, one Crop per row, base.fit.Fit) → uint8 "n h w 3"
-        (RGB); all but the first have defaults, and a reader may do without the last one. None for a corpus of features.
-        It is never called for features that are already cached.
+    read_pixels: (image row numbers, pixels of the result's side, one Crop per row, base.fit.Fit) → uint8 RGB "n h w 3";
+        all but the first have defaults, and a reader may lack the last. Not called where features are cached; None for
+        a corpus of features.
     features: "images l e", an array or JoinedRows, of a corpus that has region features and no images.
-    boxes: "images l 4", x1 y1 x2 y2 of each region where the corpus brings them (unit: about['boxes']). They are drawn
-        and never read by a method, so they are no part of a fingerprint.
+    boxes: "images l 4", x1 y1 x2 y2 of each region (unit: about['boxes']). Drawn alone, so no part of a fingerprint.
     relevance_sets: name of a kind of relevance ('annotated', 'exhaustive', …) → function(split) → Relevance with
         captions as queries and images as gallery. 'annotated' comes first.
     grades: name of a kind of human judgment → rows image_id, caption_id, grade (its unit is in the reader's docstring).
     faults: what was wrong in the files and tolerated, with counts: {'captions of a missing image': 5, …}.
-    about: facts that some features need, such as the side of the images in pixels.
+    about: facts that features need, such as the side of images in pixels.
     """
 
     name: str
@@ -191,6 +186,11 @@ class Corpus:
     grades: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:  # the fields are tables and arrays, which would fill a screen
+        splits = self.images["split"].value_counts(sort=False).items()
+        counts = f"{len(self.images):,} images ({', '.join(f'{split} {n:,}' for split, n in splits)})"
+        return f"<Corpus {self.name}: {counts}, {len(self.captions):,} captions; {', '.join(self.relevance_sets)}>"
 
     def rows(self, split: str) -> tuple[np.ndarray, np.ndarray]:
         """(image row numbers, caption row numbers) of a split, in file order."""

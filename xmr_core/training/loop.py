@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from xmr_core.base.devices import device_name, processor
+from xmr_core.base.dtype import in_single_precision
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 from xmr_core.training.collapse import CollapseWatch
@@ -88,7 +89,7 @@ def train(
             save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
-    with on_threads(config.threads):
+    with on_threads(config.threads), in_single_precision():
         for epoch in range(first_epoch, config.epochs):
             plan = batches.plan(epoch)
             method.train()

@@ -95,7 +95,8 @@ def answer(*sentences: str) -> None:
     """Show the answer of a notebook: sentences made from its numbers, so that they are true for any parameters."""
     from IPython.display import Markdown, display
 
-    display(Markdown("**Answer.** " + " ".join(sentences)))
+    said = [sentence.strip() for sentence in sentences]
+    display(Markdown("**Answer.** " + " ".join(sentence for sentence in said if sentence)))
 
 
 def finish(
