@@ -166,7 +166,8 @@ def test_diversity_is_zero_for_one_element_largest_for_equal_ones_and_differenti
     assert loss(sets(3, 1, 2).x).item() == 0.0
     equal = sets(3, 1, 3).x.repeat(1, 4, 1)
     assert loss(equal).item() > loss(sets(3, 4, 4).x).item()
-    for x in (equal, torch.eye(4, 5, dtype=torch.float64)[None]):  # equal, and orthogonal: the Gram norm is 0 there
+    nothing = torch.zeros(1, 3, 4, dtype=torch.float16)  # 1e-12, the least norm to divide by, is 0 in half precision
+    for x in (equal, torch.eye(4, 5, dtype=torch.float64)[None], nothing):  # orthogonal: the Gram norm is 0 there
         x = x.clone().requires_grad_()
         loss(x).backward()
         assert x.grad.isfinite().all()

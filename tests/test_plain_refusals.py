@@ -154,11 +154,12 @@ HEADS = {
     "PIENet": lambda: heads.PIENet(8, 4, 2),
     "SlotHead": lambda: heads.SlotHead(8, 4, 2, head_width=2),
     "GaussianHead": lambda: heads.GaussianHead(8, 4),
+    "GaussianHead of the global vector": lambda: heads.GaussianHead(8, 4, mean_attention=False),
     "GaussianGPOHead": lambda: heads.GaussianGPOHead(8, 4),
     "LinearGaussianHead": lambda: heads.LinearGaussianHead(4, 2),
     **{name: partial(aggregator, name, 8, 4) for name in AGGREGATORS},
 }
-READ_GLOBAL = ("PIENet", "SlotHead", "GaussianHead", "LinearGaussianHead")
+READ_GLOBAL = ("PIENet", "SlotHead", "GaussianHead", "GaussianHead of the global vector", "LinearGaussianHead")
 
 
 @pytest.mark.parametrize("name", HEADS)

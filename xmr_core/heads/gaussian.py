@@ -11,6 +11,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.plain_tensors import as_features, global_of
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
+from xmr_core.heads.inputs import require_precision
 from xmr_core.heads.pie_net import PIENet
 
 SECOND = ("pooled", "gru", "global")
@@ -92,6 +93,7 @@ class GaussianHead(nn.Module):
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
     ) -> GaussianEmbedding:
         features = as_features(features, mask, global_feat)
+        require_precision(features.local_feats, self)
         mean = self.mean(features).x[:, 0]
         if self.spread == "none":
             return GaussianEmbedding(mean, torch.full_like(mean, -torch.inf), mean[:, None])

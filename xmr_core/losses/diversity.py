@@ -44,7 +44,7 @@ def pairwise_diversity(
     >>> pairwise_diversity(torch.ones(1, 2, 3))
     tensor(1.)
     """
-    residual = as_floats(residual, "the residuals", 3)
+    residual = _wide(as_floats(residual, "the residuals", 3))
     require_number("t", t, above=0)
     require_flag("normalise", normalise)
     if reduction not in ("mean", "sum"):
