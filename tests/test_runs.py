@@ -292,8 +292,8 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     config = tiny_config(epochs=1)
 
-    def stopped(scores, corpus, progress):
-        progress(1)
+    def stopped(scores, corpus, done):
+        done(1)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:

@@ -64,7 +64,7 @@ def evaluate(
     captions: Representation,
     relevances: Mapping[str, Relevance],
     protocol: Protocol = FULL,
-    progress: Callable[[int], object] = lambda pairs: None,
+    done: Callable[[int], object] = lambda pairs: None,
     device: torch.device | str | None = None,
 ) -> Evaluation:
     """Score every image against every caption, block by block, and rank in both directions.
@@ -73,7 +73,7 @@ def evaluate(
             the representations, in their order. A caption with exactly one image in it follows that image into its
             fold, and is resampled with it; a protocol of several folds needs that of every caption. The others may have
             fewer ids (PMRP leaves unlabelled images out); queries and gallery are then those that both have.
-        protocol: which images and captions are ranked together. progress: receives the number of pairs of each block
+        protocol: which images and captions are ranked together. done: receives the number of pairs of each block
             that is done. device: where blocks are scored, 'auto' for an accelerator where there is one, None for where
             the representations are.
     Raises: BadInput as evaluate_scores does, and for a device that this machine does not have.
@@ -93,14 +93,14 @@ def evaluate(
                 "rank_metrics takes scores."
             )
     device = None if device is None else resolve_device(str(device))
-    return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, progress)
+    return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, done)
 
 
 def evaluate_scores(
     scores: Float[np.ndarray, "i t"] | Scores,
     relevances: Mapping[str, Relevance],
     protocol: Protocol = FULL,
-    progress: Callable[[int], object] = lambda pairs: None,
+    done: Callable[[int], object] = lambda pairs: None,
 ) -> Evaluation:
     """As evaluate, from a score matrix "i t" or any Scores (of an ensemble, say).
 
@@ -131,7 +131,7 @@ def evaluate_scores(
             for question in _questions(relevance, own, i, t, image_of, dropped, kind)
         ]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
-        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], progress)
+        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
         for (kind, direction, image, question), own_ranks, share in zip(
             questions, answers.ranks, answers.changed, strict=True
         ):

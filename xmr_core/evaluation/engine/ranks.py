@@ -47,7 +47,7 @@ class Question:
 
 
 def ranks(
-    scores: Scores, questions: Sequence[Question], progress: Callable[[int], object] = lambda pairs: None
+    scores: Scores, questions: Sequence[Question], done: Callable[[int], object] = lambda pairs: None
 ) -> Ranked:
     """Ranks of every query's relevant items for all questions, in one pass over the blocks of the scores.
 
@@ -57,7 +57,7 @@ def ranks(
     that their error cannot turn round; the few that are closer are decided by exact scores of these pairs. Ranks
     therefore depend neither on the block size nor on the device or precision of the blocks. The error is measured on a
     sample and again on every relevant pair; where that was larger than expected, the pass is made again.
-    progress: called with the number of pairs of each block when it is done.
+    done: called with the number of pairs of each block when it is done.
     Raises: BadInput for a query without a relevant item, shapes that do not fit, or a score that is not a number.
     """
     for q in questions:
@@ -77,7 +77,7 @@ def ranks(
                         exact = scores.exact(images, captions) if exact is None else exact
                         s.see_exact(images, captions, exact)
                 out.exact_blocks += exact is not None
-                progress(fast.numel())
+                done(fast.numel())
         seen = max((s.seen_error for s in streams), default=0.0)
         if seen <= scores.error:
             break

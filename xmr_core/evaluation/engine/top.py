@@ -36,12 +36,12 @@ def top_k(
 
 
 def best(
-    scores: Scores, k: int, modality: str = "captions", progress: Callable[[int], object] = lambda pairs: None
+    scores: Scores, k: int, modality: str = "captions", done: Callable[[int], object] = lambda pairs: None
 ) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
     """(scores, positions) of the k best items for every query of a modality, best first, in the exact order.
 
     Of each block only k + 8 candidates a query are held. Where fast scores are too close to tell an order, exact ones
-    (float64) decide; items whose exact scores are equal stand in file order. progress: called with the number
+    (float64) decide; items whose exact scores are equal stand in file order. done: called with the number
     of pairs of each block when it is done.
     Raises: BadInput for k that is no whole number from 1, another modality, or a score that is not a number.
     """
@@ -59,7 +59,7 @@ def best(
             rows = block if modality == "images" else block.T
             queries, gallery = (images, captions) if modality == "images" else (captions, images)
             _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
-            progress(block.numel())
+            done(block.numel())
     margins = 2 * scores.error + torch.from_numpy(scores.slack(values.numpy()))
     out = values[:, :k].float().numpy(), items[:, :k].numpy()
     gaps = (values[:, :-1] - values[:, 1:])[:, :k].nan_to_num(nan=0.0)

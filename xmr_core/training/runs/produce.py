@@ -162,7 +162,7 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
     pairs = len(images) * len(captions)
     with tqdm(total=pairs, desc="scoring", unit=" pairs", unit_scale=True, leave=False, delay=5, disable=None) as bar:
         scores = Scoring(method.similarity, images, captions, device=method.device)
-        evaluation, metrics = evaluate_corpus(scores, prepared.corpus, progress=bar.update)
+        evaluation, metrics = evaluate_corpus(scores, prepared.corpus, done=bar.update)
     files.write_table(folder / "per_query.csv", evaluation.per_query)
     files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
     changed = {" ".join(key): share for key, share in evaluation.changed.items()}
