@@ -191,7 +191,8 @@ def budgets(left: pd.Series) -> str:
     seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
     text += (
         f"{seeds}; the bars go from the lowest to the highest. Seconds: epochs times those of an epoch in the longest "
-        "runs.\n\n"
+        "runs. What a training time buys is read off a line over its logarithm, between two budgets, where no run "
+        "ended.\n\n"
     )
     said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
     equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
@@ -399,8 +400,9 @@ def changes() -> str:
     if not len(changed):
         return text + "\n\n"
     return text + (
-        " *moved*: whether the two effects differ by more than their intervals together, so that more runs alone do "
-        "not explain the change. Epochs, tuning, common form and worlds differ, too.\n\n"
+        " *moved*: whether the two effects differ by more than √(h² + k²), with h and k the halves of their "
+        "intervals, so that more runs alone do not explain the change. Epochs, tuning, common form and worlds differ, "
+        "too.\n\n"
         f"{markdown(shown)}\n\n"
     )
 

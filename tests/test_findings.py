@@ -136,9 +136,9 @@ def test_a_seed_that_ends_far_from_the_others_is_named_and_counts():
     assert seeds_apart(rows("VSE∞", [470.0, 471.0, 361.5]), labels()).empty, "three seeds are too few to tell"
     alike = [470.0, 470.0, 470.0, 470.1, 481.0]
     assert seeds_apart(rows("VSE∞", alike), labels()).empty, "the images alone move a value by two points"
-    assert apart_sentence(table).startswith("One of 6 seeds of VSE∞ ended at 361.5,") and not apart_sentence(table[:0])
+    assert apart_sentence(table).startswith("One of 6 seeds of VSE∞ ended at 361.5 (") and not apart_sentence(table[:0])
     two = seeds_apart(rows("VSE∞", [*near, *near, 361.5, 360.0]), labels())
-    assert apart_sentence(two).startswith("2 of 12 seeds of VSE∞ ended at 361.5, 360.0, their")
+    assert apart_sentence(two).startswith("2 of 12 seeds of VSE∞ ended at 361.5, 360.0 (median")
 
 
 def test_who_is_dominated():
@@ -325,7 +325,9 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
         and "VSE∞, one vector for each item, has 450.0" in said[0]
     )
     assert "SAF trains 9.0 times as long, and its scores take 1,800 times the time (width 64)" in said[0]
-    assert said[1].startswith("In the training time of 72 epochs of VSE∞, the annotated RSUM is: ")
+    assert said[1].startswith(
+        "In the training time of 72 epochs of VSE∞ (interpolated, 2 seeds), the annotated RSUM is: "
+    )
     assert said[2].startswith(
         "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
     )

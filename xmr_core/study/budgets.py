@@ -50,7 +50,9 @@ def equal_time_sentence(points: pd.DataFrame, reference: str = REFERENCE) -> str
     values = ", ".join(f"{r.label} {r.rsum:.1f}" for r in reached.head(4).itertuples())
     first = "the annotated RSUM is" if len(reached) <= 4 else "the highest annotated RSUM are"
     late = f"; {listed(none)} {'has' if len(none) == 1 else 'have'} no result by then" if len(none) else ""
-    return f"In the training time of {EPOCHS} epochs of {reference}, {first}: {values}{late}."
+    fewest = int(reached["seeds"].min())
+    seeds = f"{fewest} seed{'s' * (fewest > 1)}"
+    return f"In the training time of {EPOCHS} epochs of {reference} (interpolated, {seeds}), {first}: {values}{late}."
 
 
 def order_sentence(points: pd.DataFrame) -> str:

@@ -54,7 +54,10 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequen
     what = "annotated RSUM (six recalls in percent, at most 600)"
     count = f"{len(table)} method{'s' * (len(table) > 1)}"
     text = f"{best['label']} has the highest {what} of {count}, {_interval(best)} ({_seeds(best['seeds'])})"
-    text += f"; with the choice of test images counted, it is not told apart from {listed(near)}" if len(near) else ""
+    if len(near):
+        text += (
+            f"; with the choice of test images counted (95 %, uncorrected), it is not told apart from {listed(near)}"
+        )
     base = table[table["label"] == reference]
     if len(base) and best["label"] != reference:
         unit = base.iloc[0]

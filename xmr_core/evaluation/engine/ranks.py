@@ -46,9 +46,7 @@ class Question:
     gallery: np.ndarray | None = None
 
 
-def ranks(
-    scores: Scores, questions: Sequence[Question], done: Callable[[int], object] = lambda pairs: None
-) -> Ranked:
+def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], object] = lambda pairs: None) -> Ranked:
     """Ranks of every query's relevant items for all questions, in one pass over the blocks of the scores.
 
     rank of the nth best relevant item = n + #{irrelevant items scoring at least as high}: ties never help.
