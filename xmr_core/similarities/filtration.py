@@ -26,7 +26,7 @@ class Filtration(nn.Module):
     BN₁ is BatchNorm with one channel. While training its statistics are those of one caption: over all images of the
     batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors'
     loop, short captions before long ones where there are many.
-    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 10–11; the last l2 is in their code
+    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 9; the last l2 is in their code
     only (docs/differences.md#x-28).
     """
 

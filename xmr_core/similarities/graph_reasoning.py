@@ -27,7 +27,7 @@ class GraphReasoning(nn.Module):
 
     In the last step only the node that is read is computed. Blocks of images are recomputed in the backward pass where
     there are many, so that the intermediates of one block stand at a time.
-    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 7–9.
+    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 6–8.
     """
 
     def __init__(self, m: int, steps: int = 3, with_global: bool = True):

@@ -37,7 +37,7 @@ class GraphSimilarity(Similarity):
 
         Node 0 is the two global vectors, node 1 + q query q; rows sum to 1, padding is 0.
         Raises: BadInput without global nodes, without local ones, or where the mean of the nodes is taken.
-        Source: Diao et al., AAAI 2021 (SGRAF), eq. 7–11.
+        Source: Diao et al., AAAI 2021 (SGRAF), eq. 6–9.
         """
         if self.nodes.parts != "both":
             raise BadInput(

@@ -40,7 +40,7 @@ class SimilarityNodes(nn.Module):
         time beside the nodes.
     Raises: BadInput for an unknown direction or parts, m < 1, or a sharpness that is not positive; when called, for
         vectors of another width or precision than the weights.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–6; the attended vector is normalised in their code only
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 1–5; the attended vector is normalised in their code only
         (docs/differences.md#x-26).
     """
 

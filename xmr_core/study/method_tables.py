@@ -17,13 +17,15 @@ def methods_table() -> str:
 
 
 def options_table() -> str:
-    """A GitHub table, one row per method: options with the defaults of the matched form, and where the published one
-    differs.
+    """A GitHub table, one row per method: options with the defaults of the matched form, and those of the published one
+    that differ, or that it alone reads.
     """
-    rows = [
-        (f"`{s.id}`", _settings(s.options.defaults("matched")), _settings(s.published_options) or "–")
-        for s in papers().values()
-    ]
+    rows = []
+    for s in papers().values():
+        both, published = s.options.defaults("matched"), s.published_options
+        if "published" in s.forms:
+            published = {n: v for n, v in s.options.defaults("published").items() if n not in both} | published
+        rows.append((f"`{s.id}`", _settings(both), _settings(published) or "–"))
     return _table(("method", "options of the matched form", "published form"), rows)
 
 

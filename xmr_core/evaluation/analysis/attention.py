@@ -51,7 +51,7 @@ def node_weights(
     encoder read; rows sum to 1, padding is 0.
 
     Raises: BadInput for a method without such nodes, or whose nodes are not words with a global node before them.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 7–11.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 6–9.
     """
     if method.similarity.direction != "t2i":
         raise BadInput(f"{method.name} has no nodes of words to weigh; take sgraf with direction='t2i'.")

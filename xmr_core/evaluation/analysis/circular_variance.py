@@ -14,7 +14,7 @@ def circular_variance(sets: EmbeddingSet) -> Float[Tensor, " n"]:
 
     Computed as mean ‖x_k − m‖² / (1 + ‖m‖), which is the same for unit vectors and keeps its digits near 0, where a
     difference from 1 would be rounding alone.
-    Source: DivE (Kim et al., CVPR 2023), §4.4.
+    Source: DivE (Kim et al., CVPR 2023), §4.6 and Table 3.
 
     >>> import torch
     >>> sets = EmbeddingSet(torch.eye(2)[None], torch.ones(1, 2, dtype=torch.bool))

@@ -44,7 +44,7 @@ def attended_difference(
     """W (f / (‖f‖ + 1e-8) − y)² + b for each query y and what it attended in each context item b.
 
     Where nothing was attended (f = 0) the gradient towards f is 0. Only first derivatives are defined.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2 and 3, before the normalisation of the result; f is normalised in
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 1 and 5, before the normalisation of the result; f is normalised in
         their code only.
     """
     return _AttendedDifference.apply(attended, queries, weight, bias)

@@ -58,7 +58,7 @@ def filtered(
 ) -> Float[Tensor, "i t m"]:
     """Σ_n β_n 𝒩_n with β = trust(layer(𝒩)); parameters: those that `trust` reads.
 
-    `trust` is called once. Only first derivatives are defined. Source: SGRAF, eq. 10–11.
+    `trust` is called once. Only first derivatives are defined. Source: SGRAF, eq. 9.
     """
     return _Filtered.apply(nodes, layer.weight[0], layer.bias[0], trust, *parameters)
 

@@ -23,7 +23,7 @@ def node_blocks(
 
     The attention is divided by the length of the attended vector (known from the Gram matrix), so that attended vectors
     leave the product normalised; then one pass subtracts and squares. Shapes: contexts "b c d", queries "a q d".
-    Source: SGRAF, eq. 2–6.
+    Source: SGRAF, eq. 1–5.
     """
     x, y = real_rows(contexts), real_rows(queries)
     attended, w = x.new_empty(0), layer.weight.T.contiguous()

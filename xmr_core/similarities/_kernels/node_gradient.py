@@ -119,7 +119,7 @@ def local_nodes(
     first: nodes that are to stand before these.
     x and y: the elements of contexts and queries, with zeros in place of padding. Only first derivatives are defined.
     Nodes, products and attention are stored for the backward pass; attended vectors stand for one block at a time.
-    Source: SGRAF, eq. 2–6.
+    Source: SGRAF, eq. 1–5.
     """
     attention = Attention(contexts.mask, queries.mask, sharpness, "clipped_l2norm", 0.1)
     return _LocalNodes.apply(x, y, layer.weight, layer.bias, first, attention)

@@ -62,7 +62,7 @@ def reasoning(
     """The first `rows` nodes of each pair after all steps; weights: A, a, W, b of each step, one after another.
 
     mask: broadcast to "i t n". Only first derivatives are defined, and only the nodes are stored for them.
-    Source: SGRAF, eq. 7–9.
+    Source: SGRAF, eq. 6–8.
     """
     return _Reasoning.apply(nodes, mask, rows, *weights)
 

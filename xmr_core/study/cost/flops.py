@@ -87,7 +87,7 @@ def sgraf(s: Shape, reasoner: str = "sgr", direction: str = "t2i", authors: bool
     'sgr', as defined: in each step three linear maps 3·n·m² and two products of nodes 2·n²·m. As computed here, the
     maps of queries and keys are one matrix, 2·n·m² + 2·n²·m, and the last step computes node 0 alone, 2·m² + 2·n·m.
     Each except 'mean' ends in a score, m.
-    Source: Diao et al., AAAI 2021 (SGRAF), eq. 2–11. Raises: BadInput for an unknown reasoner or direction.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 1–9. Raises: BadInput for an unknown reasoner or direction.
     """
     q, c = _roles(s, direction)
     n, m = q + 1, s.m
