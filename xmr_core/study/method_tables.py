@@ -22,10 +22,10 @@ def options_table() -> str:
     """
     rows = []
     for s in papers().values():
-        both, published = s.options.defaults("matched"), s.published_options
+        matched, published = s.options.defaults("matched"), s.published_options
         if "published" in s.forms:
-            published = {n: v for n, v in s.options.defaults("published").items() if n not in both} | published
-        rows.append((f"`{s.id}`", _settings(both), _settings(published) or "–"))
+            published = {n: v for n, v in s.options.defaults("published").items() if n not in matched} | published
+        rows.append((f"`{s.id}`", _settings(matched), _settings(published) or "–"))
     return _table(("method", "options of the matched form", "published form"), rows)
 
 

@@ -3,7 +3,8 @@
 import copy
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
+from xmr_core.evaluation.engine.contract import require_matrix, require_own_scores
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items, blocks, set_size, take
 from xmr_core.evaluation.engine.precision import matrix_precision
 from xmr_core.evaluation.engine.scores import Scores
@@ -22,6 +24,7 @@ _AREA = 256, 16384  # pairs scored together for the sake of some of them, at lea
 _SAMPLE = 32, 64  # images and captions on which the error is measured
 _NO_DOUBLE = ("mps",)  # devices without float64
 _TIE = 1e-12  # of a score: what float64 itself may get wrong
+_KEEP_TO_THEIRS = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
 
 
 class Scoring(Scores):
@@ -32,7 +35,7 @@ class Scoring(Scores):
         float32 products (see precision.PRECISIONS). device: where blocks are computed; None for where the similarity's
         own numbers are, or where it has none, where the representations are. What is settled in float64 is settled on
         the CPU where the device has no such numbers.
-    Raises: BadInput naming the first pair whose score is not a number.
+    Raises: BadInput naming the first pair whose score is not a number, or where the similarity breaks its contract.
     """
 
     tie = _TIE
@@ -67,16 +70,15 @@ class Scoring(Scores):
         with torch.inference_mode(), matrix_precision(self.precision):
             if self._held is None or self._held[0] is not captions:  # captions stay while images pass
                 self._held = captions, self._placed(take(self.captions, captions))
-            scores = self.similarity.score(self._placed(take(self.images, images)), self._held[1])
+            x, y = self._placed(take(self.images, images)), self._held[1]
+            scores = self.similarity.score(x, y)
+        require_matrix(scores, len(x), len(y), self.similarity.name)
         if math.isfinite(float(scores.sum())) or bool(scores.isfinite().all()):
             return scores
         return self._settled(scores, images, captions)
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        with torch.inference_mode():
-            parts = ((self.images, images), (self.captions, captions))
-            x, y = (items_in_double(self._in_double[1](take(r, items))) for r, items in parts)
-            return self._in_double[0].score(x, y).double()
+        return self._doubled(self._in_double[0].score, images, captions)
 
     def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """In small blocks of neighbours: of some pairs sorted by image, every image with every caption among them."""
@@ -100,7 +102,8 @@ class Scoring(Scores):
     @cached_property
     def error(self) -> float:
         """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of
-        thousands. Never less than what one rounding does: a sample may happen to be exact."""
+        thousands. Never less than what one rounding does: a sample may happen to be exact. Raises: BadInput where the
+        score of a pair is not its own (contract.require_own_scores)."""
         i, t = (
             np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
             for n, most in zip(self.shape, _SAMPLE, strict=True)
@@ -108,11 +111,24 @@ class Scoring(Scores):
         if not len(i) or not len(t):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)
+        if len(i) > 1 and len(t) > 1 and self.similarity not in _KEEP_TO_THEIRS:
+            plainly = partial(self._doubled, self._in_double[0])
+            require_own_scores(self.exact, plainly, i, t, exact, self.similarity.name)
+            _KEEP_TO_THEIRS.add(self.similarity)
         kind, fast = fast.dtype, fast.to(exact.device).double()
         self._held = None
         off = torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max()
         size = torch.where(exact.isfinite(), exact, 0.0).abs().max().clamp(min=1.0)
         return 4 * float(torch.maximum(off, torch.finfo(kind).eps * size))
+
+    def _doubled(self, scored: Callable, images: Items, captions: Items) -> Float[Tensor, "i t"]:
+        """What a form of the similarity gives for these items in float64."""
+        with torch.inference_mode():
+            parts = ((self.images, images), (self.captions, captions))
+            x, y = (items_in_double(self._in_double[1](take(r, items))) for r, items in parts)
+            scores = scored(x, y)
+        require_matrix(scores, len(x), len(y), self.similarity.name)
+        return scores.double()
 
     @cached_property
     def _in_double(self) -> tuple[Similarity, Callable[[Representation], Representation]]:
