@@ -60,6 +60,41 @@ MISTAKES = {
     "not a number": ("InfoNCE(0.1)(scores, match)", "scores.mean() * torch.nan", "at the first step, before anything"),
     "no label": ('"Mine", "Mine."', '"", "Mine."', "needs a label"),
     "its ablation": ("variants=", 'ablations={"a": {"b": ("mine", {"kk": 1})}}, variants=', "option of mine 'kk'"),
+    "no gradient": (
+        "InfoNCE(0.1)(scores, match)",
+        "scores.mean() + (scores - scores).abs().sqrt().sum()",
+        "the gradient has norm nan at epoch 0 step 0 although the loss is finite",
+    ),
+    "a bare head": (
+        "parts = like.image_encoder, like.caption_encoder, like.image_head, like.caption_head",
+        """class Bare(torch.nn.Module):
+        def forward(self, features):
+            return like.image_head(features).x
+
+    parts = like.image_encoder, like.caption_encoder, Bare(), like.caption_head""",
+        r"the image_head of .*:SPEC must return an Embedding, .* wrap vectors as Embedding\(x\)",
+    ),
+    "over the gallery": (
+        "images.x @ captions.x.T",
+        "(images.x @ captions.x.T).softmax(1)",
+        "neither on the pairs beside",
+    ),
+    "a setting": (
+        'k: int = option(3, "how many"',
+        'clip: int = option(3, "how many"',
+        "the option clip of mine is also a",
+    ),
+    "of a paper": ('variants={"Mine": {}}', 'variants={"DivE": {}}', "the label 'DivE' of mine belongs to method dive"),
+    "a weight alone": (
+        "Objective(loss)",
+        'Objective(loss, {"norm": 0.1})',
+        r"given as \{name: \(weight, function of images and captions\)\}",
+    ),
+    "no number": (
+        "Objective(loss)",
+        'Objective(loss, {"norm": (0.1, lambda images, captions: 0.0)})',
+        "the regulariser norm must return a tensor with one number, got float",
+    ),
     "its sweep": ("variants=", 'sweeps={"k": ("K", (0, 1))}, variants=', "k must be at least 1, got 0"),
 }
 

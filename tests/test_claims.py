@@ -180,7 +180,7 @@ def test_the_rule_of_means_compares_groups():
 
 def test_each_corpus_has_its_own_verdict_and_none_is_said():
     table = pd.concat([rows(CLEAR), rows({"a": CLEAR["b"], "b": CLEAR["a"]}, dataset="flickr8k", size="")])
-    claims = [Claim("x", "s", "t", ("a",), ("b",)), Claim("y", "s", "t", ("gone",), ("b",))]
+    claims = [Claim("x", "s", "t", ("a",), ("b",)), Claim("y", "s", "t", ("SAF",), ("b",))]
     found = ledger(table, claims).set_index(["claim", "corpus"])["verdict"]
     assert found.to_dict() == {
         ("x", "scenes (study)"): "held",
@@ -221,8 +221,8 @@ def test_a_run_made_again_counts_once():
 def test_verdicts_in_words():
     claims = [
         Claim("x", "s", "A beats b.", ("a",), ("b",)),
-        Claim("y", "s", "Nobody ran this.", ("gone",)),
-        Claim("z", "s", "Nor this.", ("gone",)),
+        Claim("y", "s", "Nobody ran this.", ("SAF",)),
+        Claim("z", "s", "Nor this.", ("SAF",)),
     ]
     table = ledger(rows(CLEAR), claims)
     elsewhere = table[table["claim"] == "x"].assign(
@@ -246,3 +246,28 @@ def test_claims_have_different_ids_a_source_and_a_rule():
         Claim("x", "s", "t", ("a",), rule="median")
     with pytest.raises(BadInput, match="about no variant"):
         Claim("x", "s", "t", ())
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ({"above": "DivE"}, "above of claim x lists labels, such as .*, got 'DivE'"),
+        ({"below": "VSE++"}, "below of claim x lists labels"),
+        ({"above": ("DivE", 3)}, "lists labels"),
+        ({"below": ("PVSE", "DivE")}, "claim x compares DivE with itself"),
+        ({"sentence": " "}, "claim 'x' needs a text as its sentence"),
+        ({"id": ""}, "needs a text as its id"),
+    ],
+)
+def test_a_claim_that_says_nothing_is_refused(claim, message):
+    with pytest.raises(BadInput, match=message):
+        Claim(**{"id": "x", "source": "s", "sentence": "t", "above": ("DivE",), **claim})
+
+
+def test_a_label_that_nobody_runs_and_two_claims_of_one_id_are_refused():
+    nobody = Claim("x", "s", "t", ("Dive",))
+    with pytest.raises(BadInput, match="no method puts the label 'Dive' on its runs; near it are 'DivE'"):
+        ledger(rows(CLEAR), [nobody])
+    assert ledger(rows({"Dive": CLEAR["a"]}), [nobody])["seeds"].tolist() == [4], "rows of one's own have any label"
+    with pytest.raises(BadInput, match="two claims have the id 'x'"):
+        ledger(rows(CLEAR), [nobody, nobody])

@@ -7,11 +7,18 @@ from test_claims import FIVE, rows
 from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study.claims import ledger
 from xmr_core.study.rules import rule_hash
+from xmr_core.study.variants import known_labels
 
 STARTED = {"started_utc": "2026-11-23T00:00:00+00:00", "world": 1}
 MADE = Claim("made", "ours", "t", ("a",), ("b",))
 OPEN = [Claim("one", "ours", "t", ("a",), ("c", "d")), Claim("two", "ours", "t", ("b",), ("d",), bound=-5.0)]
 OTHERS = Claim("other", "theirs", "t", ("a",), ("d",))
+
+
+@pytest.fixture(autouse=True)
+def short_labels(monkeypatch):
+    """Labels of one letter, which no method has."""
+    monkeypatch.setattr("xmr_core.study.claim_checks.known_labels", lambda: {*"abcd", *known_labels()})
 
 
 @pytest.fixture

@@ -40,7 +40,16 @@ def is_own_code(thing: type | Callable) -> bool:
     (False, True)
     """
     thing = _defined(thing)
-    return getattr(thing, "__module__", "").partition(".")[0] != "xmr_core"
+    return is_own_module(getattr(thing, "__module__", ""))
+
+
+def is_own_module(name: str) -> bool:
+    """Whether a module of this name lies outside this package.
+
+    >>> is_own_module("numpy"), is_own_module("xmr_core.base")
+    (True, False)
+    """
+    return name.partition(".")[0] != "xmr_core"
 
 
 def own_code_version(thing: type | Callable) -> str:
@@ -62,14 +71,26 @@ def own_code_version(thing: type | Callable) -> str:
     source = _source_file(thing)
     if source is None:
         return _digest([*sorted(_named_sources(thing).items()), *arguments])[:10]
-    text = source.read_text(encoding="utf-8")
-    files = _reached(imported_names(ast.parse(text)), lambda name: _file_beside(name, source)) | {source}
-    return _digest([*(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)), *arguments])[:10]
+    return _digest([*_own_sources(source), *arguments])[:10]
+
+
+def own_module_version(name: str) -> str:
+    """10 hex digits for an imported module: its file and the files beside it that this one imports, as for what is
+    defined in it; '' for a module without a file."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return _digest(_own_sources(Path(file)))[:10] if file and Path(file).is_file() else ""
 
 
 def package_content() -> str:
     """12 hex digits that name the text of every file of this package, words and layout included."""
     return _digest((str(p), p.read_text(encoding="utf-8")) for p in sorted(PACKAGE.rglob("*.py")))
+
+
+def _own_sources(source: Path) -> list[str]:
+    """The plain text of a file and of the files beside it that it imports."""
+    names = imported_names(ast.parse(source.read_text(encoding="utf-8")))
+    files = _reached(names, lambda name: _file_beside(name, source)) | {source}
+    return [_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)]
 
 
 def _digest(parts: Iterable[object]) -> str:

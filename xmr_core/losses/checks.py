@@ -1,4 +1,6 @@
-"""What every score loss asks of its input."""
+"""What losses ask of their input."""
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -64,3 +66,13 @@ def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
             f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption."
         )
     return rows, columns
+
+
+def of_sets(regulariser: Callable) -> Callable:
+    """A regulariser that is about the elements of sets: `Objective` leaves it out where an item is one vector.
+
+    >>> of_sets(lambda images, captions: 0.0).of_sets
+    True
+    """
+    regulariser.of_sets = True
+    return regulariser

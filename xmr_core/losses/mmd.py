@@ -7,9 +7,10 @@ from torch import Tensor
 from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.plain_tensors import Comparable, as_sets, single
-from xmr_core.losses.checks import require_one_width
+from xmr_core.losses.checks import of_sets, require_one_width
 
 
+@of_sets
 def mmd(
     images: Comparable, captions: Comparable, gamma: float = 0.5, image_mask=None, caption_mask=None
 ) -> Float[Tensor, ""]:

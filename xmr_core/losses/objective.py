@@ -1,6 +1,7 @@
 """What is minimised: one loss on scores plus weighted regularisers on representations, with an optional warm-up."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -13,7 +14,8 @@ class Objective(nn.Module):
     """total = score_loss(scores, match) + Σ weight · regulariser(images, captions).
 
     Args: score_loss: function or module of (scores, match). regularisers: name → (weight, function of the two
-        representations); skipped for methods with one vector per item, which have nothing to keep apart.
+        representations). One that is about the elements of sets (losses.checks.of_sets: diversity, MMD) is left out
+        where an item is one vector, which has nothing to keep apart.
         warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
         untrained model from collapsing.
     Raises: BadInput for negative weights, warm-up epochs without a warm-up loss, or what is no function; when called,
@@ -36,8 +38,13 @@ class Objective(nn.Module):
     ):
         super().__init__()
         self.regularisers = dict(regularisers or {})
-        for name, (weight, _) in self.regularisers.items():
-            require_number(f"the weight of {name}", weight, low=0)
+        for name, pair in self.regularisers.items():
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or not callable(pair[1]) or name == "score":
+                raise BadInput(
+                    "regularisers are given as {name: (weight, function of images and captions)}, under names other "
+                    f"than 'score', got {name!r}: {pair!r}."
+                )
+            require_number(f"the weight of {name}", pair[0], low=0)
         require_number("warmup_epochs", warmup_epochs, low=0)
         if warmup_epochs and warmup_loss is None:
             raise BadInput(f"warmup_epochs is {warmup_epochs} but there is no warmup_loss. Give one, or 0 epochs.")
@@ -56,7 +63,16 @@ class Objective(nn.Module):
             raise BadInput(f"a loss must return a tensor with one number, got {type(total).__name__}.")
         terms = {"score": total}
         for name, (weight, regulariser) in self.regularisers.items():
-            if weight and not isinstance(images, Embedding):
+            if weight and not (isinstance(images, Embedding) and _is_of_sets(regulariser)):
                 terms[name] = regulariser(images, captions)
+                if not isinstance(terms[name], Tensor) or terms[name].ndim:
+                    got = tuple(terms[name].shape) if isinstance(terms[name], Tensor) else type(terms[name]).__name__
+                    raise BadInput(f"the regulariser {name} must return a tensor with one number, got {got}.")
                 total = total + weight * terms[name]
         return total, terms
+
+
+def _is_of_sets(regulariser: Callable) -> bool:
+    while isinstance(regulariser, partial):
+        regulariser = regulariser.func
+    return getattr(regulariser, "of_sets", False)

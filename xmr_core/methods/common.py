@@ -13,6 +13,7 @@ from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.slots import SlotHead
+from xmr_core.losses.checks import of_sets
 from xmr_core.losses.infonce import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.siglip import PairwiseSigmoid
@@ -148,4 +149,4 @@ def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn
 
 def on_both(regulariser: Callable[[Tensor], Tensor]) -> Callable:
     """A diversity loss of one modality's residuals, summed over both modalities."""
-    return lambda images, captions: regulariser(images.residual) + regulariser(captions.residual)
+    return of_sets(lambda images, captions: regulariser(images.residual) + regulariser(captions.residual))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Batch, Features, Pixels, Representation, Tokens
+from xmr_core.base.types import Batch, Features, Pixels, Representation, Rows, Tokens
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.functions import as_similarity
 
@@ -61,11 +61,11 @@ class Method(nn.Module):
 
     def encode_images(self, images: Features | Pixels) -> Representation:
         """Representations of images, one per row."""
-        return self.image_head(self.image_encoder(images))
+        return self._represented(self.image_head(self.image_encoder(images)), len(images), "image_head")
 
     def encode_captions(self, captions: Tokens) -> Representation:
         """Representations of captions, one per row."""
-        return self.caption_head(self.caption_encoder(captions))
+        return self._represented(self.caption_head(self.caption_encoder(captions)), len(captions), "caption_head")
 
     def loss(self, batch: Batch, epoch: int = 0) -> tuple[Tensor, dict[str, Tensor], Tensor]:
         """(loss, its terms by name, scores "i t") of one batch; the scores are means over the scorings.
@@ -101,6 +101,17 @@ class Method(nn.Module):
         if (weight := self.similarity.scoring_weight) != 1.0:  # a plain sum keeps every bit
             loss, sums = weight * loss, {name: weight * value for name, value in sums.items()}
         return loss, sums, sum(scorings) / len(scorings)
+
+    def _represented(self, made: object, n: int, what: str) -> Representation:
+        """What a head made. Raises: BadInput unless it is a representation of n items."""
+        if not isinstance(made, Rows):
+            raise BadInput(
+                f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding, got "
+                f"{_shown(made)}; wrap vectors as Embedding(x)."
+            )
+        if len(made) != n:
+            raise BadInput(f"the {what} of {self.address} returned {len(made)} items for {n}; give one for each.")
+        return made
 
     def _require_loss(self, result: object, trains: bool) -> None:
         """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number with a gradient."""

@@ -60,7 +60,7 @@ def method_spec(name: str) -> MethodSpec:
         return spec
     specs = methods()
     if name not in specs:
-        raise unknown("method", name, specs)
+        raise BadInput(f"{unknown('method', name, specs)} A method of your own is named 'module:SPEC', or registered.")
     return specs[name]
 
 
@@ -70,7 +70,7 @@ def register(spec: MethodSpec) -> MethodSpec:
     Raises: BadInput for what is no spec, an id that a paper has, or a label that another method has.
 
     >>> from dataclasses import replace
-    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
+    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={}, sweeps={})).label
     'My DivE'
     >>> "my-dive" in methods(), _registered.pop("my-dive").id
     (True, 'my-dive')
@@ -82,6 +82,15 @@ def register(spec: MethodSpec) -> MethodSpec:
     _refuse_labels(spec, methods().values())
     _registered[spec.id] = spec
     return spec
+
+
+def registered() -> tuple[tuple[str, int], ...]:
+    """What this process has registered, as a key of caches: what is derived from all methods changes with it.
+
+    >>> registered()
+    ()
+    """
+    return tuple((name, id(spec)) for name, spec in _registered.items())
 
 
 def is_registered(method: str) -> bool:
@@ -136,6 +145,7 @@ def _from_address(address: str) -> MethodSpec:
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
     if value.id in papers() and papers()[value.id] is not value:
         raise BadInput(f"{address!r} has the id {value.id!r} of a method of the package; choose another.")
+    _refuse_labels(value, papers().values())
     return value
 
 
@@ -148,9 +158,11 @@ def _line_of(error: Exception) -> str:
 
 
 def _refuse_labels(spec: MethodSpec, others: Iterable[MethodSpec]) -> None:
-    """A label names one method in every table."""
+    """A label names one thing in every table: raise BadInput where another method has it for something else."""
+    own = spec.labels()
     for other in others:
-        if other.id != spec.id and (common := spec.variants.keys() & other.variants.keys()):
+        theirs = other.labels() if other.id != spec.id else {}
+        if common := [label for label in own.keys() & theirs.keys() if own[label] != theirs[label]]:
             raise BadInput(
                 f"the label {min(common)!r} of {spec.id} belongs to method {other.id}; choose another, or tables would "
                 "show one in place of the other."

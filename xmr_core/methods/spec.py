@@ -86,6 +86,15 @@ class MethodSpec:
         for _, when, _ in self.special:
             self.options.make(self.id, "published", {**self.published_options, **when})
 
+    def labels(self) -> dict[str, Variant]:
+        """Every label that this spec puts on runs: label → (id of a method, options)."""
+        out = {label: (self.id, dict(options)) for label, options in self.variants.items()}
+        for table in self.ablations.values():
+            out |= {label: (method, dict(o)) for label, (method, o) in table.items() if label not in out}
+        for option, (symbol, values) in self.sweeps.items():
+            out |= {f"{symbol}={v}": (self.id, {option: v}) for v in values if f"{symbol}={v}" not in out}
+        return out
+
     @property
     def forms(self) -> tuple[str, ...]:
         """The forms that the method has: 'matched', and 'published' where there is a publication."""

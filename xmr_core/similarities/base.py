@@ -86,7 +86,7 @@ class Similarity(nn.Module):
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
         if isinstance(plain := cls.__dict__.get("function"), staticmethod):
-            TYPES[plain.__func__] = cls
+            TYPES.setdefault(plain.__func__, cls)  # a second class for the same function does not take its place
 
     def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
         """The plain form, differentiable: what the equations say, and what training uses."""
@@ -129,6 +129,11 @@ class Similarity(nn.Module):
     @property
     def settings(self) -> dict[str, float]:
         """Options that can be changed after training, with their values."""
+        if missing := [name for name in self.ranges if name not in self.options]:
+            raise BadInput(
+                f"{self.name} has a range for {missing[0]}, which is none of its options; pass it on: "
+                f"super().__init__({missing[0]}={missing[0]})."
+            )
         return {name: self.options[name] for name in self.ranges}
 
     def replace(self, **settings: float) -> "Similarity":
@@ -138,7 +143,11 @@ class Similarity(nn.Module):
                 if not self.ranges:
                     raise BadInput(f"{self.name} has no settings.")
                 raise unknown(f"setting of {self.name}", name, self.ranges)
-        return type(self)(**{**self.options, **settings}) if settings else self
+        if not settings:
+            return self
+        other = type(self)(**{**self.options, **settings})
+        other.load_state_dict(self.state_dict())  # what was learned stays
+        return other.train(self.training)
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from xmr_core.base.errors import unknown
 from xmr_core.methods.claim import RSUM, Claim
 from xmr_core.methods.registry import methods, papers
+from xmr_core.study.claim_checks import require_decidable
 from xmr_core.study.comparisons import SINCE, Comparison, comparisons, equivalent, values_of
 from xmr_core.study.families import bound, corrected, family, least_seeds, origin
 from xmr_core.study.image_values import ImageValues, read_image_values
@@ -25,6 +26,7 @@ COLUMNS = [
 
 # The papers' claims. Rules were fixed before the runs that decide them; do not edit one to fit a result.
 CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim in spec.claims)
+_PAPERS = frozenset(CLAIMS)
 
 
 def all_claims() -> tuple[Claim, ...]:
@@ -58,7 +60,7 @@ def ledger(
     come from worlds that no choice was made on, else 'exploratory'.
     ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
     images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
-    Raises: BadInput for an id that no claim has.
+    Raises: BadInput for an id that no claim has or that two have, or a label that no method puts on runs.
     Source: docs/protocol.md#protocol-decision.
 
     >>> from xmr_core.study.results import study_rows
@@ -66,6 +68,7 @@ def ledger(
     ['not measured']
     """
     claims = list(claims)
+    require_decidable([c for c in claims if c not in _PAPERS], claims, rows)
     for wanted in ids:
         if wanted not in {c.id for c in claims}:
             raise unknown("claim", wanted, [c.id for c in claims])

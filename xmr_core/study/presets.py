@@ -90,7 +90,7 @@ def base_config(
         config = config.replace(form="published", **size, **spec.published_settings(published_for, changes))
     else:
         sizes = _SIZES["scenes" if dataset == "scenes" else "photographs", preset]
-        absent = set(_OPTIONS) - set(spec.options.names("matched"))
+        absent = set(_OPTIONS) - set(spec.options.names(changes.get("form", "matched")))
         config = config.replace(**{k: v for k, v in sizes.items() if k not in absent})
         if dataset == "precomputed":  # no images to crop; the papers leave out a fifth of the regions
             config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))

@@ -1,13 +1,13 @@
 """The protocol of the study (docs/protocol.md): what every method has in common, and what is tried for each."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from xmr_core.base.errors import unknown
-from xmr_core.methods.registry import method_spec, methods
+from xmr_core.methods.registry import method_spec, methods, registered
 from xmr_core.methods.spec import Variant
 from xmr_core.study.presets import base_config
+from xmr_core.study.trials import TRIALS, changes_of
 from xmr_core.study.variants import comparison
 from xmr_core.training.runs import RunConfig
 
@@ -18,12 +18,7 @@ SEEN_EARLY = ("VSE∞", "DivE", "PCME++")  # had more seeds only after verdicts 
 _PAIRWISE = ("scan", "sgraf", "maxsim", "chan")
 COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
-TRIALS: tuple[Mapping[str, object], ...] = (
-    {}, {"lr": 1e-3}, {"lr": 4e-3}, {"temperature": 0.1}, {"dropout": 0.1},
-    {"objective": "siglip", "temperature": 0.1}, {"objective": "triplet", "margin": 0.2, "warmup_epochs": 8},
-)  # fmt: skip
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
-_OF_THE_OBJECTIVE = ("objective", "temperature", "margin", "warmup_epochs")
 
 
 @dataclass(frozen=True)
@@ -37,19 +32,20 @@ class Job:
     config: RunConfig
 
 
-@cache
 def variants() -> dict[str, Variant]:
     """Every label that a comparison, an ablation or a sweep puts on runs: label → (method, options).
 
     >>> variants()["α=16"]
     ('dive', {'alpha': 16})
     """
+    return _variants(registered())
+
+
+@cache
+def _variants(key: tuple) -> dict[str, Variant]:
     out = {label: (method, dict(options)) for label, (method, options) in comparison().items()}
-    for name, spec in methods().items():
-        for table in spec.ablations.values():
-            out |= {label: (method, dict(o)) for label, (method, o) in table.items() if label not in out}
-        for option, (symbol, values) in spec.sweeps.items():
-            out |= {f"{symbol}={value}": (name, {option: value}) for value in values if f"{symbol}={value}" not in out}
+    for spec in methods().values():
+        out |= {label: variant for label, variant in spec.labels().items() if label not in out}
     return out
 
 
@@ -75,7 +71,6 @@ def in_common_form(label: str, **changes) -> RunConfig:
     return config.replace(warmup_epochs=warm_up(config.train.epochs)) if hinge and unsaid else config
 
 
-@cache
 def canonical() -> dict[str, str]:
     """Label → the first label of the same run in the common form: one control stands under one label. Two labels mean
     the same run if they do so at every trial of tuning, whichever is chosen.
@@ -83,6 +78,11 @@ def canonical() -> dict[str, str]:
     >>> canonical()["α=16"], canonical()["DivE on GRU states"], canonical()["K=2"]
     ('DivE', 'DivE', 'DivE, K=2')
     """
+    return _canonical(registered())
+
+
+@cache
+def _canonical(key: tuple) -> dict[str, str]:
     out: dict[str, str] = {}
     first: list[tuple[list[RunConfig], str]] = []
     for label in variants():
@@ -135,11 +135,11 @@ def labels() -> list[str]:
     >>> "DivE" in labels() and "DivE on GRU states" not in labels()
     True
     """
-    return [*_labels()]
+    return [*_labels(registered())]
 
 
 @cache
-def _labels() -> tuple[str, ...]:
+def _labels(key: tuple) -> tuple[str, ...]:
     return tuple(label for label in comparison() if canonical()[label] == label)
 
 
@@ -182,11 +182,8 @@ def trial(label: str, number: int, epochs: int = TUNING_EPOCHS) -> dict[str, obj
     ({'temperature': 0.1}, {'objective': 'infonce'}, 24)
     """
     method, options = variants()[label]
-    changes = dict(method_spec(method).trials.get(number, TRIALS[number - 1]))
-    if "warmup_epochs" in changes:
-        changes["warmup_epochs"] = warm_up(epochs)
-    own = "objective" in options
-    return {name: v for name, v in changes.items() if name not in options and not (own and name in _OF_THE_OBJECTIVE)}
+    changes = changes_of(method_spec(method), options, number)
+    return changes | ({"warmup_epochs": warm_up(epochs)} if "warmup_epochs" in changes else {})
 
 
 def tuned_label(label: str, number: int) -> str:

@@ -37,11 +37,7 @@ def known_labels() -> set[str]:
     >>> "α=16" in known_labels()
     True
     """
-    labels = set(comparison())
-    for spec in methods().values():
-        labels |= {label for table in spec.ablations.values() for label in table}
-        labels |= {f"{symbol}={value}" for symbol, values in spec.sweeps.values() for value in values}
-    return labels
+    return {label for spec in methods().values() for label in spec.labels()}
 
 
 def label_of(method: str) -> str:

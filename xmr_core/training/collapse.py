@@ -53,3 +53,16 @@ class CollapseWatch:
             f"{spread:.1e}. Train the first epochs on all negatives (warmup_epochs of the triplet), lower the learning "
             "rate, or use InfoNCE."
         )
+
+
+def require_gradient(norm: float, step: str) -> None:
+    """Raise TrainingFailed where a gradient has no finite norm although its loss was finite: all weights are lost with
+    it. step: where it is, as in `CollapseWatch.see`.
+
+    >>> require_gradient(3.5, "epoch 0 step 1")
+    """
+    if not math.isfinite(norm):
+        raise TrainingFailed(
+            f"the gradient has norm {norm} at {step} although the loss is finite. Look for a root, a logarithm or a "
+            "division at zero in what the method computes."
+        )

@@ -13,7 +13,7 @@ from xmr_core.base.devices import device_name, processor
 from xmr_core.base.dtype import in_single_precision
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
-from xmr_core.training.collapse import CollapseWatch
+from xmr_core.training.collapse import CollapseWatch, require_gradient
 from xmr_core.training.config import History, TrainConfig
 from xmr_core.training.ranks import OneRank
 from xmr_core.training.schedule import lr_factor
@@ -46,7 +46,7 @@ def train(
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
         train together; all of them call this, rank 0 with the state_path.
-    Raises: TrainingFailed when the loss is not finite; CannotWrite when the state cannot be written.
+    Raises: TrainingFailed when the loss or a gradient is not finite; CannotWrite when the state cannot be written.
 
     >>> from xmr_core.data.prepare import DataConfig, prepare
     >>> from xmr_core.methods.registry import build
@@ -112,7 +112,9 @@ def train(
                 loss.backward()
                 ranks.average_gradients(method)
                 if config.clip:
-                    torch.nn.utils.clip_grad_norm_(method.parameters(), config.clip)
+                    norm = torch.nn.utils.clip_grad_norm_(method.parameters(), config.clip)
+                    if device.type == "cpu" or step + 1 == steps:  # elsewhere each look waits for the device
+                        require_gradient(float(norm), f"epoch {epoch} step {step}")
                 optimiser.step()
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())

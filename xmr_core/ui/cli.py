@@ -107,19 +107,20 @@ def _check(arguments: argparse.Namespace) -> int:
     refuse_early(dataset=arguments.dataset)
     from tqdm import tqdm
 
+    from xmr_core.data.corpora import reader_of
     from xmr_core.data.networks import planned_network
     from xmr_core.data.prepare import READERS, DataConfig
     from xmr_core.data.readers.check import check_corpus
 
     if arguments.dataset == "scenes":
         raise BadInput("scenes is drawn by this package: it has no files to check, and train takes it as it is.")
-    if arguments.dataset not in READERS:
+    if arguments.dataset not in READERS and ":" not in arguments.dataset:
         raise unknown("dataset", arguments.dataset, READERS)
 
     def progress(parts):
         return tqdm(parts, desc="reading images", leave=False, disable=None)
 
-    reader, deep = READERS[arguments.dataset], not arguments.shallow
+    reader, deep = reader_of(arguments.dataset), not arguments.shallow
     config = DataConfig(arguments.dataset, arguments.data_root)
     report = check_corpus(
         arguments.dataset, reader, arguments.data_root, deep, progress, lambda corpus: planned_network(config, corpus)

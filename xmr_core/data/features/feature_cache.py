@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from xmr_core.base.buffers import reused_buffers
 from xmr_core.base.code_version import is_own_code, own_code_version
 from xmr_core.base.errors import BadInput
+from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.fit import read_squares
 from xmr_core.base.types import Corpus
 from xmr_core.data.features.array_cache import cached_array
@@ -46,11 +47,13 @@ class Extractor(Protocol):
 def identity_of(extractor: Extractor) -> str:
     """What names an extractor's features: its identity, and its explicit version or the version of its code.
 
-    A version that a class inherits does not count, because the class may compute something else than its base.
+    A version that a class inherits does not count, because the class may compute something else than its base; for the
+    same reason its own name counts beside its code, which may be that of several classes of one file.
     """
-    if "version" in vars(type(extractor)):
-        return f"{extractor.identity}-v{type(extractor).version}"
-    return f"{extractor.identity}-code-{own_code_version(type(extractor))}"
+    own = type(extractor)
+    if "version" in vars(own):
+        return f"{extractor.identity}-v{own.version}"
+    return f"{extractor.identity}-code-{content_hash([own_code_version(own), own.__qualname__])[:10]}"
 
 
 def cached_features(

@@ -1,12 +1,13 @@
 """From tables of images and captions to a Corpus: what all readers share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash, files_content
+from xmr_core.base.splits import SPLITS
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import RESOLUTION, image_reader
 from xmr_core.data.readers.fault_log import FaultLog
@@ -25,13 +26,18 @@ def require_corpus(value: object, name: str) -> Corpus:
 
 
 def usable_tables(
-    name: str, images: pd.DataFrame, captions: pd.DataFrame, faults: FaultLog, usual: int = USUAL
+    name: str,
+    images: pd.DataFrame,
+    captions: pd.DataFrame,
+    faults: FaultLog,
+    usual: int = USUAL,
+    splits: Sequence[str] = SPLITS,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(images, captions) without what cannot be used; every caption gets the split of its image.
 
     Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
-        so that is no fault.
+        so that is no fault. splits: names that a split may have.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
     than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say).
     Raises: BadInput for tables without these columns.
@@ -54,6 +60,9 @@ def usable_tables(
     captions["split"] = images["split"].reindex(captions["image_id"]).to_numpy()
     counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0).to_numpy()
     in_split = (images["split"] != "").to_numpy()
+    other = images.index[~images["split"].isin([*splits, ""]).to_numpy()]
+    names = f"in a split of another name ({', '.join(sorted(map(repr, images['split'][other].unique())))})"
+    faults.refuse_items(other, f"{name}: images", names, f"Say {', '.join(splits)}, or '' for none.")
     faults.tolerate("images in no split", images.index[~in_split])
     if len(captions):
         faults.tolerate("images without a caption", images.index[in_split & (counts == 0)])
@@ -71,11 +80,12 @@ def photograph_corpus(
     grades: Mapping[str, pd.DataFrame] | None = None,
     about: Mapping[str, object] | None = None,
     usual: int = USUAL,
+    splits: Sequence[str] = SPLITS,
 ) -> Corpus:
     """A Corpus of image files: usable rows only, with fingerprints and relevance sets.
 
     Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
-        faults, usual: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
+        faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
     Raises: BadInput for tables without these columns; DamagedFile, when a file cannot be read for its fingerprint.
     >>> import tempfile
     >>> from PIL import Image
@@ -87,7 +97,7 @@ def photograph_corpus(
     {'images with fewer than 5 captions': 1}
     """
     _require_columns(name, "images", images, ("split", "path"))
-    images, captions = usable_tables(name, images, captions, faults, usual)
+    images, captions = usable_tables(name, images, captions, faults, usual, splits)
     grades, files = dict(grades or {}), images["path"].tolist()
     content = files_content(files)
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]

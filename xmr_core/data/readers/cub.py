@@ -10,6 +10,7 @@ import pandas as pd
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.relevance import Relevance
+from xmr_core.base.splits import SPLITS
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
@@ -60,7 +61,8 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
     images = images[exists]
     captions = _captions(base, images.index.unique(), faults)
     about = {"fold": str(fold), "protocols": ["full"]}
-    corpus = photograph_corpus("cub", images, captions, faults, about=about, usual=CAPTIONS)
+    splits = (*SPLITS, "seen")  # unseen images of classes that were trained on
+    corpus = photograph_corpus("cub", images, captions, faults, about=about, usual=CAPTIONS, splits=splits)
 
     def class_relevance(split: str) -> Relevance:
         i, t = corpus.rows(split)

@@ -1,6 +1,5 @@
 """What identifies a run."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -16,6 +15,7 @@ from xmr_core.evaluation.results import Setting
 from xmr_core.methods.options import FORMS
 from xmr_core.methods.registry import full_options, method_spec
 from xmr_core.training.config import TrainConfig
+from xmr_core.training.runs.names import id_word
 from xmr_core.training.runs.versions import component_versions
 
 SCHEME = 2  # of identities: configuration and component versions; see versions.identity_scheme
@@ -69,10 +69,12 @@ class RunConfig:
 
         A name may be a field of this class, of TrainConfig, of DataConfig (in this order, where two have it), or an
         option of the method. Raises: BadInput for a name that is none of these, or a value out of range; it suggests a
-        near name.
+        near name. Also for a method with an option that is named like a setting.
         """
         own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
         spec, settings = method_spec(changes.get("method", self.method)), own | train | data
+        if taken := sorted(settings & {*spec.options.names()}):
+            raise BadInput(f"the option {taken[0]} of {spec.id} is also a setting of every run; give it another name.")
         names = settings | {*spec.options.names()}
         for name in changes.keys() - names:
             raise unknown(f"option of {spec.id}", name, names)
@@ -136,5 +138,4 @@ def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
     >>> readable_id("vse++", "scenes", 0, {})[:-10]
     'vsepp-scenes-s0-'
     """
-    words = (re.sub(r"[^\w.-]+", "_", word.replace("+", "p")) for word in (method, dataset))
-    return "-".join((*words, f"s{seed}", content_hash(identity)[:10]))
+    return "-".join((id_word(method), id_word(dataset), f"s{seed}", content_hash(identity)[:10]))

@@ -18,6 +18,7 @@ from xmr_core.base.fingerprint import file_hash
 from xmr_core.base.provenance import Environment
 from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Provenance
+from xmr_core.methods.registry import method_spec
 from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
@@ -113,20 +114,33 @@ def load(run_id: str) -> TrainedRun:
     this.
 
     run_id: the id, a short name ('dive-1', as `python -m xmr_core runs` lists them) or a beginning that one id has.
-    Raises: BadInput for a name that is not there, is not finished or means several; DamagedFile for a run whose files
-        were altered.
+    Raises: BadInput for a name that is not there, is not finished or means several, or a method that this process does
+        not know; DamagedFile for a run whose files were altered.
 
     >>> load("dive-scenes-s0-1a2b3c4d5e")
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'. Known: none finished in this folder of runs.
     """
     run_id = resolve_run(run_id)
+    _require_method(run_id)
     try:
         run = read_run(paths.root() / "runs" / run_id)
     except DamagedFile as e:
         raise DamagedFile(f"run {run_id} is damaged: {e} Train it again.") from None
     warn_of_other_code([run])
     return run
+
+
+def _require_method(run_id: str) -> None:
+    """Raise BadInput where this process does not know the method of a run, which is no fault of its files."""
+    try:
+        method = files.read_record(paths.root() / "runs" / run_id / CONFIG)["config"]["method"]
+    except (DamagedFile, OSError, KeyError, TypeError):  # reading the run says it
+        return
+    try:
+        method_spec(method)
+    except BadInput as e:
+        raise BadInput(f"run {run_id}: {e} Put its file on the Python path, or register it first.") from None
 
 
 def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:

@@ -13,7 +13,7 @@ from xmr_core.data.config import FEATURES
 CONFIG, RECORD = "config.json", "record.json"
 COLUMNS = ("name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run")
 _SHOWN = 5  # candidates in a message
-_ID = re.compile(r"^(?P<method>.+?)-[\w.-]+-s\d+-[0-9a-f]{10}$")
+_ID = re.compile(r"^(?P<named>.+)-s\d+-[0-9a-f]{10}$")  # method and data set, each of which may hold a hyphen
 
 
 def stored_ids() -> list[str]:
@@ -51,11 +51,34 @@ def short_names() -> dict[str, str]:
     counts: dict[str, int] = {}
     out = {}
     for folder in sorted(folders, key=lambda folder: (_started(folder), folder.name)):
-        match = _ID.match(folder.name)
-        method = match["method"] if match else folder.name
+        method = _method_of(folder)
         counts[method] = counts.get(method, 0) + 1
         out[f"{method}-{counts[method]}"] = folder.name
     return out
+
+
+def _method_of(folder: Path) -> str:
+    """The method in the id of a run; the data set of its configuration tells where it ends."""
+    match = _ID.match(folder.name)
+    if not match:
+        return folder.name
+    method, _, rest = match["named"].partition("-")
+    if "-" not in rest:
+        return method
+    try:
+        dataset = id_word(files.read_record(folder / CONFIG)["config"]["data"]["dataset"])
+    except (DamagedFile, OSError, KeyError, TypeError):
+        return method
+    return match["named"].removesuffix(f"-{dataset}")
+
+
+def id_word(word: str) -> str:
+    """A method or a data set as it stands in the id of a run.
+
+    >>> id_word("vse++"), id_word("mine:read")
+    ('vsepp', 'mine_read')
+    """
+    return re.sub(r"[^\w.-]+", "_", word.replace("+", "p"))
 
 
 def find_run(name: str) -> str | None:

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.code_version import code_hash, is_own_code, own_code_version, package_content
+from xmr_core.base.code_version import (
+    code_hash,
+    is_own_code,
+    is_own_module,
+    own_code_version,
+    own_module_version,
+    package_content,
+)
 from xmr_core.base.errors import XmrError
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
@@ -65,7 +72,7 @@ def noted_code_of(method: str, dataset: str) -> str:
     is recorded with a run is never taken from a note. Code from outside the package is always read.
     """
     reader = _reader(dataset)
-    if is_own_code(method_spec(method).matched) or (reader is not None and is_own_code(reader)):
+    if _own_parts(method) or (reader is not None and is_own_code(reader)):
         return code_of(method, dataset)
     state = fingerprint.content_hash([sys.version, package_content()])
     note = paths.root() / "cache" / f"code-{fingerprint.content_hash([method, dataset])}.json"
@@ -99,9 +106,19 @@ def _reader(dataset: str) -> Callable | None:
     return {"scenes": load_scenes, **READERS}.get(dataset)
 
 
-def _method_version(method: str) -> int | str:
+def _own_parts(method: str) -> list[Callable]:
+    """What of a method is defined outside this package: builders of its forms and its class of options."""
     spec = method_spec(method)
-    return f"{spec.version}-{own_code_version(spec.matched)}" if is_own_code(spec.matched) else spec.version
+    return [part for part in (spec.matched, spec.published, spec.options) if part is not None and is_own_code(part)]
+
+
+def _method_version(method: str) -> int | str:
+    """The version that the spec says, and the code of all that is the user's own, the file of an address included."""
+    spec, module = method_spec(method), method.partition(":")[0] if ":" in method else ""
+    codes = [own_code_version(part) for part in _own_parts(method)]
+    codes += [own_module_version(module)] if module and is_own_module(module) else []
+    named = [code for code in dict.fromkeys(codes) if code]  # of one file most often
+    return "-".join([str(spec.version), *named]) if named else spec.version
 
 
 def _reader_version(dataset: str) -> int | str:
