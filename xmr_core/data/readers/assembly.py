@@ -85,7 +85,8 @@ def photograph_corpus(
     """A Corpus of image files: usable rows only, with fingerprints and relevance sets.
 
     Args: images: as for `usable_tables`, with a column path (of a file that exists) and any further columns. captions,
-        faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as for `annotated_relevance`.
+        faults, usual, splits: as for `usable_tables`, whose faults are counted here. more_pairs: as for
+        `annotated_relevance`.
     Raises: BadInput for tables without these columns; DamagedFile, when a file cannot be read for its fingerprint.
     >>> import tempfile
     >>> from PIL import Image
