@@ -37,6 +37,7 @@ _NAMES = {
     "Model": "search.model",
     "load": "search.load",
     "rank_metrics": "evaluation",
+    "check_method": "training.method_check",
     "train_or_load": "training.runs",
     "train_or_load_all": "training.runs",
 }

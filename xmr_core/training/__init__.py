@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = catalogue(
         "History": "config",
         "TrainConfig": "config",
         "TensorBoard": "trackers",
+        "check_method": "method_check",
         "lr_factor": "schedule",
         "runs": "",
         "scalars": "trackers",

@@ -46,7 +46,13 @@ def plain_warnings() -> Iterator[None]:
 def _answer(arguments: argparse.Namespace) -> int:
     """The exit status of a command."""
     try:
-        own = {"info": _info, "check": _check, "run": _run, "notebooks": shipped.notebooks}
+        own = {
+            "info": _info,
+            "check": _check,
+            "check-method": _check_method,
+            "run": _run,
+            "notebooks": shipped.notebooks,
+        }
         others = cli_train.COMMANDS | cli_search.COMMANDS | cli_explore.COMMANDS
         return (own | others)[arguments.command](arguments)
     except XmrError as e:
@@ -82,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
     check.add_argument("data_root", help="the folder")
     check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
+    method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
     shipped.add_to(commands)
     cli_train.add_to(commands)
     cli_search.add_to(commands)
@@ -100,6 +108,16 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     output = Path(arguments.output).expanduser() if arguments.output else None
     return run_notebook(arguments.notebook, output, arguments.parameter, arguments.yaml)
+
+
+def _check_method(arguments: argparse.Namespace) -> int:
+    """0: nothing was found; 1: something was."""
+    refuse_early(method=arguments.method)
+    from xmr_core.training.method_check import check_method
+
+    faults = check_method(arguments.method)
+    print(printable("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong."))
+    return 1 if faults else 0
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,107 @@
+"""Whether a method keeps what training and evaluation rely on: one look at a small batch before hours are spent."""
+
+import torch
+
+from xmr_core.base.errors import XmrError
+from xmr_core.base.types import Batch, Representation, Tokens
+from xmr_core.data.batches import Batches
+from xmr_core.data.prepare import DataConfig, prepare
+from xmr_core.evaluation.engine import Scoring
+from xmr_core.methods.method import Method
+from xmr_core.methods.registry import build, method_spec
+
+_IMAGES, _CAPTIONS = 16, 2  # of the batch, captions per image
+_LEEWAY = 1e-4  # of the largest score
+
+
+def check_method(method: str, form: str = "matched", **options) -> list[str]:
+    """What is wrong with a method, a sentence each; [] where nothing was found.
+
+    On a batch of the smallest world: items have the same representation whenever they are encoded, padding has no say,
+    scores are those of the pair alone, and a gradient reaches every parameter that is trained.
+
+    method: an id or an address such as 'mymodule:SPEC'. options: of the method. What is found need not be a mistake:
+    the published forms of DivE and VSE+2AD read padding because their authors do, and SGRAF has biases that cancel in a
+    softmax, so that no gradient reaches them.
+    Raises: BadInput for a method, a form or an option that is not there.
+
+    >>> check_method("vse++", d=8)
+    []
+    """
+    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    built = build(method, prepared.inputs, form, **options)
+    batches = Batches(prepared.splits["train"], _IMAGES, _CAPTIONS, 0)
+    batch = batches.batch(0, 0, batches.plan(0))
+    faults = []
+    for rule in (_calls, _padding, _pairs, lambda m, b: _gradients(m, b, method_spec(method).untrained)):
+        try:
+            faults += rule(built, batch)
+        except XmrError as e:
+            faults.append(str(e))
+    return list(dict.fromkeys(faults))
+
+
+def _calls(method: Method, batch: Batch) -> list[str]:
+    """Encoding twice gives the same."""
+    method.eval()
+    with torch.no_grad():
+        for what, encode, items in (
+            ("images", method.encode_images, batch.images),
+            ("captions", method.encode_captions, batch.captions),
+        ):
+            first, second = (method.similarity.score(encode(items), encode(items)) for _ in range(2))
+            if not torch.equal(first, second):
+                return [
+                    f"the same {what} are encoded differently from call to call in eval mode; draw random numbers in "
+                    "training only, or from a seed of their own."
+                ]
+    return []
+
+
+def _padding(method: Method, batch: Batch) -> list[str]:
+    """A caption alone, without padding, scores as in its batch."""
+    method.eval()
+    with torch.no_grad():
+        images, together = method.encode_images(batch.images), method.encode_captions(batch.captions)
+        scores = method.similarity.score(images, together)
+        lengths = batch.captions.mask.sum(1)
+        short = int(lengths.argmin())
+        alone = Tokens(
+            *(field[short : short + 1, : lengths[short]] for field in (batch.captions.ids, batch.captions.mask))
+        )
+        off = (method.similarity.score(images, method.encode_captions(alone))[:, 0] - scores[:, short]).abs().max()
+    if float(off) > _LEEWAY * float(scores.abs().max()):
+        return [
+            f"padding has a say: scores of a caption alone and of the same caption beside longer ones differ by "
+            f"{float(off):.2g}. Leave out what is False in the mask."
+        ]
+    return []
+
+
+def _pairs(method: Method, batch: Batch) -> list[str]:
+    """Scores depend on the pair alone (Scoring raises)."""
+    method.eval()
+    with torch.no_grad():
+        items: tuple[Representation, Representation] = (
+            method.encode_images(batch.images), method.encode_captions(batch.captions)
+        )  # fmt: skip
+    _ = Scoring(method.similarity, *items).error
+    return []
+
+
+def _gradients(method: Method, batch: Batch, untrained: tuple[str, ...]) -> list[str]:
+    """The loss has a finite gradient for every parameter."""
+    method.train()
+    loss, _, _ = method.loss(batch)
+    if not loss.requires_grad:
+        return ["the loss has no gradient; leave out .detach(), .item() and torch.no_grad on the way to it."]
+    loss.backward()
+    trained = {n: p for n, p in method.named_parameters() if p.requires_grad and not n.startswith(untrained or ("\0",))}
+    none = [name for name, p in trained.items() if p.grad is None]
+    wrong = [name for name, p in trained.items() if p.grad is not None and not p.grad.isfinite().all()]
+    said = [f"no gradient reaches {_listed(none)}."] if none else []
+    return said + ([f"the gradient of {_listed(wrong)} is not finite."] if wrong else [])
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more parameters"
