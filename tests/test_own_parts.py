@@ -13,9 +13,10 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding
-from xmr_core.data.features.feature_cache import identity_of
+from xmr_core.data.features.feature_cache import cached_features, identity_of
 from xmr_core.data.readers.assembly import usable_tables
 from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.scenes import load_scenes
 from xmr_core.losses.checks import of_sets
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
@@ -102,6 +103,25 @@ def test_two_extractors_of_one_file_have_features_of_their_own():
     assert identity_of(Means()) != identity_of(Zeros()) and identity_of(Means()) == identity_of(Means())
 
 
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (np.zeros((4, 3, 9)), r"the extractor Own says that 16 images have .* \(16, 3, 2\), and returned \(4, 3, 9\)"),
+        (torch.zeros(16, 3, 2), "the extractor Own must return a numpy array, got Tensor"),
+    ],
+)
+def test_what_an_extractor_returns_is_checked(made, message, tmp_path, monkeypatch):
+    class Own:
+        identity, shape, dtype, batch, resolution = "own", (3, 2), np.float16, 16, 0
+
+        def __call__(self, pixels):
+            return made
+
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    with pytest.raises(BadInput, match=message):
+        cached_features(load_scenes("tiny"), Own(), progress=iter)
+
+
 class Scaled(Similarity):
     """Learned, with a setting."""
 
@@ -186,6 +206,7 @@ def test_a_reader_of_ones_own_is_checked_on_the_command_line(written, tmp_path, 
 import pandas as pd
 from xmr_core.data.readers.assembly import photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.scenes import load_scenes
 
 def read(root, faults=None):
     images = pd.DataFrame({"split": ["test"], "path": [f"{root}/dog.png"]}, index=["i1"])
@@ -199,3 +220,20 @@ def read(root, faults=None):
     main(["check", "my_reader:read", str(tmp_path)])
     said = capsys.readouterr()
     assert "unknown dataset" not in said.err and "1 image" in said.out
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("matched", None, r"matched of method dive must be a function of \(inputs, options\), got None"),
+        ("version", "1", "version of method dive must be a whole number, got '1'"),
+        ("variants", ["A"], "variants of method dive must be a mapping"),
+        ("sweeps", {"alpha": (0.1, 0.2)}, r"sweeps of method dive must be option → \(symbol, values\)"),
+        ("ablations", {"a": [1]}, "ablations of method dive must be name → label"),
+        ("claims", ("a",), "claims of method dive must be a tuple of Claim"),
+        ("claims", method_spec("dive").claims[0], "claims of method dive must be a tuple of Claim"),
+    ],
+)
+def test_a_field_of_a_spec_of_another_kind_is_named(field, value, message):
+    with pytest.raises(BadInput, match=message):
+        replace(method_spec("dive"), **{field: value})

@@ -14,6 +14,22 @@ Builder = Callable[[Inputs, Options], Method]
 Variant = tuple[str, Mapping[str, object]]  # (id of a method, its options)
 
 
+def _is_sweep(value: object) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)
+
+
+_MAPPINGS = ("published_options", "settings", "variants", "ablations", "sweeps", "trials", "tiny")
+_KINDS: tuple[tuple[tuple[str, ...], str, Callable[..., bool]], ...] = (  # fields of a spec, and what they must be
+    (("matched",), "a function of (inputs, options)", callable),
+    (("published",), "a function of (inputs, options), or None", lambda value: value is None or callable(value)),
+    (_MAPPINGS, "a mapping", lambda value: isinstance(value, Mapping)),
+    (("ablations",), "name → label → (method, options)", lambda v: all(isinstance(t, Mapping) for t in v.values())),
+    (("sweeps",), "option → (symbol, values)", lambda value: all(map(_is_sweep, value.values()))),
+    (("version",), "a whole number", lambda value: type(value) is int),
+    (("claims",), "a tuple of Claim", lambda v: isinstance(v, tuple | list) and all(isinstance(c, Claim) for c in v)),
+)
+
+
 @dataclass(frozen=True)
 class MethodSpec:
     """One method of the field, whole: how it is built, what may be varied, what its paper set and claims.
@@ -72,6 +88,10 @@ class MethodSpec:
         if not self.label.strip():
             raise BadInput(f"method {self.id} needs a label, the name under which tables show it.")
         require_options_class(self.options)
+        for names, what, fits in _KINDS:
+            for name in names:
+                if not fits(value := getattr(self, name)):
+                    raise BadInput(f"{name} of method {self.id} must be {what}, got {value!r}.")
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
         own = [v for table in self.ablations.values() for method, v in table.values() if method == self.id]

@@ -72,8 +72,8 @@ def cached_features(
 
     Args: progress: wraps the list of batches (tqdm by default). rows: which images, all by default. crops: rows → one
         data.images Crop per row, with an `identity`; None describes complete images.
-    Raises: BadInput for non-finite features (naming the image), or a corpus without images; CannotWrite when the cache
-        folder refuses.
+    Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor says,
+        or a corpus without images; CannotWrite when the cache folder refuses.
 
     >>> from xmr_core.data.features.cells import CellDescriptor
     >>> from xmr_core.data.scenes import load_scenes
@@ -97,7 +97,9 @@ def cached_features(
                 pixels = coming.pop(0).result()
                 if n + _AHEAD < len(batches):
                     coming.append(reader.submit(pixels_of, batches[n + _AHEAD]))
-                yield batch, extractor(pixels)
+                features = extractor(pixels)
+                _require_features(features, (len(batch), *extractor.shape), type(extractor).__name__)
+                yield batch, features
 
     identity = identity_of(extractor)
     key = [corpus.image_fingerprint or corpus.fingerprint, identity]
@@ -125,6 +127,17 @@ def counted(images: np.ndarray, name: str) -> Callable[[list], Iterable]:
                 shown.update(len(batch))
 
     return bar
+
+
+def _require_features(features: object, shape: tuple[int, ...], name: str) -> None:
+    """Raise BadInput unless an extractor gave an array of this shape."""
+    if not isinstance(features, np.ndarray):
+        raise BadInput(f"the extractor {name} must return a numpy array, got {type(features).__name__}.")
+    if features.shape != shape:
+        raise BadInput(
+            f"the extractor {name} says that {shape[0]} images have features of shape {shape}, and returned "
+            f"{features.shape}."
+        )
 
 
 def _chunks(n: int, size: int) -> list[np.ndarray]:
