@@ -21,7 +21,7 @@ FEATURES = (
 )  # fmt: skip
 CHOICES = {
     "dataset": DATASETS, "method": METHODS, "features": FEATURES, "preset": ("quick", "study", "published"),
-    "fine_tune": ("", "image", "text", "both"), "objective": ("infonce", "siglip", "triplet"),
+    "fine_tune": ("", "image", "text", "both"), "objective": ("", "infonce", "siglip", "triplet"),
     "size": ("tiny", "quick", "study", "large"),
 }  # fmt: skip
 POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
