@@ -166,7 +166,7 @@ def convergence(left: pd.Series) -> str:
         table = findings.earlier_results()
     return text + (
         f"{quality_and_cost(table)}\n\nRSUM: sum of six recalls in percent, at most 600; ± half of its 95 % interval, "
-        "which carries seeds, worlds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
+        "which carries seeds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
         "by the rule of the [protocol](../docs/protocol.md#protocol-budget), and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. The rule has an edge: methods just short of its two "
         "points were not run longer, and might have gained as those that were. *trial*: of its seven tuning trials. "

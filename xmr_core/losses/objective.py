@@ -18,8 +18,9 @@ class Objective(nn.Module):
         where an item is one vector, which has nothing to keep apart.
         warmup_loss: replaces score_loss while epoch < warmup_epochs: all negatives before the hardest keeps an
         untrained model from collapsing.
-    Raises: BadInput for negative weights, warm-up epochs without a warm-up loss, or what is no function; when called,
-        for a loss that returns no tensor.
+    Raises: BadInput for negative weights, regularisers of another form or named 'score', warm-up epochs without a
+        warm-up loss, or what is no function; when called, for a loss that returns no tensor, or a regulariser that
+        returns no single number.
 
     >>> import torch
     >>> from xmr_core.base.types import Embedding

@@ -178,5 +178,5 @@ def _installed() -> dict[str, MethodSpec]:
         except BadInput as e:  # one broken package must not take all other methods away
             warnings.warn(f"the installed {e} It is left out.", stacklevel=2)
     for spec in specs:
-        _refuse_labels(spec, [*papers().values(), *specs])
+        _refuse_labels(spec, specs)  # those of the papers were refused by the address
     return {spec.id: spec for spec in specs}

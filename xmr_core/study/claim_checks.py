@@ -19,8 +19,8 @@ def require_decidable(own: Iterable[Claim], every: Sequence[Claim], rows: pd.Dat
     names = [claim.id for claim in every]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise BadInput(f"two claims have the id {twice[0]!r}; give each one of its own.")
+    labels = known_labels() | set(rows["variant"])
     for claim in own:
-        labels = known_labels() | set(rows["variant"])
         for label in (part for name in (*claim.above, *claim.below) for part in name.split(JOIN)):
             if label not in labels:
                 near = get_close_matches(label, sorted(labels), 5, 0.3)

@@ -1,7 +1,12 @@
 """Whether a method keeps what training and evaluation rely on: one look at a small batch before hours are spent."""
 
-import torch
+from functools import partial
 
+import torch
+from torch import Tensor
+
+from xmr_core.base.devices import own_random_numbers
+from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import Batch, Representation, Tokens
 from xmr_core.data.batches import Batches
@@ -29,28 +34,28 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
     []
     """
     prepared = prepare(DataConfig(size="tiny"), progress=iter)
-    built = build(method, prepared.inputs, form, **options)
     batches = Batches(prepared.splits["train"], _IMAGES, _CAPTIONS, 0)
-    batch = batches.batch(0, 0, batches.plan(0))
-    faults = []
-    for rule in (_calls, _padding, _pairs, lambda m, b: _gradients(m, b, method_spec(method).untrained)):
-        try:
-            faults += rule(built, batch)
-        except XmrError as e:
-            faults.append(str(e))
+    batch, faults = batches.batch(0, 0, batches.plan(0)), []
+    with own_random_numbers("cpu"), in_single_precision():
+        torch.manual_seed(0)
+        built = build(method, prepared.inputs, form, **options)
+        for rule in (_calls, _padding, _pairs, partial(_gradients, untrained=method_spec(method).untrained)):
+            try:
+                faults += rule(built, batch)
+            except XmrError as e:
+                faults.append(str(e))
     return list(dict.fromkeys(faults))
 
 
 def _calls(method: Method, batch: Batch) -> list[str]:
     """Encoding twice gives the same."""
-    method.eval()
+    images, captions, scores = _scored(method, batch)
     with torch.no_grad():
-        for what, encode, items in (
-            ("images", method.encode_images, batch.images),
-            ("captions", method.encode_captions, batch.captions),
+        for what, again in (
+            ("images", (method.encode_images(batch.images), captions)),
+            ("captions", (images, method.encode_captions(batch.captions))),
         ):
-            first, second = (method.similarity.score(encode(items), encode(items)) for _ in range(2))
-            if not torch.equal(first, second):
+            if not torch.equal(method.similarity.score(*again), scores):
                 return [
                     f"the same {what} are encoded differently from call to call in eval mode; draw random numbers in "
                     "training only, or from a seed of their own."
@@ -60,10 +65,8 @@ def _calls(method: Method, batch: Batch) -> list[str]:
 
 def _padding(method: Method, batch: Batch) -> list[str]:
     """A caption alone, without padding, scores as in its batch."""
-    method.eval()
+    images, _, scores = _scored(method, batch)
     with torch.no_grad():
-        images, together = method.encode_images(batch.images), method.encode_captions(batch.captions)
-        scores = method.similarity.score(images, together)
         lengths = batch.captions.mask.sum(1)
         short = int(lengths.argmin())
         alone = Tokens(
@@ -80,13 +83,17 @@ def _padding(method: Method, batch: Batch) -> list[str]:
 
 def _pairs(method: Method, batch: Batch) -> list[str]:
     """Scores depend on the pair alone (Scoring raises)."""
+    images, captions, _ = _scored(method, batch)
+    _ = Scoring(method.similarity, images, captions).error
+    return []
+
+
+def _scored(method: Method, batch: Batch) -> tuple[Representation, Representation, Tensor]:
+    """(images, captions, their scores) in eval mode."""
     method.eval()
     with torch.no_grad():
-        items: tuple[Representation, Representation] = (
-            method.encode_images(batch.images), method.encode_captions(batch.captions)
-        )  # fmt: skip
-    _ = Scoring(method.similarity, *items).error
-    return []
+        images, captions = method.encode_images(batch.images), method.encode_captions(batch.captions)
+        return images, captions, method.similarity.score(images, captions)
 
 
 def _gradients(method: Method, batch: Batch, untrained: tuple[str, ...]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xmr_core import __version__
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, XmrError, unknown
+from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.base.regular import printable
 from xmr_core.ui import cli_explore, cli_search, cli_train, shipped
 from xmr_core.ui.parameter_rules import refuse_early
@@ -127,13 +127,11 @@ def _check(arguments: argparse.Namespace) -> int:
 
     from xmr_core.data.corpora import reader_of
     from xmr_core.data.networks import planned_network
-    from xmr_core.data.prepare import READERS, DataConfig
+    from xmr_core.data.prepare import DataConfig
     from xmr_core.data.readers.check import check_corpus
 
     if arguments.dataset == "scenes":
         raise BadInput("scenes is drawn by this package: it has no files to check, and train takes it as it is.")
-    if arguments.dataset not in READERS and ":" not in arguments.dataset:
-        raise unknown("dataset", arguments.dataset, READERS)
 
     def progress(parts):
         return tqdm(parts, desc="reading images", leave=False, disable=None)

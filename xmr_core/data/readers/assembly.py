@@ -39,7 +39,8 @@ def usable_tables(
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
         so that is no fault. splits: names that a split may have.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
-    than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say).
+    than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say),
+    images in a split of another name than `splits`.
     Raises: BadInput for tables without these columns.
     """
     _require_columns(name, "images", images, ("split",))

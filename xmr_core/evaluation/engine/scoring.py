@@ -24,7 +24,7 @@ _AREA = 256, 16384  # pairs scored together for the sake of some of them, at lea
 _SAMPLE = 32, 64  # images and captions on which the error is measured
 _NO_DOUBLE = ("mps",)  # devices without float64
 _TIE = 1e-12  # of a score: what float64 itself may get wrong
-_KEEP_TO_THEIRS = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
+_SOUND = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
 
 
 class Scoring(Scores):
@@ -111,10 +111,10 @@ class Scoring(Scores):
         if not len(i) or not len(t):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)
-        if len(i) > 1 and len(t) > 1 and self.similarity not in _KEEP_TO_THEIRS:
+        if len(i) > 1 and len(t) > 1 and self.similarity not in _SOUND:
             plainly = partial(self._doubled, self._in_double[0])
             require_own_scores(self.exact, plainly, i, t, exact, self.similarity.name)
-            _KEEP_TO_THEIRS.add(self.similarity)
+            _SOUND.add(self.similarity)
         kind, fast = fast.dtype, fast.to(exact.device).double()
         self._held = None
         off = torch.where(fast == exact, 0.0, (fast - exact).abs()).nan_to_num(posinf=0.0).max()
