@@ -66,7 +66,19 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
     assert protocol.labels() == before
 
 
-def test_a_run_counts_with_all_code_of_its_method(written):
+BORROWED = """
+from dataclasses import replace
+from functools import partial
+
+from xmr_core.methods.registry import method_spec
+
+vse = method_spec("vse++")
+SPEC = replace(vse, id="borrowed", label="B", variants={}, ablations={}, claims=(), matched=partial(vse.matched))
+margin=0.1
+"""
+
+
+def test_a_run_counts_with_all_code_of_its_method(written, monkeypatch):
     published = """
 from dataclasses import replace
 from xmr_core.methods.registry import method_spec
@@ -76,6 +88,7 @@ def mine(inputs, o):
 
 SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, ablations={}, claims=(), published=mine)
 """
+    swapped = published.replace("published(inputs", "matched(inputs")
     builder = "def build(inputs, o, loss):\n    return loss\n"
     partly = RIGHT.replace("SPEC = ", "from functools import partial\n\nimport far_builder\n\nSPEC = ").replace(
         "Mine, matched,", "Mine, partial(far_builder.build, loss=1),"
@@ -84,9 +97,14 @@ SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, a
     def version(name, text):
         return versions.component_versions(written(name, text), "scenes")["method"]
 
-    assert version("vse_mine", published) != version(
-        "vse_mine", published.replace("published(inputs", "matched(inputs")
-    )
+    def of_registered(text):  # without an address, so that the file counts by what the spec names alone
+        spec = method_spec(written("vse_mine", text))
+        monkeypatch.setattr(registry, "_registered", {"vse-mine": spec})
+        return versions.component_versions("vse-mine", "scenes")["method"]
+
+    assert version("vse_mine", published) != version("vse_mine", swapped)
+    assert of_registered(published) != of_registered(swapped)
+    assert version("borrowed", BORROWED) != version("borrowed", BORROWED.replace("margin=0.1", "margin=0.2"))
     written("far_builder", builder)
     assert version("partly", partly) == version("partly", "# a remark\n" + partly)
     assert version("partly", partly) != version("partly", partly.replace("InfoNCE(0.1)", "InfoNCE(0.2)"))
