@@ -70,18 +70,17 @@ def wanted_ensembles(there: pd.DataFrame, photographs: str = "") -> list[Ensembl
     return ensembles(all_claims(), there, curves(), chosen_trials(there), photographs)
 
 
-def write(run: TrainedRun, names: list[str], errors_alone: bool = False) -> None:
+def write(run: TrainedRun, names: list[str], again: bool = False) -> None:
     """Append what a run measured under each of its names, with its errors and what claims about it need, and its
-    validation curve. errors_alone: of the rows those of errors; all of them go into the folder AGAIN."""
+    validation curve; rows that are there stay. again: all its rows go into the folder AGAIN too."""
     run = run.with_metrics(image_errors(run))
     results.append_once(run.history[["epoch", "value"]].assign(run_id=run.id), FOLDER / "curves.csv")
     write_images(run, [name for label in names for name in meanings(label)])
     for label in names:  # last, because a run with rows is done
         made = results.rows([measured(run, meanings(label), all_claims())], [label])
-        if errors_alone:
+        if again:
             files.make_folder(FOLDER / AGAIN)
             results.append(made, FOLDER / AGAIN / "results.csv")
-            made = made[made["metric"].str.endswith("_error")]
         results.append(made, FOLDER / "results.csv")
 
 
@@ -162,9 +161,9 @@ def compute(asked: argparse.Namespace, left: float) -> None:
 def measure_again(asked: argparse.Namespace) -> int:
     """Add what is measured today and has no rows yet (a metric, an error, values of images) to the rows of finished
     runs that were asked for and lie on this machine; rows that are there stay as they are. Of a run that was trained
-    again with other results, as on another processor, only errors and values of images are added: they are as good an
-    estimate, and no number of one training stands beside another's; all its numbers go into the folder AGAIN. Gives how
-    many runs were read."""
+    again with other results, as on another processor, all numbers go into the folder AGAIN as well: what the first
+    training has no row of is as good an estimate, and a metric's rows never mix two trainings. Gives how many runs were
+    read."""
     there, done = rows(), {}
     held = set(zip(there["run_id"], there["variant"], strict=True))
     every = [job for job in jobs(there, curves(), asked.flickr8k, chosen_trials(there)) if asks_for(asked)(job)]
@@ -173,7 +172,7 @@ def measure_again(asked: argparse.Namespace) -> int:
             if (run := plan.finished()) is not None:
                 done.setdefault(run.id, (run, []))[1].append(job.label)
     for run, names in done.values():
-        write(run, names, errors_alone=not same_results(run, there))
+        write(run, names, again=not same_results(run, there))
     return len(done)
 
 

@@ -22,7 +22,7 @@ from xmr_core.evaluation.stats import image_error
 from xmr_core.methods import build, method_spec
 from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs
-from xmr_core.study._measures.sets import attention, elements, neighbours, variances
+from xmr_core.study._measures.sets import attention, elements, neighbours, prefixes, variances
 from xmr_core.study.measures import MEASURES, measured
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
@@ -48,7 +48,7 @@ def test_every_label_can_be_trained_and_every_other_number_is_measured():
         for label in (*claim.above, *claim.below):
             assert set(label.split(" + ")) <= known, label
         own = claim.measure.metric in MEASURES
-        assert own or claim.measure.metric in ("rsum", "log_circular_variance", "rsum_first"), claim.id
+        assert own or claim.measure.metric in ("rsum", "log_circular_variance"), claim.id
 
 
 def test_words_that_say_more_than_a_sign_have_a_bound():
@@ -176,6 +176,29 @@ def test_rows_of_elements_are_those_of_hand_cut_sets(run):
 
 
 @pytest.mark.slow
+def test_rows_of_prefixes_are_those_of_sets_that_a_hand_has_cut(run):
+    rows, split, method = prefixes(run), run.prepared().splits["test"], run.method()
+    rsum = rows.set_index(["metric", "k"])["value"]
+    assert [*rsum.index] == [(name, k) for k in (1, 2, 3) for name in ("rsum_first", "rsum_first_error")]
+    for k in (1, 2, 3):
+        images, captions = (keep_elements(items, [*range(k)]) for items in encode_split(method, split))
+        cut = evaluate(method.similarity, images, captions, {"annotated": split.relevance})
+        table = cut.summary().set_index("metric")["value"]
+        queries = [own for _, own in cut.per_query.groupby("direction")]
+        parts = [(own[f"R@{n}"].to_numpy(float), own["image"].to_numpy()) for own in queries for n in (1, 5, 10)]
+        assert rsum["rsum_first", k] == pytest.approx(table["rsum"])
+        assert rsum["rsum_first_error", k] == pytest.approx(image_error(parts))
+    whole = run.metrics.query("metric == 'rsum' and relevance == 'annotated'")["value"].item()
+    assert rsum["rsum_first", 3] == pytest.approx(whole)
+
+
+@pytest.mark.slow
+def test_one_vector_has_no_prefixes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    assert not len(prefixes(train_or_load(tiny_config("vse++"))))
+
+
+@pytest.mark.slow
 def test_the_error_of_the_log_variance_is_that_of_the_bootstrap(run):
     rows, split = variances(run).set_index("direction")["value"], run.prepared().splits["test"]
     _, captions = encode_split(run.method(), split)
@@ -223,6 +246,6 @@ def test_rows_of_attention_follow_the_rounds_of_the_run(run):
 @pytest.mark.slow
 def test_a_run_gets_the_numbers_that_claims_about_its_label_need(run):
     metrics = measured(run, ["DivE"], tuple(CLAIMS.values())).metrics
-    needed = {c.measure.metric for c in CLAIMS.values() if "DivE" in (*c.above, *c.below)} - {"rsum_first"}
+    needed = {c.measure.metric for c in CLAIMS.values() if "DivE" in (*c.above, *c.below)}
     assert needed <= set(metrics["metric"]) and "attention_overlap_gain" in needed
     assert set(measured(run, ["α=16"], tuple(CLAIMS.values())).metrics["metric"]) == set(run.metrics["metric"])

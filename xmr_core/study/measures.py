@@ -18,6 +18,7 @@ MEASURES: dict[str, str] = {
     "saf_content_weight": "xmr_core.study._measures.sgraf:content_weight",
     "log_circular_variance": "xmr_core.study._measures.sets:variances",
     "rsum_of_weakest_element": "xmr_core.study._measures.sets:elements",
+    "rsum_first": "xmr_core.study._measures.sets:prefixes",
     "same_slot_share": "xmr_core.study._measures.sets:neighbours",
     "attention_overlap_gain": "xmr_core.study._measures.sets:attention",
     "attention_overlap_over_others": "xmr_core.study._measures.sets:attention",

@@ -1,5 +1,5 @@
-"""What the sets of a trained model hold: the use of their weakest element, whether elements gather by slot, and where
-slots look in each round."""
+"""What the sets of a trained model hold: the use of their weakest and of their first elements, whether elements gather
+by slot, and where slots look in each round."""
 
 from math import isqrt
 
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.scenes import object_masks, scenes_of
 from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
+from xmr_core.evaluation.analysis.budgets import FIRST
 from xmr_core.evaluation.analysis.circular_variance import circular_variance
 from xmr_core.evaluation.analysis.element_map import neighbourhood
 from xmr_core.evaluation.analysis.element_subsets import element_ablation, keep_elements, weakest_elements
@@ -19,6 +20,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.results import METRIC_COLUMNS, rsum_values
 from xmr_core.evaluation.standard_errors import mean_error
 from xmr_core.evaluation.stats import image_error
+from xmr_core.similarities.nested import Cut, doubled
 from xmr_core.training.runs import TrainedRun
 
 _IMAGES = 200  # of the test split, from its start: enough for a mean, and few enough for all pairs of their elements
@@ -44,6 +46,23 @@ def elements(run: TrainedRun) -> pd.DataFrame:
         error = mean_error(rsum_values(run.per_query, "annotated") - rsum_values(without, "annotated"))
         rows.append(("annotated", line.side, "rsum_of_weakest_element", 0, line.gain / 100))
         rows.append(("annotated", line.side, "rsum_of_weakest_element_error", 0, error))
+    return _table(rows, len(run.per_query[run.per_query["relevance"] == "annotated"]))
+
+
+def prefixes(run: TrainedRun) -> pd.DataFrame:
+    """RSUM (annotated) of the first k elements of every set, a fraction, at k = 1, 2, 4, … and the size of the sets,
+    with its error; no row for items of one vector each, or of which one modality has more elements."""
+    split, method = run.prepared().splits["test"], run.method()
+    images, captions = encode_split(method, split)
+    sizes = {items.x.shape[1] if isinstance(items, EmbeddingSet) else 0 for items in (images, captions)}
+    if len(sizes) > 1 or sizes == {0}:
+        return _table([], 0)
+    rows = []
+    for k in doubled(*sizes):
+        found = evaluate(Cut(method.similarity, k, k), images, captions, {"annotated": split.relevance})
+        values = rsum_values(found.per_query, "annotated")
+        rows.append(("annotated", "both", FIRST, k, float(values.mean())))
+        rows.append(("annotated", "both", f"{FIRST}_error", k, mean_error(values)))
     return _table(rows, len(run.per_query[run.per_query["relevance"] == "annotated"]))
 
 
