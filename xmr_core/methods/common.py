@@ -126,6 +126,15 @@ def matched_objective(options: Options, regularisers: dict | None = None) -> Obj
 
 
 def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
+    """The similarity of sets that an option names: smooth_chamfer, chamfer, mil (nearest pair) or mp (match
+    probability).
+
+    alpha: scale of smooth-Chamfer. learned_mp: whether the scale and shift of the match probability are trained.
+    Raises: BadInput for another name.
+
+    >>> set_similarity("smooth_chamfer", alpha=16, learned_mp=True).options
+    {'alpha': 16.0}
+    """
     choices = {
         "smooth_chamfer": lambda: SmoothChamfer(alpha),
         "chamfer": Chamfer,
@@ -138,6 +147,12 @@ def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
 
 
 def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn.Module:
+    """The maker of sets that an option names: slots, transformer (attention over inputs in place of slots) or pie-net.
+
+    d_local, d: width of the local features and of the set's elements. positions: code of positions, as in SlotHead.
+    shape: what SlotHead takes besides; of it, PIE-Net reads slots (how many elements) and dropout.
+    Raises: BadInput for another name.
+    """
     if name == "pie-net":
         return PIENet(d_local, d, shape["slots"], dropout=shape["dropout"])
     if name == "slots":
