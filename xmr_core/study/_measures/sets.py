@@ -59,8 +59,8 @@ def prefixes(run: TrainedRun) -> pd.DataFrame:
         return _table([], 0)
     rows = []
     for k in doubled(*sizes):
-        found = evaluate(Cut(method.similarity, k, k), images, captions, {"annotated": split.relevance})
-        values = rsum_values(found.per_query, "annotated")
+        cut = evaluate(Cut(method.similarity, k, k), images, captions, {"annotated": split.relevance})
+        values = rsum_values(cut.per_query, "annotated")
         rows.append(("annotated", "both", FIRST, k, float(values.mean())))
         rows.append(("annotated", "both", f"{FIRST}_error", k, mean_error(values)))
     return _table(rows, len(run.per_query[run.per_query["relevance"] == "annotated"]))
