@@ -25,7 +25,7 @@ from xmr_core.study.ambiguity_results import (
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
-from xmr_core.study.claims import CLAIMS, ledger
+from xmr_core.study.claims import CLAIMS, has_verdict, ledger
 from xmr_core.study.decision_rows import equally_long, protocol_curves, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.image_values import read_image_values
@@ -33,6 +33,7 @@ from xmr_core.study.method_results import at_equal_time, budget_points, protocol
 from xmr_core.study.progress import earlier_rows, progress
 from xmr_core.study.protocol import EPOCHS, labels, trial
 from xmr_core.study.sensitivity import READINGS, sensitivity
+from xmr_core.study.setting_in_words import objective_of
 from xmr_core.study.swept_settings import beside_control, swept, swept_sentence
 from xmr_core.study.verdict_counts import verdicts_by_paper
 from xmr_core.ui import plots
@@ -98,6 +99,7 @@ def quality_and_cost(table: pd.DataFrame) -> str:
         "best epoch": _epochs(table),
         "converged": _converged(table),
         "trial": [_trial(label, n) for label, n in zip(table["label"], table["trial"], strict=True)],
+        "objective": [objective_of(label, int(n)) for label, n in zip(table["label"], table["trial"], strict=True)],
         "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
         "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
@@ -170,6 +172,8 @@ def convergence(left: pd.Series) -> str:
         "by the rule of the [protocol](../docs/protocol.md#protocol-budget), and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. The rule has an edge: methods just short of its two "
         "points were not run longer, and might have gained as those that were. *trial*: of its seven tuning trials. "
+        "*objective*: after that trial, and not that of the paper, which is most often the hinge with the hardest "
+        "negatives. "
         "*train*: median seconds of a run on one core, of several models of processor, which differ by up to half "
         "(`runs.csv`, column device). *scoring*: 1,000 images of 64 regions against 5,000 captions of "
         "12 words, width 64, on one thread; of slow methods from fewer pairs, in proportion.\n\n"
@@ -298,15 +302,18 @@ def photographs(left: pd.Series) -> str:
 
 def by_paper() -> str:
     """Section: how the claims of each paper fare."""
-    table = verdicts_by_paper(ledger(results.study_rows(before=False), CLAIMS))
+    lines = ledger(results.study_rows(before=False), CLAIMS)
+    table, flat = verdicts_by_paper(lines), lines[has_verdict(lines) & (lines["high"] - lines["low"] < 1e-9)]
+    alike = f"A number that is the same in every run decides {len(flat)}: {' '.join(flat['sentence'])}\n\n"
     return (
         "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper (of "
         "the successors together) on one corpus. Where they are confirmatory, every comparison that is planned counts "
         "from the beginning, measured or not, so that later rows of other claims take no verdict back. A claim has one "
-        "for each corpus with rows. *ours*: claims of this study's own. Hardly any difference of RSUM "
+        "for each corpus with rows. *ours*: claims of this study's own. The sentences with their verdicts "
+        "are in the [report](../notebooks/report.ipynb). Hardly any difference of RSUM "
         "can be *equivalent* yet: where the errors of test images count as independent, a corrected interval is wider "
         "than the bounds of ±5, so *undecided* is no sign of equality. Later comparisons pair them.\n\n"
-        f"{markdown(table)}\n\n"
+        f"{markdown(table)}\n\n{alike if len(flat) else ''}"
     )
 
 

@@ -92,7 +92,7 @@ SPEC = MethodSpec(
     claims=(
         Claim(
             "chan-scan",
-            "CHAN, abstract",
+            "CHAN, abstract (unverified)",
             "Hard assignment beats cross attention.",
             ("CHAN",),
             ("SCAN t-i", "SCAN i-t"),
@@ -101,8 +101,8 @@ SPEC = MethodSpec(
         Claim(
             "chan-hard",
             "CHAN, ablation of codings (table number unverified)",
-            "Hard assignment beats soft assignment.",
-            ("CHAN",),
+            "Hard assignment beats soft assignment, regions asking.",
+            ("CHAN THA",),
             ("CHAN VSA",),
             family="successors",
         ),

@@ -69,7 +69,7 @@ SPEC = MethodSpec(
         ),
         Claim(
             "maxsim-scan-t2i",
-            "SCAN, Table 3, with means for sums",
+            "ours, after SCAN, Table 3, with means for sums",
             "Attention to all regions beats the best region.",
             ("SCAN t-i",),
             ("MaxSim t-i",),
@@ -77,7 +77,7 @@ SPEC = MethodSpec(
         ),
         Claim(
             "maxsim-scan-i2t",
-            "SCAN, Table 3, with means for sums",
+            "ours, after SCAN, Table 3, with means for sums",
             "Attention to all words beats the best word.",
             ("SCAN i-t",),
             ("MaxSim i-t",),

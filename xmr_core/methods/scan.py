@@ -89,7 +89,14 @@ def _claims() -> tuple[Claim, ...]:
     return (
         Claim("scan-ensemble", table1, "t-i and i-t averaged beat either.", ensemble, either),
         Claim("scan-vsepp", table1, "Cross attention beats one vector.", either, one),
-        Claim("scan-direction", table1, "i-t beats t-i from image to text.", i2t, t2i, first),
+        Claim(
+            "scan-direction",
+            f"{table1} (Flickr30K; Table 2, COCO, has the reverse)",
+            "i-t beats t-i from image to text.",
+            i2t,
+            t2i,
+            first,
+        ),
         Claim("scan-sum-max-t2i", table3, "Attention beats the sum of best regions.", t2i, sums["t2i"]),
         Claim("scan-sum-max-i2t", table3, "Attention beats the sum of best words.", i2t, sums["i2t"]),
         Claim("scan-sum-max-vsepp", table3, "The sum of best partners beats one vector.", sum(sums.values(), ()), one),

@@ -15,11 +15,13 @@ from xmr_core.study.claims import CLAIMS, NONE_YET, NOT_MEASURED, counts, has_ve
 from xmr_core.study.close_methods import close_methods
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
+from xmr_core.study.flickr_results import flickr_results, flickr_sentence
 from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import budget_points, dominated, method_results, protocol_results
 from xmr_core.study.progress import earlier_rows, progress, spent_hours
 from xmr_core.study.protocol import labels
 from xmr_core.study.seeds_apart import apart_sentence, seeds_apart
+from xmr_core.study.setting_in_words import setting_sentence
 from xmr_core.study.swept_settings import swept, swept_sentence
 
 
@@ -65,7 +67,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequen
         times = best["train seconds"] / unit["train seconds"]
         text += f". {best['label']} trains {_times(times)} as long"
         if best["scoring ms"] == best["scoring ms"] and unit["scoring ms"] > 0:
-            text += f", and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time (width 64)"
+            text += f", and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time"
     out.append(f"{text}.")
     if len(table) > 1 and table["scoring ms"].notna().all():
         front = table[~dominated(table, "scoring ms")].sort_values("scoring ms")["label"]
@@ -97,21 +99,30 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
     before the protocol.
 
-    Lines of too few seeds hold no verdict; claims of this study's own are counted apart.
+    Lines of too few seeds hold no verdict; the claims of papers and of this study are counted apart.
 
     >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"]}
     >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
     '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
+    >>> ledger_sentence(pd.DataFrame(line | {"source": "ours"})).partition(": ")[2]
+    'none decided; on 1 of 1 of our own: 1 held (0 confirmatory, 1 exploratory).'
     """
-    shown = table[has_verdict(table)]
-    words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
-    kinds = ", ".join(f"{int((shown['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
+    every = table[has_verdict(table)]
+    papers, ours = (
+        (part["claim"].nunique(), part[has_verdict(part)])
+        for part in (table[~table["source"].str.startswith("ours")], table[table["source"].str.startswith("ours")])
+    )
+    words = f"On {papers[1]['claim'].nunique()} of {papers[0]} claims of papers: {_verdicts(papers[1])}"
+    words += f"; on {ours[1]['claim'].nunique()} of {ours[0]} of our own: {_verdicts(ours[1])}" if ours[0] else ""
+    kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int((table["verdict"] == NONE_YET).sum())
     kinds += f"; {few} lines have too few seeds" if few else ""
-    every, ours = table.drop_duplicates("claim"), table["source"].str.startswith("ours")
-    own = f" ({int(ours[every.index].sum())} of these claims are our own)" if ours.any() else ""
     more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
-    return f"{len(shown)} verdicts on {shown['claim'].nunique()} of {len(every)} claims{own}: {words} ({kinds}).{more}"
+    return f"{len(every)} verdicts. {words} ({kinds}).{more}"
+
+
+def _verdicts(shown: pd.DataFrame) -> str:
+    return ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
 
 
 def _with_rows_before_only(own: pd.DataFrame) -> int:
@@ -150,13 +161,14 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             values = next(iter(values_of(deciding(scenes), RSUM).values()))
             near = close_methods(table["label"].iloc[0], table["label"].iloc[1:], values, read_image_values(folder))
             said = cost_sentences(table, near=near)
-            out += [unfinished, *said[:1]] if unfinished else said
+            out += [unfinished, setting_sentence(table), *(said[:1] if unfinished else said)]
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]
             alpha = swept(scenes, *method_spec("dive").sweeps["alpha"])
             out.append(swept_sentence(alpha, "α", 16, "the scale of smooth-Chamfer"))
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
+            out.append(flickr_sentence(flickr_results(every, protocol_curves(folder))))
         else:
             out.append(
                 "Nothing is decided yet: no run of the protocol's comparison has ended. What follows is exploratory, "

@@ -7,6 +7,7 @@ from xmr_core.methods.claim import Measure
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import longest
 from xmr_core.study.method_results import mean_interval, method_results
+from xmr_core.study.protocol import labels
 
 HUMAN = Measure("RSUM human", "human", "both", "rsum", factor=100)
 GRADES = ("expert", "crowd")
@@ -44,3 +45,20 @@ def flickr_results(
         for grade in GRADES:
             table.loc[n, f"τ {grade}"] = mean.get((label, grade), float("nan"))
     return table.astype({name: float for name in ("human", "human low", "human high", "τ expert", "τ crowd")})
+
+
+def flickr_sentence(table: pd.DataFrame) -> str:
+    """What the methods reach there, the best first, and how provisional that is; '' for none. table: of flickr_results.
+
+    >>> lines = pd.DataFrame({"label": ["DivE", "PCME"], "rsum": [260.0, 250.0], "converged": [True, False]})
+    >>> flickr_sentence(lines.assign(seeds=1))
+    'On Flickr8k so far (2 of 16 methods, 1 seed, 1 of them not converged), annotated RSUM: DivE 260.0, PCME 250.0.'
+    """
+    own = table[table["label"].isin(labels())]
+    if not len(own):
+        return ""
+    fewest, most, away = int(own["seeds"].min()), int(own["seeds"].max()), [*own["converged"]].count(False)
+    seeds = f"{most} seed{'s' * (most > 1)}" if fewest == most else f"{fewest} to {most} seeds"
+    state = f"{len(own)} of {len(labels())} methods, {seeds}" + (f", {away} of them not converged" if away else "")
+    values = ", ".join(f"{line.label} {line.rsum:.1f}" for line in own.itertuples())
+    return f"On Flickr8k so far ({state}), annotated RSUM: {values}."

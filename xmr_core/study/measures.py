@@ -23,7 +23,7 @@ MEASURES: dict[str, str] = {
     "attention_overlap_gain": "xmr_core.study._measures.sets:attention",
     "attention_overlap_over_others": "xmr_core.study._measures.sets:attention",
     "attention_entropy_fall": "xmr_core.study._measures.sets:attention",
-    "epochs_to_95": "xmr_core.study._measures.convergence:convergence",
+    "rsum_after_a_tenth": "xmr_core.study._measures.convergence:convergence",
     "negatives_fall": "xmr_core.study._measures.convergence:negatives",
     "negatives_below_5": "xmr_core.study._measures.convergence:negatives",
     "r_precision_of_means": "xmr_core.study._measures.gaussian:means",

@@ -46,15 +46,19 @@ _OBJECTIVES = _variants(**{  # Figures A.2-1 and C-2; the second control has the
     "random number of negatives": {"mode": "random"},
     "AdOpt of the paper": {"adopt": "paper"},
 })  # fmt: skip
+# The hardest negatives from the first step can stay at the hinge's plateau, and lose by that alone. This control has
+# the warm-up that the study gives to every hinge: all negatives for a third of the epochs.
+_LONG_WARM_UP = _variants(hinge={"objective": "triplet"})
 ABLATIONS = {
     "removals": _REMOVALS,
     "aggregators": _AGGREGATORS,
     "simple poolings": _SIMPLE,
     "balance": _BALANCE,
     "objectives": _OBJECTIVES,
+    "long warm-up": _LONG_WARM_UP,
 }
 
-EPOCHS = Measure("epochs to 95 % of the last validation RSUM", "annotated", "both", "epochs_to_95", counts=True)
+EARLY = Measure("validation RSUM after a tenth of the epochs", "annotated", "both", "rsum_after_a_tenth", factor=100)
 
 
 def _negatives(d: str) -> dict[str, Measure]:
@@ -71,6 +75,7 @@ def _others(table: Mapping[str, Variant]) -> tuple[str, ...]:
 
 def _claims() -> tuple[Claim, ...]:
     full, triplet, random = (FULL,), (f"{FULL}, hardest triplet",), (f"{FULL}, random ω",)
+    short, long = (f"{FULL}, triplet after a warm-up",), _others(_LONG_WARM_UP)
     pooling = tuple(label for label in _others(_REMOVALS) if label not in triplet)
     fixed = tuple(label for label in _others(_BALANCE) if label not in random)
     table_1, table_3, balance = "VSE+2AD, Table 1", "VSE+2AD, Table 3", "VSE+2AD, Table C-2"
@@ -82,22 +87,24 @@ def _claims() -> tuple[Claim, ...]:
             f"AdOpt's number of negatives ends no lower than the paper's 4 to 5 of 128 ({d}).",
         )
         source, measure = "VSE+2AD, Figure C-2", _negatives(d)
+        after, ours = f"{source} (there after 5 epochs)", f"ours, after {source}"
         return (
             Claim(f"vse2ad-negatives-fall-{d}", source, falls, full, (), measure["falls"]),
-            Claim(f"vse2ad-negatives-few-{d}", source, few, full, (), measure["few"]),
-            Claim(f"vse2ad-negatives-settle-{d}", source, settle, full, (), measure["few"], smaller=True, bound=-2.0),
-        )
+            Claim(f"vse2ad-negatives-few-{d}", after, few, full, (), measure["few"]),
+            Claim(f"vse2ad-negatives-settle-{d}", ours, settle, full, (), measure["few"], smaller=True, bound=-2.0,
+                  family=FULL),
+        )  # fmt: skip
 
     return (
         Claim("vse2ad-gpo", table_1, "AdPool and AdOpt beat GPO.", full, ("VSE∞",)),
         Claim("vse2ad-scan", table_1, "VSE+2AD beats SCAN.", full, ("SCAN t-i", "SCAN i-t")),
         Claim("vse2ad-single", table_1, "VSE+2AD beats VSE++ and PVSE.", full, ("VSE++", "PVSE")),
-        Claim("vse2ad-removals", table_3, "Each of the four removals hurts.", full, _others(_REMOVALS)),
-        Claim("vse2ad-adopt-most", table_3, "Removing AdOpt hurts most.", pooling, triplet),
+        Claim("vse2ad-removals", table_3, "Each of the four removals hurts.", full, (*_others(_REMOVALS), *long)),
+        Claim("vse2ad-adopt-most", table_3, "Removing AdOpt hurts most.", pooling, (*triplet, *long)),
         Claim("vse2ad-aggregators", "VSE+2AD, Table 4", "AdPool beats eight other aggregators.", full,
               _others(_AGGREGATORS)),
-        Claim("vse2ad-faster", "VSE+2AD, Figure A.2-1", "AdOpt converges faster than the hardest triplet.", full,
-              triplet, EPOCHS, smaller=True),
+        Claim("vse2ad-faster", "VSE+2AD, Figure A.2-1", "AdOpt learns faster than the hardest triplet.", full,
+              (*triplet, *short), EARLY),
         *(claim for d in ("i2t", "t2i") for claim in negatives(d)),
         Claim("vse2ad-balance", balance, "A learned balance beats fixed and random ones.", full, (*fixed, *random)),
         Claim("vse2ad-balance-random", balance, "Fixed balances beat a random one.", fixed, random),
