@@ -186,6 +186,22 @@ def test_queries_against_the_truth():
     )
 
 
+def test_medians_reach_the_queries_with_many_answers_where_most_have_one():
+    n = np.array([1] * 70 + [*range(2, 62)])
+    table = pd.DataFrame({"direction": "t2i", "n": n, "u": np.log(n)})
+    (ax,) = plots.against_truth(table, "n", "u", "right answers", "uncertainty").axes
+    x, y = ax.lines[0].get_data()
+    assert x[0] == 1 and x[-1] > 40 and len(x) >= 5 and y == pytest.approx(np.log(x), abs=0.02)
+    drawn = [((edges := np.geomspace(1, 61, 9)[1:-1]) <= value).sum() for value in x]
+    assert all((np.searchsorted(edges, n, side="right") == group).sum() >= 5 for group in drawn)
+
+
+def test_a_low_panel_of_regions_leaves_no_empty_paper():
+    wide, high = (np.array([[-4.0, 0.0], [4.0, 0.0]])[:, order] for order in ([0, 1], [1, 0]))
+    heights = [plots.regions({"a": [("x", at, np.full((2, 2), 0.2), 0.5)]}).get_figheight() for at in (wide, high)]
+    assert heights[0] < 2.5 and heights[1] == 4.3
+
+
 def test_the_ledger_measures_from_the_bound_towards_the_claim():
     """A held claim stands right of 1, a contradicted one left of −1, whatever its bound and direction."""
     line = {"sentence": "It is so.", "corpus": "scenes", "seeds": 5}

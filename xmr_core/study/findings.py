@@ -11,7 +11,7 @@ from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, listed, order_sentence
-from xmr_core.study.claims import CLAIMS, NONE_YET, NOT_MEASURED, counts, has_verdict, ledger
+from xmr_core.study.claims import CLAIMS, NOT_MEASURED, ledger
 from xmr_core.study.close_methods import close_methods
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
@@ -23,6 +23,7 @@ from xmr_core.study.protocol import labels
 from xmr_core.study.seeds_apart import apart_sentence, seeds_apart
 from xmr_core.study.setting_in_words import setting_sentence
 from xmr_core.study.swept_settings import swept, swept_sentence
+from xmr_core.study.verdict_counts import ledger_sentence
 
 
 def earlier_results(folder: Path = FOLDER) -> pd.DataFrame:
@@ -93,36 +94,6 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
         f"The comparison is not finished: {len(table)} of {len(labels())} methods have runs so far, with {seeds}; "
         f"missing: {'; '.join(absent)}."
     )
-
-
-def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
-    """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
-    before the protocol.
-
-    Lines of too few seeds hold no verdict; the claims of papers and of this study are counted apart.
-
-    >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"]}
-    >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
-    '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
-    >>> ledger_sentence(pd.DataFrame(line | {"source": "ours"})).partition(": ")[2]
-    'none decided; on 1 of 1 of our own: 1 held (0 confirmatory, 1 exploratory).'
-    """
-    every = table[has_verdict(table)]
-    papers, ours = (
-        (part["claim"].nunique(), part[has_verdict(part)])
-        for part in (table[~table["source"].str.startswith("ours")], table[table["source"].str.startswith("ours")])
-    )
-    words = f"On {papers[1]['claim'].nunique()} of {papers[0]} claims of papers: {_verdicts(papers[1])}"
-    words += f"; on {ours[1]['claim'].nunique()} of {ours[0]} of our own: {_verdicts(ours[1])}" if ours[0] else ""
-    kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
-    few = int((table["verdict"] == NONE_YET).sum())
-    kinds += f"; {few} lines have too few seeds" if few else ""
-    more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
-    return f"{len(every)} verdicts. {words} ({kinds}).{more}"
-
-
-def _verdicts(shown: pd.DataFrame) -> str:
-    return ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
 
 
 def _with_rows_before_only(own: pd.DataFrame) -> int:

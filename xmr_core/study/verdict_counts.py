@@ -1,8 +1,8 @@
-"""How the claims of each paper fare."""
+"""How the claims of each paper fare, in a table and in a sentence."""
 
 import pandas as pd
 
-from xmr_core.study.claims import DECIDED, NONE_YET, NOT_MEASURED
+from xmr_core.study.claims import DECIDED, NONE_YET, NOT_MEASURED, counts, has_verdict
 
 KINDS = ("confirmatory", "exploratory")
 
@@ -31,3 +31,33 @@ def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
         ]
         lines.append((paper, *cells, *(int((own["verdict"] == none).sum()) for none in (NONE_YET, NOT_MEASURED))))
     return pd.DataFrame(lines, columns=["paper", *DECIDED, NONE_YET, NOT_MEASURED])
+
+
+def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
+    """How many verdicts a ledger holds, of which word and kind. earlier: how many further claims have rows only from
+    before the protocol.
+
+    Lines of too few seeds hold no verdict; the claims of papers and of this study are counted apart.
+
+    >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"]}
+    >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
+    '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
+    >>> ledger_sentence(pd.DataFrame(line | {"source": "ours"})).partition(": ")[2]
+    'none decided; on 1 of 1 of our own: 1 held (0 confirmatory, 1 exploratory).'
+    """
+    every = table[has_verdict(table)]
+    papers, ours = (
+        (part["claim"].nunique(), part[has_verdict(part)])
+        for part in (table[~table["source"].str.startswith("ours")], table[table["source"].str.startswith("ours")])
+    )
+    words = f"On {papers[1]['claim'].nunique()} of {papers[0]} claims of papers: {_verdicts(papers[1])}"
+    words += f"; on {ours[1]['claim'].nunique()} of {ours[0]} of our own: {_verdicts(ours[1])}" if ours[0] else ""
+    kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
+    few = int((table["verdict"] == NONE_YET).sum())
+    kinds += f"; {few} lines have too few seeds" if few else ""
+    more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
+    return f"{len(every)} verdicts. {words} ({kinds}).{more}"
+
+
+def _verdicts(shown: pd.DataFrame) -> str:
+    return ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"

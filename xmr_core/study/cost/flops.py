@@ -50,7 +50,7 @@ def vectors(s: Shape, products: int = 1) -> int:
 
 
 def sets(s: Shape) -> int:
-    """K·L·D: every element of one set against every one of the other, whatever is computed from the K·L products."""
+    """K²·D: every element of one set against every one of the other, whatever is computed from the K² products."""
     return s.k * s.l * s.d
 
 
@@ -139,11 +139,11 @@ _STEPS = "(T − 1)·(2·n·m² + 2·n²·m) + 2·m² + 2·n·m"
 FORMULAS: dict[str, Formula] = {
     "cosine": Formula("VSE++, VSE∞, VSE+2AD", "D", vectors),
     "order": Formula("VSE++ (option)", "D", vectors),
-    "smooth-Chamfer": Formula("DivE", "K·L·D", sets),
-    "Chamfer": Formula("DivE (ablation)", "K·L·D", sets),
-    "MIL": Formula("PVSE", "K·L·D", sets),
-    "MP": Formula("DivE (ablation)", "K·L·D", sets),
-    "Euclidean smooth-Chamfer": Formula("DivE (option)", "K·L·D", sets),
+    "smooth-Chamfer": Formula("DivE", "K²·D", sets),
+    "Chamfer": Formula("DivE (ablation)", "K²·D", sets),
+    "MIL": Formula("PVSE", "K²·D", sets),
+    "MP": Formula("DivE (ablation)", "K²·D", sets),
+    "Euclidean smooth-Chamfer": Formula("DivE (option)", "K²·D", sets),
     "match probability": Formula("PCME", "J²·D", samples),
     "average L2": Formula("PCME at test time", "J²·D", samples),
     **dict.fromkeys(("matmul", "mean only", "min", "max"), _gaussian(1)),

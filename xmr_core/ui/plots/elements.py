@@ -23,7 +23,8 @@ def element_maps(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """
     fig, axes = start(3.7 * len(tables), 4.1, columns=len(tables))
     elements = sorted({e for table in tables.values() for e in table["element"]})
-    colours = {e: COLOURS[n % len(COLOURS)] for n, e in enumerate(elements)}
+    apart = [colour for n, colour in enumerate(COLOURS) if n != 3]  # the fourth is too near the second for small points
+    colours = {e: apart[n % len(apart)] for n, e in enumerate(elements)}
     for ax, (label, table) in zip(axes, tables.items(), strict=True):
         for (modality, element), part in table.groupby(["modality", "element"]):
             style = {"s": 11, "color": colours[element], "marker": _SHAPES[modality]}

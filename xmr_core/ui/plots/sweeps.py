@@ -64,7 +64,7 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
         low, high = (table[f"{metric} {end}"].fillna(value) for end in ("low", "high"))
         ax.errorbar(value, y, xerr=[value - low, high - value], fmt="o", color=COLOURS[0], capsize=3, lw=1.5)
         ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
-        ax.margins(y=0.15)
+        ax.set_ylim(-0.6, len(table) - 0.4)
     if table[[f"{metric} {end}" for metric in metrics for end in ("low", "high")]].notna().any(axis=None):
         fig.supxlabel(f"bars: 95 % intervals{_over(table)}", fontsize=9)
     return fig

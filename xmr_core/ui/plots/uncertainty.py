@@ -53,8 +53,12 @@ def recall_by_bin(
     return fig
 
 
+_LEAST = 5  # queries, of which a median is shown
+
+
 def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> Figure:
-    """Each query as a point, one panel per direction, with the median of y in groups of x.
+    """Each query as a point, one panel per direction, with the medians of x and y in each eighth of the axis of x that
+    has five queries or more.
 
     table: columns direction, x, y; x must be positive, because its axis is logarithmic.
 
@@ -66,12 +70,19 @@ def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str)
     fig, axes = start(4.2 * len(directions), 3.3, columns=len(directions), sharey=True)
     for ax, direction in zip(axes, directions, strict=True):
         part = table[table["direction"] == direction]
-        edges = np.unique(np.quantile(part[x], np.linspace(0, 1, 9)))
-        group = np.clip(np.searchsorted(edges, part[x], side="right") - 1, 0, max(0, len(edges) - 2))
-        middle = part.groupby(group)[[x, y]].median()
+        edges = np.geomspace(part[x].min(), part[x].max(), 9)[1:-1]  # equal counts would merge at one answer
+        groups = part.groupby(np.searchsorted(edges, part[x], side="right"))[[x, y]]
+        middle = groups.median()[groups.size() >= _LEAST]
         colour = QUERY_COLOURS.get(direction, COLOURS[0])
         ax.scatter(part[x], part[y], s=6, alpha=0.25, color=colour, lw=0, rasterized=True)
-        ax.plot(middle[x], middle[y], color="0.15", marker="o", ms=4, label="median of an eighth of the queries")
+        ax.plot(
+            middle[x],
+            middle[y],
+            color="0.15",
+            marker="o",
+            ms=4,
+            label=f"medians in eighths of the axis with at least {_LEAST} queries",
+        )
         ax.set(title=DIRECTIONS.get(direction, direction), xlabel=xlabel, xscale="log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         plain_numbers(ax)
