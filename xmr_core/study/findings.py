@@ -136,8 +136,9 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]
-            alpha = swept(scenes, *method_spec("dive").sweeps["alpha"])
+            alpha, elements = (swept(scenes, *method_spec("dive").sweeps[name]) for name in ("alpha", "slots"))
             out.append(swept_sentence(alpha, "α", 16, "the scale of smooth-Chamfer"))
+            out.append(swept_sentence(elements, "K", 4, "the number of elements"))
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))
             out.append(flickr_sentence(flickr_results(every, protocol_curves(folder))))
         else:
