@@ -181,6 +181,8 @@ def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):
     monkeypatch.setattr("IPython.display.display", shown.append)
     notebook.answer("α = 16 is best. ", "", "One seed decides nothing.")
     assert shown[0].data == "**Answer.** α = 16 is best. One seed decides nothing."
+    notebook.answer("In points:", "\n\n- one\n- two\n\n", "All in all, two.")
+    assert "In points: \n\n- one\n- two\n\n All in all" in shown[1].data, "a list needs its empty lines"
 
 
 def test_sentences_in_tables_are_not_cut():

@@ -95,7 +95,7 @@ def answer(*sentences: str) -> None:
     """Show the answer of a notebook: sentences made from its numbers, so that they are true for any parameters."""
     from IPython.display import Markdown, display
 
-    said = [sentence.strip() for sentence in sentences]
+    said = [sentence.strip(" ") for sentence in sentences]  # not line breaks, which part lists from text
     display(Markdown("**Answer.** " + " ".join(sentence for sentence in said if sentence)))
 
 
