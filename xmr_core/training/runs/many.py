@@ -58,7 +58,7 @@ def train_or_load_all(
     missing = {run_id: plan for run_id, plan in unique.items() if run_id not in runs}
     if missing:
         total = sum(plan.config.train.epochs for plan in missing.values())
-        with tqdm(total=total, desc=f"{len(missing)} runs", unit="epoch", disable=not progress) as bar:
+        with tqdm(total=total, desc=_runs(len(missing)), unit="epoch", disable=not progress) as bar:
             errors: dict[str, Exception] = {}
 
             def added() -> list[Plan]:
@@ -69,7 +69,7 @@ def train_or_load_all(
                 new = {plan.id: plan for plan in plans if plan.id not in missing and plan.finished() is None}
                 missing.update(new)
                 bar.total += sum(plan.config.train.epochs for plan in new.values())
-                bar.set_description(f"{len(missing)} runs")
+                bar.set_description(_runs(len(missing)))
                 return [*new.values()]
 
             def fail(plan: Plan, error: Exception) -> None:
@@ -128,3 +128,7 @@ def _workers(configs: Sequence[RunConfig]) -> int:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )  # a container may own fewer
     return max(1, cores // max(config.train.threads for config in configs))
+
+
+def _runs(n: int) -> str:
+    return f"{n} run{'s' * (n != 1)}"
