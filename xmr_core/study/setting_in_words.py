@@ -28,7 +28,7 @@ def objective_of(label: str, number: int) -> str:
 def setting_sentence(table: pd.DataFrame) -> str:
     """On what the methods were compared, and by which objectives; '' for none. table: of method_results.
 
-    >>> setting_sentence(pd.DataFrame({"label": ["DivE", "PVSE", "PCME"], "trial": 1}))[98:]
+    >>> setting_sentence(pd.DataFrame({"label": ["DivE", "PVSE", "PCME"], "trial": 1}))[100:]
     '2 of 3 methods train by InfoNCE, whatever their papers took; PCME by `soft_contrastive`.'
     """
     if not len(table):
