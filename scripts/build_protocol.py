@@ -26,7 +26,8 @@ from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS, has_verdict, ledger
-from xmr_core.study.decision_rows import equally_long, protocol_curves, protocol_rows
+from xmr_core.study.convergence import unconverged
+from xmr_core.study.decision_rows import deciding, equally_long, protocol_curves, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
 from xmr_core.study.image_values import read_image_values
 from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
@@ -171,7 +172,8 @@ def convergence(left: pd.Series) -> str:
         "which carries seeds and test images where rows have them. *best epoch*: mean over runs. *converged*: "
         "by the rule of the [protocol](../docs/protocol.md#protocol-budget), and how many points of RSUM the last "
         "quarter of the epochs added on the validation split. The rule has an edge: methods just short of its two "
-        "points were not run longer, and might have gained as those that were. *trial*: of its seven tuning trials. "
+        "points were not run longer, and might have gained as those that were. *trial*: of its tuning trials, most of "
+        "which are by InfoNCE; who took the largest learning rate might have been better at a larger one. "
         "*objective*: after that trial, and not that of the paper, which is most often the hinge with the hardest "
         "negatives. "
         "*train*: median seconds of a run on one core, of several models of processor, which differ by up to half "
@@ -196,7 +198,7 @@ def budgets(left: pd.Series) -> str:
     text += (
         f"{seeds}; the bars go from the lowest to the highest. Seconds: epochs times those of an epoch in the longest "
         "runs. What a training time buys is read off a line over its logarithm, between two budgets, where no run "
-        "ended.\n\n"
+        "ended. Runs are of several models of processor, on which the seconds of one method differ by up to half.\n\n"
     )
     said = [longer_sentence(protocol_rows()), order_sentence(points), equal_time_sentence(points)]
     equal = at_equal_time(points).rename(columns={"label": "method", "seconds": "train, s", "rsum": "RSUM"})
@@ -218,17 +220,21 @@ def settings(left: pd.Series) -> str:
             text += (
                 f"{sentence}\n\n![RSUM over {symbol}, and the paper's]({stored(figure, f'sweep_{about.option}')})\n\n"
             )
+    longest = int(table["epochs"].max())
+    short = unconverged(deciding(rows), protocol_curves(), table["label"].tolist(), longest)
     shown = pd.DataFrame(
         {
             "variant": table["label"],
             "seeds": table["seeds"],
             "RSUM": with_half(table, "rsum", "rsum low", "rsum high"),
+            "converged": ["no" if label in short else "yes" for label in table["label"]],
             "beside DivE": [f"{r.difference:+.1f} [{r.low:+.1f}, {r.high:+.1f}]" for r in table.itertuples()],
         }
     )
     return (
         f"{text}Each variant beside the same runs of DivE (four slots, smooth-Chamfer with α = 16, four rounds), "
-        f"{table['epochs'].max()} epochs. *beside DivE*: the difference over common seeds with a 95 % interval that "
+        f"{longest} epochs. DivE's own runs are of another processor than the variants'; below is what came "
+        "of training it on theirs. *beside DivE*: the difference over common seeds with a 95 % interval that "
         "carries seeds and test images, and is not corrected for how many differences there are; the verdicts of the "
         f"ledger are.\n\n{markdown(shown)}\n\n{_absent(PART, left, '', 'Not all yet')}"
     )
@@ -310,9 +316,9 @@ def by_paper() -> str:
         "the successors together) on one corpus. Where they are confirmatory, every comparison that is planned counts "
         "from the beginning, measured or not, so that later rows of other claims take no verdict back. A claim has one "
         "for each corpus with rows. *ours*: claims of this study's own. The sentences with their verdicts "
-        "are in the [report](../notebooks/report.ipynb). Hardly any difference of RSUM "
-        "can be *equivalent* yet: where the errors of test images count as independent, a corrected interval is wider "
-        "than the bounds of ±5, so *undecided* is no sign of equality. Later comparisons pair them.\n\n"
+        "are in the [report](../notebooks/report.ipynb). Differences of RSUM can hardly be *equivalent*: with five "
+        "seeds, at the level of families of these sizes, even seeds that differ by two points make an interval wider "
+        "than the bounds of ±5, so *undecided* is no sign of equality.\n\n"
         f"{markdown(table)}\n\n{alike if len(flat) else ''}"
     )
 

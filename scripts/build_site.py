@@ -57,7 +57,7 @@ def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
         "claim's bound; fewer seeds than the protocol asks for decide nothing. A claim about several comparisons shows "
         "the one that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on "
         "worlds on which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
-        "[results.csv](results.csv), and the "
+        "[protocol/results.csv](protocol/results.csv) and [protocol/runs.csv](protocol/runs.csv), and the "
         "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
         + "\n\n".join(parts)
         + "\n"
@@ -178,7 +178,8 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4)
     source = (
         f"Notebook: <a href='../../../notebooks/{name}.ipynb'>notebooks/{name}.ipynb</a> · rows of the study: "
-        "<a href='../../../reports/results.csv'>results.csv</a>, <a href='../../../reports/runs.csv'>runs.csv</a> · "
+        "<a href='../../../reports/protocol/results.csv'>results.csv</a>, "
+        "<a href='../../../reports/protocol/runs.csv'>runs.csv</a> · "
         f"run it again: `python -m xmr_core run notebooks/{name}.ipynb`"
     )
     note = nbformat.v4.new_markdown_cell(source)

@@ -234,7 +234,8 @@ def test_the_trend_of_a_gain_is_the_line_through_its_worlds():
     )
     first, second = trend_sentences(trends.reset_index())
     assert first.startswith(
-        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
+        "Over 5 ambiguities (3 seeds, exploratory, uncorrected), gains in RSUM by all true answers: "
+        "against VSE∞, sets (DivE)"
     )
     assert (
         second.startswith(f"With tenfold ambiguity the gain of sets (DivE) falls by {-fit.slope:.1f} [")
@@ -300,7 +301,7 @@ def test_rows_of_before_are_counted_and_decide_nothing_in_the_abstract():
     ours = sum(claim.source.startswith("ours") for claim in claims.CLAIMS)
     of_papers = f"On {enough['claim'][~by_us].nunique()} of {len(claims.CLAIMS) - ours} claims of papers: "
     held = [int((enough["verdict"][part] == "held").sum()) for part in (~by_us, by_us)]
-    assert f"{len(enough)} verdicts. {of_papers}{held[0]} held, " in said
+    assert f"{len(enough)} verdicts, corrected within papers. {of_papers}{held[0]} held, " in said
     assert f"; on {enough['claim'][by_us].nunique()} of {ours} of our own: {held[1]} held, " in said and min(held) > 0
     few = int((own["verdict"] != "not measured").sum()) - len(enough)
     assert (f"{few} lines have too few seeds" in said) == (few > 0)
@@ -321,7 +322,9 @@ def test_the_abstract_of_no_rows_says_that_nothing_is_decided_and_what_is_missin
 def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
     said = findings.findings(stored(tmp_path, pd.concat([compared(), ambiguous()])), ["quality", "missing"])
     assert said.pop(0).startswith("The comparison is not finished: 3 of 16 methods have runs so far, with 5 seeds;")
-    assert said.pop(0).endswith("trials, 3 of 3 methods train by InfoNCE, whatever their papers took.")
+    assert said.pop(0).endswith(
+        "took the largest learning rate), 3 of 3 methods train by InfoNCE, whatever their papers took."
+    )
     assert (
         said[0].startswith(
             "SAF has the highest annotated RSUM (six recalls in percent, at most 600) of 3 methods, 520.0 ["
@@ -333,7 +336,8 @@ def test_the_abstract_of_some_rows_is_made_from_them(tmp_path):
         "In the training time of 72 epochs of VSE∞ (interpolated, 2 seeds), the annotated RSUM is: "
     )
     assert said[2].startswith(
-        "Over 5 ambiguities (3 seeds, exploratory), gains in RSUM by all true answers: against VSE∞, sets (DivE)"
+        "Over 5 ambiguities (3 seeds, exploratory, uncorrected), gains in RSUM by all true answers: "
+        "against VSE∞, sets (DivE)"
     )
     assert "are on the front" not in " ".join(said), "three methods may hide a fourth"
     assert "tuning" not in said[-1] and "comparison" in said[-1], "tuning is done, the comparison is not"
@@ -391,6 +395,26 @@ def test_every_ensemble_of_a_claim_is_made_of_its_members_runs():
         if e.dataset == "scenes":
             assert all(trained[job.label, e.seed] == job.config for job in e.members), "not a run of the comparison"
     assert not ensembles.ensembles(claims.all_claims(), NONE, NO_CURVES, {"SAF": 1}), "a member has no trial yet"
+
+
+def test_a_label_that_was_run_longer_began_with_its_first_run():
+    short = rows("SAF", [520.0, 521.0])
+    short = short.assign(started_utc=short["seed"].map({0: "2026-11-23T17:00:00", 1: "2026-11-23T17:05:00"}))
+    long = rows("SAF, 144 epochs", [530.0, 531.0]).assign(epochs=144, started_utc="2026-11-23T23:00:00")
+    other = rows("SGR", [510.0]).assign(epochs=72, started_utc="2026-11-24T01:00:00")
+    own = decision_rows.longest(pd.concat([short, long, other]))
+    own = own[(own["metric"] == "rsum") & (own["relevance"] == "annotated")].set_index("variant")
+    assert own.loc["SAF", "started_utc"].tolist() == ["2026-11-23T17:00:00", "2026-11-23T17:05:00"]
+    assert own.loc["SAF", "value"].tolist() == pytest.approx([5.3, 5.31]) and len(own) == 3
+    assert own.loc["SGR", "started_utc"] == "2026-11-24T01:00:00"
+
+
+def test_equal_epochs_leave_out_an_ensemble_with_a_longer_member():
+    own = pd.concat([rows("SAF", [520.0]), rows("SAF, 144 epochs", [530.0]).assign(epochs=144), rows("SGR", [510.0]),
+                     rows("SAF + SGR", [540.0]), rows("SCAN t-i + SGR", [500.0])])  # fmt: skip
+    own = own.assign(epochs=own["epochs"].where(own["epochs"] == 144, 72))
+    assert set(decision_rows.equally_long(own)["variant"]) >= {"SAF", "SGR", "SCAN t-i + SGR"}
+    assert "SAF + SGR" not in set(decision_rows.equally_long(own)["variant"])
 
 
 def test_a_longer_member_replaces_the_shorter_one():

@@ -1,5 +1,6 @@
 """What people run into with data of their own and the command line: paths, chance, ports, what a failure leaves."""
 
+import re
 import shutil
 import sys
 from dataclasses import fields
@@ -45,7 +46,11 @@ def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch
     (tmp_path / "two").mkdir()
     monkeypatch.chdir(tmp_path / "one")
     assert main(["train", *TRAIN, "--data-root", "data"]) == 0
-    name = capsys.readouterr().out.splitlines()[1].split()[1]
+    said = capsys.readouterr().out
+    name = said.splitlines()[1].split()[1]
+    (rsum,) = re.findall(r"RSUM    ([\d.]+) of 600 \(annotated; [\d.]+ to [\d.]+ by the choice of images\)", said)
+    (chance,) = re.findall(r"chance  ([\d.]+) \(a random ranking, annotated\)", said)
+    assert 400 <= float(rsum) <= 600 and float(chance) == 500, "two images: R@5 is certain, R@1 is half"
     monkeypatch.chdir(tmp_path / "two")
     model = xmr.load(name)
     assert len(model.encode_texts(["a thing 1"])) == 1

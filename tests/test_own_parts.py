@@ -62,6 +62,10 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
         {},
     ]
     assert len(study_rows()), "the study's own rows are read beside it"
+    assert not protocol.compares_pairs("Mine")
+    registry._registered.clear()
+    register(method_spec(written("own_pairs", OWN_LOSS.replace('{"Mine": {}})', '{"Mine": {}}, pairwise=True)'))))
+    assert protocol.compares_pairs("Mine"), "a method says itself that it is dear"
     registry._registered.clear()
     assert protocol.labels() == before
 

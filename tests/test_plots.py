@@ -29,6 +29,8 @@ def test_the_ablation_draws_means_seeds_and_the_papers_row():
     ours = pd.DataFrame(
         {"alpha": [1.0, 1.0, 4.0, 4.0], "rsum": [100.0, 110.0, 130.0, 120.0], "low": 90.0, "high": 140.0}
     )
+    (alone,) = plots.ablation(ours, None, "alpha", "α").axes  # of what no paper sweeps
+    assert alone.get_title() == "ours" and list(alone.get_xticks()) == sorted(set(ours["alpha"]))
     figure = plots.ablation(ours, published.dive_alpha(), "alpha", "α")
     left, right = figure.axes
     mean = next(line for line in left.lines if line.get_label() == "mean over seeds")

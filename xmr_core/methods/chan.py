@@ -75,6 +75,7 @@ SPEC = MethodSpec(
     citation="Pan et al., CVPR 2023",
     options=CHANOptions,
     matched=matched,
+    pairwise=True,
     published=published,
     published_options={"d": 1024, "margin": 0.05, "divide": False},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},

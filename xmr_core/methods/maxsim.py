@@ -41,6 +41,7 @@ SPEC = MethodSpec(
     citation="Khattab & Zaharia, SIGIR 2020 (ColBERT)",
     options=MaxSimOptions,
     matched=matched,
+    pairwise=True,
     variants={"MaxSim t-i": _T2I, "MaxSim i-t": _I2T, "MaxSim both": _BOTH},
     ablations={
         "length": {

@@ -112,6 +112,7 @@ SPEC = MethodSpec(
     citation="Lee et al., ECCV 2018",
     options=SCANOptions,
     matched=matched,
+    pairwise=True,
     published=published,
     published_options={"d": 1024},
     settings={

@@ -63,6 +63,7 @@ SPEC = MethodSpec(
     citation="Diao et al., AAAI 2021",
     options=SGRAFOptions,
     matched=matched,
+    pairwise=True,
     published=published,
     published_options={"d": 1024, "m": 256},
     settings={

@@ -26,6 +26,7 @@ _KINDS: tuple[tuple[tuple[str, ...], str, Callable[..., bool]], ...] = (  # fiel
     (("ablations",), "name → label → (method, options)", lambda v: all(isinstance(t, Mapping) for t in v.values())),
     (("sweeps",), "option → (symbol, values)", lambda value: all(map(_is_sweep, value.values()))),
     (("version",), "a whole number", lambda value: type(value) is int),
+    (("pairwise",), "true or false", lambda value: type(value) is bool),
     (("claims",), "a tuple of Claim", lambda v: isinstance(v, tuple | list) and all(isinstance(c, Claim) for c in v)),
 )
 
@@ -54,6 +55,8 @@ class MethodSpec:
         claims: sentences of the paper, with the rule that decides each.
         version: raised by one whenever a change of the code changes the method's numbers.
         tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
+        pairwise: whether it computes something for every pair, so that a run of it is dear and the study gives it fewer
+            seeds.
     Raises: BadInput for an id with a blank or a colon, no label, a class that is none of options, and options in
         published_options, special, variants, ablations, sweeps, trials or tiny that the class refuses. Names and values
         in settings are checked where a preset is made from them.
@@ -81,6 +84,7 @@ class MethodSpec:
     version: int = 1
     tiny: Mapping[str, object] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
+    pairwise: bool = False
 
     def __post_init__(self):
         if not self.id.strip(".") or any(c in self.id for c in " :/"):

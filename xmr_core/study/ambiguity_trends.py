@@ -70,8 +70,7 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
             changes.append(f"the gain of {name} {verb} by {abs(slope):.1f} [{low:.1f}, {high:.1f}]")
     fewest, most, worlds = int(trends["seeds"].min()), int(trends["seeds"].max()), trends["worlds"].max()
     seeds = f"{fewest} to {most}" if fewest < most else f"{most}"
-    start = (
-        f"Over {worlds} ambiguities ({seeds} seed{'s' * (most > 1)}, exploratory), gains in RSUM by all true answers"
-    )
+    how = f"{seeds} seed{'s' * (most > 1)}, exploratory, uncorrected"
+    start = f"Over {worlds} ambiguities ({how}), gains in RSUM by all true answers"
     means = "; ".join(f"against {base}, {', '.join(items)}" for base, items in by_base.items())
     return [f"{start}: {means}.", *([f"With tenfold ambiguity {'; '.join(changes)}."] if changes else [])]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from xmr_core.methods.claim import JOIN
@@ -44,17 +45,22 @@ def deciding(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def equally_long(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that would decide claims (`deciding`) if no method were run for longer than EPOCHS on scenes.
+    """The rows that would decide claims (`deciding`) if no method were run for longer than EPOCHS on scenes; without
+    ensembles of a label that was, whose scores are those of the longer runs.
 
     >>> equally_long(pd.DataFrame(columns=list(results.COLUMNS))).empty
     True
     """
-    return deciding(rows[(rows["dataset"] != "scenes") | (rows["epochs"].astype(int) <= EPOCHS)])
+    long = (rows["dataset"] == "scenes") & (rows["epochs"].astype(int) > EPOCHS)
+    names = set(rows.loc[long, "variant"].astype(str).map(run_label))
+    mixed = [JOIN in name and not names.isdisjoint(name.split(JOIN)) for name in rows["variant"].astype(str)]
+    return deciding(rows[~long & ~np.array(mixed, dtype=bool)])
 
 
 def longest(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows without those of a label that was run longer on the same data set, because it was not converged; these
-    stand under the label itself.
+    stand under the label itself. They count as begun when the first run of that label and seed there began, because
+    what it said could be seen from then on.
 
     >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "DivE"], "dataset": ["scenes"] * 2 + ["flickr8k"]})
     >>> longest(rows)[["variant", "dataset"]].values.tolist()
@@ -65,4 +71,9 @@ def longest(rows: pd.DataFrame) -> pd.DataFrame:
     stem = names.map({name: run_label(name) for name in names.unique()})
     on = rows["dataset"].astype(str) + ": " + stem
     own = rows[(names != stem) | ~on.isin(set(on[names != stem]))]
-    return own.assign(variant=stem[own.index])
+    own = own.assign(variant=stem[own.index])
+    if "started_utc" in rows:
+        parts = [on, rows["world"].astype(str), rows["seed"].astype(str)]
+        first = rows["started_utc"].astype(str).groupby(parts).transform("min")
+        own = own.assign(started_utc=first[own.index])
+    return own

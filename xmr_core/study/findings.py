@@ -67,7 +67,7 @@ def cost_sentences(table: pd.DataFrame, reference: str = REFERENCE, near: Sequen
         text += f"; {reference}, one vector for each item, has {_interval(unit)}"
         times = best["train seconds"] / unit["train seconds"]
         text += f". {best['label']} trains {_times(times)} as long"
-        if best["scoring ms"] == best["scoring ms"] and unit["scoring ms"] > 0:
+        if pd.notna(best["scoring ms"]) and unit["scoring ms"] > 0:
             text += f", and its scores take {_times(best['scoring ms'] / unit['scoring ms'])} the time"
     out.append(f"{text}.")
     if len(table) > 1 and table["scoring ms"].notna().all():
@@ -162,7 +162,7 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
 
 def _interval(line: pd.Series) -> str:
     low, high = line["rsum low"], line["rsum high"]
-    return f"{line['rsum']:.1f} [{low:.1f}, {high:.1f}]" if low == low else f"{line['rsum']:.1f}"
+    return f"{line['rsum']:.1f} [{low:.1f}, {high:.1f}]" if pd.notna(low) else f"{line['rsum']:.1f}"
 
 
 def _seeds(n: int) -> str:

@@ -15,7 +15,6 @@ EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
 FLICKR_EPOCHS, FLICKR_LONGER = 20, 40  # on Flickr8k
 SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # more for what compares no pairs, and where a run takes so few seconds
 SEEN_EARLY = ("VSE∞", "DivE", "PCME++")  # had more seeds only after verdicts by SEEDS had been seen
-_PAIRWISE = ("scan", "sgraf", "maxsim", "chan")
 COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
@@ -149,7 +148,7 @@ def compares_pairs(label: str) -> bool:
     >>> compares_pairs("SAF"), compares_pairs("DivE")
     (True, False)
     """
-    return variants()[label][0] in _PAIRWISE
+    return method_spec(variants()[label][0]).pairwise
 
 
 def base_of(label: str) -> str:

@@ -9,6 +9,7 @@ from xmr_core.study.budgets import listed
 from xmr_core.study.protocol import EPOCHS, in_common_form, trial
 from xmr_core.study.trials import TRIALS
 
+_HIGHEST = max(changes.get("lr", 0.0) for changes in TRIALS)
 _NAMES = {"infonce": "InfoNCE", "siglip": "SigLIP", "triplet": "the hinge"}
 
 
@@ -28,7 +29,8 @@ def objective_of(label: str, number: int) -> str:
 def setting_sentence(table: pd.DataFrame) -> str:
     """On what the methods were compared, and by which objectives; '' for none. table: of method_results.
 
-    >>> setting_sentence(pd.DataFrame({"label": ["DivE", "PVSE", "PCME"], "trial": 1}))[100:]
+    >>> text = setting_sentence(pd.DataFrame({"label": ["DivE", "PVSE", "PCME"], "trial": 1}))
+    >>> text.partition("rate), ")[2]
     '2 of 3 methods train by InfoNCE, whatever their papers took; PCME by `soft_contrastive`.'
     """
     if not len(table):
@@ -38,6 +40,13 @@ def setting_sentence(table: pd.DataFrame) -> str:
     others = [f"{label} by {name}" for label, name in chosen.items() if name != most]
     rest = f"; {listed(others)}" if others else ""
     return (
-        f"On `scenes` (drawn images), with small encoders that all share (width 64) and the best of {len(TRIALS)} "
-        f"trials, {count} of {len(table)} methods train by {most}, whatever their papers took{rest}."
+        f"On `scenes` (drawn images), with small shared encoders (width 64) and the best of {len(TRIALS)} "
+        f"trials ({_fastest(table)} took the largest learning rate), {count} of {len(table)} methods train by {most}, "
+        f"whatever their papers took{rest}."
     )
+
+
+def _fastest(table: pd.DataFrame) -> int:
+    """How many methods took a trial with the highest learning rate that was tried: their best may lie beyond it."""
+    pairs = zip(table["label"], table["trial"], strict=True)
+    return sum(trial(label, int(n), EPOCHS).get("lr") == _HIGHEST for label, n in pairs if n)

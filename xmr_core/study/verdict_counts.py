@@ -41,7 +41,7 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
 
     >>> line = {"claim": ["c"], "source": "DivE", "verdict": ["held"], "kind": ["exploratory"]}
     >>> ledger_sentence(pd.DataFrame(line), 3).partition(": ")[2]
-    '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only, which decide nothing here.'
+    '1 held (0 confirmatory, 1 exploratory). 3 more have rows from before the protocol only.'
     >>> ledger_sentence(pd.DataFrame(line | {"source": "ours"})).partition(": ")[2]
     'none decided; on 1 of 1 of our own: 1 held (0 confirmatory, 1 exploratory).'
     """
@@ -55,8 +55,8 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int((table["verdict"] == NONE_YET).sum())
     kinds += f"; {few} lines have too few seeds" if few else ""
-    more = f" {earlier} more have rows from before the protocol only, which decide nothing here." if earlier else ""
-    return f"{len(every)} verdicts. {words} ({kinds}).{more}"
+    more = f" {earlier} more have rows from before the protocol only." if earlier else ""
+    return f"{len(every)} verdicts, corrected within papers. {words} ({kinds}).{more}"
 
 
 def _verdicts(shown: pd.DataFrame) -> str:

@@ -40,7 +40,9 @@ def train(arguments: argparse.Namespace) -> int:
             "by single names, such as epochs=8 dataset=flickr8k."
         )
     refuse_early(method=arguments.method, dataset=arguments.dataset, preset=arguments.preset)
+    from xmr_core.evaluation.results import rsum_interval
     from xmr_core.study.presets import base_config
+    from xmr_core.study.runs import Runs
     from xmr_core.training.ranks import started_ranks
     from xmr_core.training.runs import train_or_load
     from xmr_core.training.runs.names import short_names
@@ -57,7 +59,9 @@ def train(arguments: argparse.Namespace) -> int:
         short = next(name for name, run_id in short_names().items() if run_id == run.id)
         print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
         for kind, value in rsum.items():
-            print(f"  RSUM    {100 * value:.1f} of 600 ({kind})")
+            _, low, high = rsum_interval(run.per_query, kind)
+            print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
+        print(f"  chance  {Runs([run], [run.config.method]).chance_interval()[0]:.1f} (a random ranking, annotated)")
     return 0
 
 

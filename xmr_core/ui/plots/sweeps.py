@@ -10,7 +10,7 @@ from xmr_core.ui.plots.style import COLOURS, plain_numbers, start
 
 
 def ablation(
-    ours: pd.DataFrame, published: pd.DataFrame, x: str, symbol: str, log_x: bool = True, printed: str = ""
+    ours: pd.DataFrame, published: pd.DataFrame | None, x: str, symbol: str, log_x: bool = True, printed: str = ""
 ) -> Figure:
     """Our curve over one swept setting beside the paper's. The data differ, so each has its own axis: compare the
     shapes.
@@ -18,14 +18,15 @@ def ablation(
     Args:
         ours: columns x, seed, rsum (percent, 0–600). Points are seeds, the line is their mean, and a band shows the 95
             % interval in columns low and high, if there are any (over images where there is one seed).
-        published: columns x (or `printed`, if it has another name), rsum, source. symbol: label of the horizontal axis.
+        published: columns x (or `printed`, if it has another name), rsum, source; None for a curve that no paper has,
+            and one panel. symbol: label of the horizontal axis.
 
     >>> table = pd.DataFrame({"alpha": [1, 4], "seed": 0, "rsum": [100.0, 120.0], "source": "Table 4"})
     >>> [ax.get_title() for ax in ablation(table, table, "alpha", "α").axes]
     ['ours', 'Table 4']
     """
-    fig, axes = start(8.6, 3.6, columns=2)
-    published = published.rename(columns={printed: x}) if printed else published
+    panels = 1 if published is None else 2
+    fig, axes = start(4.3 * panels, 3.6, columns=panels)
     mean = ours.groupby(x)["rsum"].mean()
     several = ours.groupby(x).size().max() > 1
     if several:
@@ -36,12 +37,16 @@ def ablation(
         style = {"color": COLOURS[0], "alpha": 0.18, "label": "95 % interval", "lw": 0}
         axes[0].fill_between(band.index, band["low"], band["high"], **style)
     axes[0].set(title="ours", xlabel=symbol, ylabel="RSUM (sum of six recalls, %)")
-    axes[1].plot(published[x], published["rsum"], color=COLOURS[1], marker="s", ls="--", label="published")
-    axes[1].set(title=published["source"].iloc[0], xlabel=symbol, ylabel="RSUM (%)")
+    tried = set(ours[x])
+    if published is not None:
+        theirs = published[printed or x]
+        axes[1].plot(theirs, published["rsum"], color=COLOURS[1], marker="s", ls="--", label="published")
+        axes[1].set(title=published["source"].iloc[0], xlabel=symbol, ylabel="RSUM (%)")
+        tried |= set(theirs)
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
-        ax.set_xticks(sorted(set(ours[x]) | set(published[x])))  # only values that were tried
+        ax.set_xticks(sorted(tried))  # no others
         plain_numbers(ax)
         ax.legend(frameon=False)
     return fig
