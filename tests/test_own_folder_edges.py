@@ -15,6 +15,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder_splits import hash_split
+from xmr_core.study import base_config
 from xmr_core.training.runs import run_table
 from xmr_core.ui.cli import main
 from xmr_core.ui.cli_train import TEXTS, read_options
@@ -59,6 +60,18 @@ def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch
     sys.modules["xmr_core.data.prepare"]._recent.clear()
     with pytest.raises(BadInput, match=r"needs its data set .* does not exist.* save_pretrained"):
         xmr.load(name)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(44, 10), (12, 8), (604, 128)])
+def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
+    own = {"dataset": "folder", "data_root": str(photos(tmp_path / "own", images)), "device": "cpu"}
+    config = base_config("vse++", **own)
+    steps = max(1, (images - 4) // config.batch_images)
+    assert config.batch_images == batch and steps * config.train.epochs >= 140 > steps * (config.train.epochs - 1)
+    assert base_config("vse++", **own, epochs=3).train.epochs == 3, "what is asked for is done"
+    assert base_config("vse++", **own, batch_images=4).train.epochs == 3
+    gone = own | {"data_root": str(tmp_path / "gone")}
+    assert base_config("vse++", **gone).train.epochs == 3, "refused where it is read"
 
 
 def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):

@@ -3,9 +3,9 @@ papers' scale.
 """
 
 from xmr_core.base.devices import resolve_device
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, XmrError, unknown
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import reader_of
+from xmr_core.data.corpora import corpus_of, reader_of
 from xmr_core.methods.registry import method_spec
 from xmr_core.training import TrainConfig
 from xmr_core.training.runs.config import RunConfig
@@ -32,6 +32,7 @@ _SIZES = {
     },
 }  # fmt: skip
 _OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options of methods
+_LEAST_STEPS = 140  # of `quick` on photographs: what its three epochs are on Flickr8k
 _CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
 _COMMON = ("dataset", "data_root", "preset", "device", "epochs", "seed")  # parameters that every training notebook has
 _NETWORKS = (
@@ -59,8 +60,9 @@ def base_config(
 ) -> RunConfig:
     """The run that a preset means for a method and a data set; every notebook starts here.
 
-    method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number. published_for:
-    the corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
+    method: an id ('dive') or an address ('mypackage.mine:SPEC'). epochs: None keeps the preset's number; `quick` takes
+    more, and smaller batches, where a corpus of one's own has few images, for which it is read. published_for: the
+    corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
     changes: any field or option that RunConfig.replace knows.
     Raises: BadInput for an unknown dataset, preset, method, option or device, a value of another type, epochs below 1,
     a negative seed, a corpus without published settings, or one for another preset.
@@ -99,8 +101,24 @@ def base_config(
     if epochs is not None:
         config = config.replace(epochs=epochs)
     config = config.replace(**changes)
+    if preset == "quick" and not {"epochs", "batch_images"} & changes.keys() and epochs is None:
+        config = _for_few_images(config)
     spec.make_options(config.form, config.options)  # a mistake is told here, not when training starts
     return config
+
+
+def _for_few_images(config: RunConfig) -> RunConfig:
+    """The quick run with at least _LEAST_STEPS steps, in four batches an epoch or more. Only a corpus of one's own can
+    be so small; one that cannot be read is refused where it is used."""
+    if config.data.dataset not in ("folder", "precomputed") and ":" not in config.data.dataset:
+        return config
+    try:
+        images = len(corpus_of(config.data).rows("train")[0])
+    except XmrError:
+        return config
+    batch = min(config.batch_images, max(8, images // 4))
+    steps = max(1, images // batch)
+    return config.replace(batch_images=batch, epochs=max(config.train.epochs, -(-_LEAST_STEPS // steps)))
 
 
 def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
