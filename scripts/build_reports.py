@@ -148,9 +148,9 @@ def real(rows: pd.DataFrame) -> str:
         return ""
     rsums = [c for c in RSUM.values() if c in table]
     return (
-        "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five looks at "
-        "each training picture), GloVe-50d and a bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 "
-        "pictures with two captions each (the study preset), the epoch chosen on the first 250 pictures of dev; rows "
+        "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five crops of "
+        "each training image), GloVe-50d and a bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 "
+        "images with two captions each (the study preset), the epoch chosen on the first 250 images of dev; rows "
         "that differ say how. An ensemble is the mean of score matrices of one seed. Human: pairs that experts rated 3 "
         "or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs.\n\n"
         + ranked(table, rsums)
@@ -234,7 +234,7 @@ def main() -> None:
         "Built by `make reports` from [results.csv](results.csv) (every number) and "
         "[runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and R@10 in "
         "both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or "
-        "with one seed over resampled pictures. A verdict is the sign of the paired difference over seeds; fewer than "
+        "with one seed over resampled images. A verdict is the sign of the paired difference over seeds; fewer than "
         "three seeds decide nothing. Every run selects its epoch on the validation split. Seconds were taken on two "
         "cores that other work shared. Matched form: same encoders, width and batches for all, and InfoNCE for all but "
         "PCME and VSE+2AD, which keep the objective their papers are about.\n\n"
@@ -271,7 +271,7 @@ def main() -> None:
             flickr,
             "α",
             "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 "
-            "pictures × 2 captions, one seed)",
+            "images × 2 captions, one seed)",
             "flickr8k_alpha",
         )
         + "## Where the numbers come from\n\n"

@@ -85,18 +85,18 @@ def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w
     """What looks at images can be drawn on: the pictures at `rows` of the corpus; for features without pictures, a
     white sheet as large as the boxes of the regions reach.
 
-    Raises: BadInput for a corpus that has neither pictures nor boxes.
+    Raises: BadInput for a corpus that has neither images nor boxes.
 
     >>> from xmr_core.data.arrays import from_arrays
     >>> canvases(from_arrays(np.zeros((10, 36, 4)), ["a dog", "two cats"] * 5), [0])
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: arrays has neither pictures nor boxes of its regions, so that looks...
+    xmr_core.base.errors.BadInput: arrays has neither images nor boxes of its regions, so that...
     """
     if corpus.read_pixels is not None:
         return list(corpus.read_pixels(np.asarray(rows)))
     if corpus.boxes is None:
         raise BadInput(
-            f"{corpus.name} has neither pictures nor boxes of its regions, so that looks cannot be drawn; "
+            f"{corpus.name} has neither images nor boxes of its regions, so that attention cannot be drawn; "
             "add its boxes (docs/data.md#data-precomputed) or take another data set."
         )
     if corpus.about.get("boxes") == "relative":

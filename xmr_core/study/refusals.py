@@ -15,7 +15,7 @@ from xmr_core.study.presets import config_from
 
 
 def require_drawable(p: Mapping[str, object]) -> None:
-    """Refuse a corpus on whose images looks cannot be drawn.
+    """Refuse a corpus on whose images attention cannot be drawn.
 
     p: the notebook's checked parameters. Raises: BadInput as examples.canvases; what reading the corpus raises.
 
