@@ -99,8 +99,7 @@ def quality_and_cost(table: pd.DataFrame) -> str:
         "RSUM, all true answers": with_half(table, "rsum exhaustive", "rsum exhaustive low", "rsum exhaustive high"),
         "best epoch": _epochs(table),
         "converged": _converged(table),
-        "trial": [_trial(label, n) for label, n in zip(table["label"], table["trial"], strict=True)],
-        "objective": [objective_of(label, int(n)) for label, n in zip(table["label"], table["trial"], strict=True)],
+        "trial, objective": [_trial(label, n) for label, n in zip(table["label"], table["trial"], strict=True)],
         "train, s": table["train seconds"].map("{:,.0f}".format),
         "parameters": table["parameters"].map("{:,.0f}".format),
         "scoring, ms": table["scoring ms"].map(lambda v: "–" if v != v else f"{v:,.0f}"),
@@ -109,10 +108,12 @@ def quality_and_cost(table: pd.DataFrame) -> str:
 
 
 def _trial(label: str, number: int) -> str:
-    """'3: lr 0.004': the number of a tuning trial and what it changes; '–' where there was none."""
+    """'3: lr 0.004; InfoNCE': the number of a tuning trial, what it changes, and the objective (alone where there was no
+    trial)."""
     changes = trial(label, number, EPOCHS) if number else {}
-    told = ", ".join(f"{name} {value}" for name, value in changes.items())
-    return f"{number}: {told or 'defaults'}" if number else "–"
+    told = ", ".join(f"{name} {value}" for name, value in changes.items() if name != "objective")
+    by = objective_of(label, number)
+    return (f"{number}: {told or 'defaults'}; " if number else "") + ("its own" if by.startswith("`") else by)
 
 
 def _other_objectives(table: pd.DataFrame) -> str:
@@ -174,7 +175,7 @@ def convergence(left: pd.Series) -> str:
         "quarter of the epochs added on the validation split. The rule has an edge: methods just short of its two "
         "points were not run longer, and might have gained as those that were. *trial*: of its tuning trials, most of "
         "which are by InfoNCE; who took the largest learning rate might have been better at a larger one. "
-        "*objective*: after that trial, and not that of the paper, which is most often the hinge with the hardest "
+        "The objective is that of the trial, and not that of the paper, which is most often the hinge with the hardest "
         "negatives. "
         "*train*: median seconds of a run on one core, of several models of processor, which differ by up to half "
         "(`runs.csv`, column device). *scoring*: 1,000 images of 64 regions against 5,000 captions of "

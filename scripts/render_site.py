@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 PORTRAIT = 112  # letters of 8 points that fit beside each other on an upright page
 SHORT = 14  # letters of a cell that is not broken
-QUALITY, WIDEST = 34, 660  # of photographs on paper: JPEG's quality, pixels
-DRAWN, COLOURS, DEARER = 960, 64, 1.2  # of drawings: pixels, colours, how many times the bytes of a JPEG are paid
+QUALITY, WIDEST = 32, 640  # of photographs on paper: JPEG's quality, pixels
+DRAWN, COLOURS, DEARER = 940, 64, 1.2  # of drawings: pixels, colours, how many times the bytes of a JPEG are paid
 _INTERVAL = re.compile(r"[+-]?[\d.]+ \[[^\]]{,20}\]")  # '+2.5 [-8.9, 13.9]' is one word
 # where a long word may be parted, roughly: before the last syllables that begin with one consonant
 _HYPHEN = re.compile(r"(?<=[a-z]{4})(?=[bcdfghjklmnpqrstvwxz][aeiou][a-z]{2,}\b)")
