@@ -108,8 +108,8 @@ def quality_and_cost(table: pd.DataFrame) -> str:
 
 
 def _trial(label: str, number: int) -> str:
-    """'3: lr 0.004; InfoNCE': the number of a tuning trial, what it changes, and the objective (alone where there was no
-    trial)."""
+    """'3: lr 0.004; InfoNCE': the number of a tuning trial, what it changes, and the objective; without a trial the
+    objective alone."""
     changes = trial(label, number, EPOCHS) if number else {}
     told = ", ".join(f"{name} {value}" for name, value in changes.items() if name != "objective")
     by = objective_of(label, number)
