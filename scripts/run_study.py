@@ -161,9 +161,8 @@ def compute(asked: argparse.Namespace, left: float) -> None:
 def measure_again(asked: argparse.Namespace) -> int:
     """Add what is measured today and has no rows yet (a metric, an error, values of images) to the rows of finished
     runs that were asked for and lie on this machine; rows that are there stay as they are. Of a run that was trained
-    again with other results, as on another processor, all numbers go into the folder AGAIN as well: what the first
-    training has no row of is as good an estimate, and a metric's rows never mix two trainings. Gives how many runs were
-    read."""
+    again with other results, as on another processor, all numbers go into the folder AGAIN as well; what the first
+    training has no row of is as good an estimate. Gives how many runs were read."""
     there, done = rows(), {}
     held = set(zip(there["run_id"], there["variant"], strict=True))
     every = [job for job in jobs(there, curves(), asked.flickr8k, chosen_trials(there)) if asks_for(asked)(job)]

@@ -72,6 +72,8 @@ def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
     assert base_config("vse++", **own, batch_images=4).train.epochs == 3
     gone = own | {"data_root": str(tmp_path / "gone")}
     assert base_config("vse++", **gone).train.epochs == 3, "refused where it is read"
+    broken = {"dataset": "json:loads", "data_root": "no JSON", "device": "cpu"}
+    assert base_config("vse++", **broken).train.epochs == 3, "and a reader of one's own, with an error of its own"
 
 
 def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):

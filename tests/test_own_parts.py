@@ -27,6 +27,7 @@ from xmr_core.similarities.base import Range
 from xmr_core.similarities.functions import as_similarity
 from xmr_core.study import base_config, protocol
 from xmr_core.study.results import study_rows
+from xmr_core.study.setting_in_words import objective_of
 from xmr_core.training.runs import load, names, versions
 from xmr_core.ui.cli import main
 
@@ -46,6 +47,9 @@ def written(tmp_path, monkeypatch):
 
 
 ITS_OPTION = 'k: int = option(3, "how many", least=1)'
+NO_CHOICE = RIGHT.replace("class Mine(MatchedOptions):", "class Mine(Options):")
+NO_CHOICE = NO_CHOICE.replace("options import option", "options import Options, option")
+NO_CHOICE = NO_CHOICE.replace("    k: int", '    d: int = option(64, "width", least=1)\n    k: int')
 OWN_LOSS = RIGHT.replace(ITS_OPTION, 'objective: str = option("own", "its loss", choices=("own",))')
 
 
@@ -66,6 +70,10 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
     registry._registered.clear()
     register(method_spec(written("own_pairs", OWN_LOSS.replace('{"Mine": {}})', '{"Mine": {}}, pairwise=True)'))))
     assert protocol.compares_pairs("Mine"), "a method says itself that it is dear"
+    assert objective_of("Mine", 1) == "`own`"
+    registry._registered.clear()
+    register(method_spec(written("no_choice", NO_CHOICE)))
+    assert objective_of("Mine", 1) == "`own`", "a loss that nobody chooses is no option"
     registry._registered.clear()
     assert protocol.labels() == before
 

@@ -14,7 +14,7 @@ JOIN = " + "  # between the labels of an ensemble's members
 @dataclass(frozen=True)
 class Measure:
     """One number of a run in the rows of results: its columns, a factor to show it with (100 for percent), and whether
-    it counts something, such as epochs.
+    it counts something, such as negatives.
 
     digits: after the decimal point, in every sentence: 1 for percent and counts, 3 for anything else.
     """

@@ -9,7 +9,7 @@ from xmr_core.study.budgets import listed
 from xmr_core.study.protocol import EPOCHS, in_common_form, trial
 from xmr_core.study.trials import TRIALS
 
-_HIGHEST = max(changes.get("lr", 0.0) for changes in TRIALS)
+_LARGEST = max(changes.get("lr", 0.0) for changes in TRIALS)
 _NAMES = {"infonce": "InfoNCE", "siglip": "SigLIP", "triplet": "the hinge"}
 
 
@@ -20,9 +20,10 @@ def objective_of(label: str, number: int) -> str:
     ('InfoNCE', '`soft_contrastive`', 'InfoNCE')
     """
     config = in_common_form(label)
-    own = method_spec(config.method).options
+    spec = method_spec(config.method)
     changes = config.options | (trial(label, number, EPOCHS) if number else {})
-    name = own(**{k: v for k, v in changes.items() if k in own.names()}).objective
+    options = spec.make_options("matched", {k: v for k, v in changes.items() if k in spec.options.names()})
+    name = getattr(options, "objective", "own")  # a method of one's own may have one only
     return _NAMES.get(name, f"`{name}`")
 
 
@@ -35,18 +36,19 @@ def setting_sentence(table: pd.DataFrame) -> str:
     """
     if not len(table):
         return ""
+    width = in_common_form(table["label"].iloc[0]).options["d"]
     chosen = {label: objective_of(label, int(n)) for label, n in zip(table["label"], table["trial"], strict=True)}
     ((most, count),) = Counter(chosen.values()).most_common(1)
     others = [f"{label} by {name}" for label, name in chosen.items() if name != most]
     rest = f"; {listed(others)}" if others else ""
+    tuned = f"the best of {len(TRIALS)} trials ({_at_largest_rate(table)} took the largest learning rate)"
     return (
-        f"On `scenes` (drawn images), with small shared encoders (width 64) and the best of {len(TRIALS)} "
-        f"trials ({_fastest(table)} took the largest learning rate), {count} of {len(table)} methods train by {most}, "
-        f"whatever their papers took{rest}."
+        f"On `scenes` (drawn images), with small shared encoders (width {width}) and {tuned}, {count} of {len(table)} "
+        f"methods train by {most}, whatever their papers took{rest}."
     )
 
 
-def _fastest(table: pd.DataFrame) -> int:
-    """How many methods took a trial with the highest learning rate that was tried: their best may lie beyond it."""
+def _at_largest_rate(table: pd.DataFrame) -> int:
+    """How many methods took a trial with the largest learning rate that was tried: their best may lie beyond it."""
     pairs = zip(table["label"], table["trial"], strict=True)
-    return sum(trial(label, int(n), EPOCHS).get("lr") == _HIGHEST for label, n in pairs if n)
+    return sum(trial(label, int(n), EPOCHS).get("lr") == _LARGEST for label, n in pairs if n)

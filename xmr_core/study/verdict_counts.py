@@ -45,13 +45,9 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     >>> ledger_sentence(pd.DataFrame(line | {"source": "ours"})).partition(": ")[2]
     'none decided; on 1 of 1 of our own: 1 held (0 confirmatory, 1 exploratory).'
     """
-    every = table[has_verdict(table)]
-    papers, ours = (
-        (part["claim"].nunique(), part[has_verdict(part)])
-        for part in (table[~table["source"].str.startswith("ours")], table[table["source"].str.startswith("ours")])
-    )
-    words = f"On {papers[1]['claim'].nunique()} of {papers[0]} claims of papers: {_verdicts(papers[1])}"
-    words += f"; on {ours[1]['claim'].nunique()} of {ours[0]} of our own: {_verdicts(ours[1])}" if ours[0] else ""
+    every, own = table[has_verdict(table)], table["source"].str.startswith("ours")
+    words = f"On {_verdicts(table[~own], ' claims of papers')}"
+    words += f"; on {_verdicts(table[own], ' of our own')}" if own.any() else ""
     kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int((table["verdict"] == NONE_YET).sum())
     kinds += f"; {few} lines have too few seeds" if few else ""
@@ -59,5 +55,7 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     return f"{len(every)} verdicts, corrected within papers. {words} ({kinds}).{more}"
 
 
-def _verdicts(shown: pd.DataFrame) -> str:
-    return ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
+def _verdicts(table: pd.DataFrame, whose: str) -> str:
+    shown = table[has_verdict(table)]
+    words = ", ".join(f"{n} {word}" for word, n in counts(shown).items()) or "none decided"
+    return f"{shown['claim'].nunique()} of {table['claim'].nunique()}{whose}: {words}"
