@@ -15,6 +15,7 @@ from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
 from xmr_core.training.collapse import CollapseWatch, require_gradient
 from xmr_core.training.config import History, TrainConfig
+from xmr_core.training.precision import in_precision
 from xmr_core.training.ranks import OneRank
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.stages import pretrained_names, thaw
@@ -89,7 +90,7 @@ def train(
             save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
-    with on_threads(config.threads), in_single_precision():
+    with on_threads(config.threads), in_single_precision(), in_precision(config.precision):
         for epoch in range(first_epoch, config.epochs):
             plan = batches.plan(epoch)
             method.train()

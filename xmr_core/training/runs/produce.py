@@ -28,6 +28,7 @@ from xmr_core.evaluation.results import Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.loop import on_threads, train
+from xmr_core.training.precision import in_precision
 from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
@@ -151,7 +152,7 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
         messages=tuple(history.messages),
         word_vector_coverage=prepared.coverage,
     )
-    with on_threads(config.train.threads):  # several runs share a machine
+    with on_threads(config.train.threads), in_precision(config.train.precision):  # several runs share a machine
         _evaluate(method, prepared, folder, provenance)
 
 
