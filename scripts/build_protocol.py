@@ -300,8 +300,9 @@ def photographs(left: pd.Series) -> str:
         "parameters": table["parameters"].map("{:,.0f}".format),
     }
     return text + markdown(pd.DataFrame(shown)) + (
-        "\n\nFeatures of EfficientNet-Lite0, four crops of each image, and a GRU over words, or MiniLM where the label "
-        "says so. Where there is one seed, the interval is that of the images alone. *human*: pairs that experts rated "
+        "\n\nFeatures of EfficientNet-Lite0, four crops of each image, and a GRU over words that start from GloVe (50 "
+        "dimensions), or MiniLM where the label says so. Where there is one seed, the interval is that of the images "
+        "alone. *human*: pairs that experts rated "
         "3 or more are right too. τ: Kendall's τ_c, times 100, between scores and ratings.\n\n"
         f"{_absent('flickr8k', left, ' --flickr8k FOLDER', 'Not all yet')}"
     )  # fmt: skip

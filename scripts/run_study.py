@@ -23,6 +23,8 @@ import torch
 
 from xmr_core.base import files
 from xmr_core.base.errors import unknown
+from xmr_core.data.caption_inputs import word_vector_file
+from xmr_core.data.config import DataConfig
 from xmr_core.evaluation.results import Evaluated
 from xmr_core.study import results, rules
 from xmr_core.study.again import AGAIN
@@ -244,6 +246,12 @@ def main() -> int:
         parser.error("--workers must be at least 1, --seeds at least 0, and --hours above 0")
     if asked.flickr8k and not Path(asked.flickr8k).expanduser().is_dir():
         parser.error(f"--flickr8k {asked.flickr8k} is no folder")
+    photographs = DataConfig("flickr8k", asked.flickr8k)
+    if asked.flickr8k and not asked.status and word_vector_file(photographs) is None:
+        parser.error(
+            f"no word vectors in {asked.flickr8k}, in its folder glove, or in such a folder beside it. The rows of "
+            "Flickr8k start from GloVe 6B of 50 dimensions; put glove.6B.50d.txt there (docs/protocol.md)"
+        )
     torch.set_num_threads(1)  # measuring goes on beside training
     if asked.status:
         print(status(rows(), asked.flickr8k))

@@ -493,6 +493,17 @@ def test_options_that_mean_nothing_are_refused(words, monkeypatch, capsys):
     assert words[0] in capsys.readouterr().err
 
 
+def test_photographs_without_the_word_vectors_of_the_rows_are_refused_and_not_mixed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--part", "flickr8k", "--flickr8k", str(tmp_path)])
+    monkeypatch.setattr(run_study, "train", lambda *_, **__: {})
+    with pytest.raises(SystemExit):
+        run_study.main()
+    assert "no word vectors" in capsys.readouterr().err
+    (tmp_path / "glove").mkdir()
+    (tmp_path / "glove" / "glove.6B.50d.txt").write_text("dog 0.1\n")
+    assert run_study.main() == 0
+
+
 @pytest.mark.slow
 def test_rows_of_a_run_are_there_before_the_next_one_ends(two_jobs, monkeypatch):
     seen, write = [], run_study.write

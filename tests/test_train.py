@@ -15,7 +15,9 @@ from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build
 from xmr_core.training import TrainConfig, loop, train
+from xmr_core.training.clipping import clip_gradients
 from xmr_core.training.collapse import PATIENCE, CollapseWatch
+from xmr_core.training.precision import full_precision
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.state import load_state, previous, save_state
 
@@ -52,6 +54,67 @@ def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=N
     batches = Batches(prepared.splits["train"], 16, 2, seed)
     history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
     return method, history
+
+
+def test_float32_is_float32_while_it_trains_and_torch_is_left_as_it_was():
+    cudnn, seen = torch.backends.cudnn, []
+    torch.set_float32_matmul_precision("medium")
+
+    def look(method):
+        seen.append((torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic))
+        return {"value": 0.0}
+
+    try:
+        for precision in ("float32", "auto"):
+            prepared = prepare(tiny_config().data)
+            batches = Batches(prepared.splits["train"], 16, 2, 0)
+            method = build("vse++", prepared.inputs, d=8)
+            train(method, batches, look, TrainConfig(epochs=1, precision=precision))
+        assert seen == [("highest", False, True), ("medium", True, False)]
+        assert (torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic) == ("medium", True, False)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_float32_is_float32_where_single_kernels_were_set_apart():
+    rnn = torch.backends.cudnn.rnn
+    before = rnn.fp32_precision
+    try:
+        rnn.fp32_precision = "ieee"  # torch then has no one answer for all kernels
+        with full_precision():
+            assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "ieee")
+        assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "tf32")
+    finally:
+        rnn.fp32_precision = before
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e25])
+def test_gradients_of_any_finite_length_are_clipped_as_torch_clips_shorter_ones(size):
+    generator = torch.Generator().manual_seed(0)
+    weights = [nn.Parameter(torch.zeros(shape)) for shape in ((3, 4), (5,))]
+    untouched = nn.Parameter(torch.zeros(2))
+    for weight in weights:
+        weight.grad = size * torch.randn(weight.shape, generator=generator)
+    before = [weight.grad.clone() for weight in weights]
+    expected = torch.stack([g.double().square().sum() for g in before]).sum().sqrt()
+    norm = clip_gradients([*weights, untouched], 2.0)
+    assert_close(norm.double(), expected, rtol=1e-6, atol=0)
+    for weight, gradient in zip(weights, before, strict=True):
+        assert_close(weight.grad, (gradient.double() * min(1.0, 2.0 / float(expected))).float(), rtol=1e-5, atol=0)
+    assert untouched.grad is None
+    if size < 1e10:  # the same bits as torch's own
+        other = [nn.Parameter(torch.zeros_like(gradient)) for gradient in before]
+        for weight, gradient in zip(other, before, strict=True):
+            weight.grad = gradient.clone()
+        assert torch.equal(torch.nn.utils.clip_grad_norm_(other, 2.0), norm)
+        assert all(torch.equal(a.grad, b.grad) for a, b in zip(other, weights, strict=True))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_gradient_with_no_finite_number_still_has_no_norm(value):
+    weight = nn.Parameter(torch.zeros(2))
+    weight.grad = torch.tensor([1.0, value])
+    assert not clip_gradients([weight], 2.0).isfinite()
 
 
 def same(a, b):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -67,7 +68,7 @@ def caption_inputs(
     if config.dataset == "scenes" and config.word_vectors:
         raise BadInput("scenes learns its words from nothing; leave word_vectors empty.")
     if config.dataset != "scenes":
-        file = find_file(config.word_vectors, config.data_root, "glove", "glove*50d*.txt")
+        file = word_vector_file(config)
     if file is not None:
         array, in_file = load_word_vectors(file, vocabulary.words, seed=0)
         ids = tokens.ids.numpy()[training]
@@ -77,6 +78,16 @@ def caption_inputs(
     nearest = NearestWords(file, vocabulary) if file is not None else None
     read = partial(vocabulary.encode, nearest=nearest)
     return CaptionInputs(tokens.__getitem__, read, identity, vocabulary, vectors, coverage, nearest=nearest)
+
+
+def word_vector_file(config: DataConfig) -> Path | None:
+    """The file of word vectors that the words of photographs start from; None where none is named or found, and they
+    start at random.
+
+    >>> word_vector_file(DataConfig(dataset="flickr8k", data_root="no such folder")) is None
+    True
+    """
+    return find_file(config.word_vectors, config.data_root, "glove", "glove*50d*.txt")
 
 
 def _of_text_model(

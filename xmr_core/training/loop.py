@@ -13,6 +13,7 @@ from xmr_core.base.devices import device_name, processor
 from xmr_core.base.dtype import in_single_precision
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
+from xmr_core.training.clipping import clip_gradients
 from xmr_core.training.collapse import CollapseWatch, require_gradient
 from xmr_core.training.config import History, TrainConfig
 from xmr_core.training.precision import in_precision
@@ -113,7 +114,7 @@ def train(
                 loss.backward()
                 ranks.average_gradients(method)
                 if config.clip:
-                    norm = torch.nn.utils.clip_grad_norm_(method.parameters(), config.clip)
+                    norm = clip_gradients(method.parameters(), config.clip)
                     if device.type == "cpu" or step + 1 == steps:  # elsewhere each look waits for the device
                         require_gradient(float(norm), f"epoch {epoch} step {step}")
                 optimiser.step()
