@@ -94,7 +94,13 @@ def test_no_verdict_before_the_seeds_that_are_planned():
     line = verdict(claim, table[table["seed"] < 4])
     assert line["verdict"] == "no verdict yet" and np.isnan(line["low"]), "four of five: no interval, and not counted"
     photographs = table.assign(dataset="flickr8k", world=0, size="")
-    assert np.isfinite(verdict(claim, photographs[photographs["seed"] < 3])["low"]), "three are planned"
+    three = photographs[photographs["seed"] < 3]
+    line = verdict(claim, three)
+    assert (line["verdict"], line["needs"]) == ("no verdict yet", 5), "five are planned of what compares no pairs"
+    assert verdict(claim, photographs)["verdict"] == "held"
+    named = three.assign(variant=three["variant"].replace({"a": "SAF", "b": "VSE++"}))
+    line = verdict(Claim("x", "s", "t", ("SAF",), ("VSE++",)), named)
+    assert line["needs"] == 3 and np.isfinite(line["low"]), "three are planned of what compares pairs"
 
 
 def test_no_p_where_all_seeds_are_equal():
@@ -179,12 +185,12 @@ def test_the_rule_of_means_compares_groups():
 
 
 def test_each_corpus_has_its_own_verdict_and_none_is_said():
-    table = pd.concat([rows(CLEAR), rows({"a": CLEAR["b"], "b": CLEAR["a"]}, dataset="flickr8k", size="")])
+    table = pd.concat([rows(CLEAR), rows({"a": CLEAR["b"], "b": CLEAR["a"]}, dataset="coco", size="")])
     claims = [Claim("x", "s", "t", ("a",), ("b",)), Claim("y", "s", "t", ("SAF",), ("b",))]
     found = ledger(table, claims).set_index(["claim", "corpus"])["verdict"]
     assert found.to_dict() == {
         ("x", "scenes (study)"): "held",
-        ("x", "flickr8k"): "contradicted",
+        ("x", "coco"): "contradicted",
         ("y", "–"): "not measured",
     }
 

@@ -102,7 +102,7 @@ def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:
     >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "seeds": 3, "gain": 9.0, "low": 4.0, "high": 14.0}
     >>> low, high = line | {"ambiguity": 0.02}, line | {"ambiguity": 0.5, "gain": -1.0, "low": -9.0, "high": 7.0}
     >>> print(*ambiguity_sentences(pd.DataFrame([low, high])))
-    Sets (DivE against VSE∞) pay at ambiguity 0.02: +9.0 [+4.0, +14.0] at 0.02, -1.0 [-9.0, +7.0] at 0.5.
+    DivE (sets) gains on VSE∞ at ambiguity 0.02: +9.0 [+4.0, +14.0] at 0.02, -1.0 [-9.0, +7.0] at 0.5.
     """
     out = []
     decided = gains[gains["seeds"] >= DECIDES]
@@ -110,14 +110,16 @@ def ambiguity_sentences(gains: pd.DataFrame) -> list[str]:
         own = own.sort_values("ambiguity")
         pays, costs = own[own["low"] > 0]["ambiguity"], own[own["high"] < 0]["ambiguity"]
         parts = [
-            f"{verb} at ambiguity {_listed(where)}" for verb, where in (("pay", pays), ("cost", costs)) if len(where)
+            f"{verb} at ambiguity {_listed(where)}"
+            for verb, where in ((f"gains on {against}", pays), (f"loses to {against}", costs))
+            if len(where)
         ]
-        verdict = " and ".join(parts) or "make no certain difference at any ambiguity"
+        verdict = " and ".join(parts) or f"is not told apart from {against} at any ambiguity"
         ends = own.iloc[np.unique([0, len(own) - 1])]
         numbers = ", ".join(
             f"{r.gain:+.1f} [{r.low:+.1f}, {r.high:+.1f}] at {r.ambiguity:g}" for r in ends.itertuples()
         )
-        out.append(f"{what.capitalize()} ({label} against {against}) {verdict}: {numbers}.")
+        out.append(f"{label} ({what}) {verdict}: {numbers}.")
     return out
 
 

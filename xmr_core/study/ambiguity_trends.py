@@ -52,16 +52,16 @@ def trend_sentences(trends: pd.DataFrame) -> list[str]:
     >>> ends = {"mean low": 1.0, "mean high": 7.0, "slope": -2.0, "slope low": -3.0, "slope high": -1.0}
     >>> first, second = trend_sentences(pd.DataFrame([line | ends]))
     >>> first.partition(": ")[2]
-    'against VSE∞, sets (DivE) +4.0 [+1.0, +7.0].'
+    'against VSE∞, DivE (sets) +4.0 [+1.0, +7.0].'
     >>> second
-    'With tenfold ambiguity the gain of sets (DivE) falls by 2.0 [1.0, 3.0].'
+    'With tenfold ambiguity the gain of DivE (sets) falls by 2.0 [1.0, 3.0].'
     """
     if not len(trends):
         return []
     by_base: dict[str, list[str]] = {}
     changes = []
     for line in trends.to_dict("records"):
-        name, slope = f"{line['what']} ({line['label']})", line["slope"]
+        name, slope = f"{line['label']} ({line['what']})", line["slope"]
         interval = f"[{line['mean low']:+.1f}, {line['mean high']:+.1f}]"
         by_base.setdefault(line["against"], []).append(f"{name} {line['mean']:+.1f} {interval}")
         if line["slope low"] > 0 or line["slope high"] < 0:

@@ -20,8 +20,8 @@ NONE_YET, NOT_MEASURED = "no verdict yet", "not measured"  # too few seeds; no r
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 VERDICTS = (*DECIDED, NONE_YET, NOT_MEASURED)
 COLUMNS = [
-    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "worlds", "claimed", "bound", "effect", "low",
-    "high", "verdict", "p", "p Holm",
+    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "needs", "worlds", "claimed", "bound",
+    "effect", "low", "high", "verdict", "p", "p Holm",
 ]  # fmt: skip
 
 # The papers' claims. Rules were fixed before the runs that decide them; do not edit one to fit a result.
@@ -55,8 +55,8 @@ def ledger(
     same comparison; NaN where all seeds are equal. verdict: 'held' where the interval of every comparison lies beyond
     the bound on the claimed side, 'contradicted' where one lies on the other side, 'equivalent' where none is
     contradicted and all that are not held lie within ±5 points of RSUM or ±1 point of another retrieval metric, else
-    'undecided'; 'no verdict yet', without an interval, with fewer seeds than families.least_seeds, and 'not measured',
-    in one line, without rows for any corpus. kind: 'confirmatory' if the rule was registered before the rows and these
+    'undecided'; 'no verdict yet', without an interval, with fewer seeds than it needs (families.least_seeds), and
+    'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was registered before the rows and these
     come from worlds that no choice was made on, else 'exploratory'.
     ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
     images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
@@ -91,6 +91,7 @@ def ledger(
             {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(),
              "corpus": corpus, "claimed": "below" if claim.smaller else "above", "bound": bound(claim),
              "kind": kind(claim, *origin(decided), register) if decided else "",
+             "needs": least_seeds(corpus, claim),
              **_verdict(claim, decided, limits.get(n, []))}
             for n, (claim, corpus, decided) in enumerate(lines)
         ]
@@ -156,7 +157,7 @@ def in_words(table: pd.DataFrame) -> str:
             absent.append(sentence)
             continue
         limit = f", against {line.bound:+g}" if line.bound else ""
-        needed = f" of at least {least_seeds(line.corpus)}" if line.verdict == NONE_YET else ""
+        needed = f" of at least {line.needs}" if line.verdict == NONE_YET else ""
         seeds = f"{line.seeds}{needed} seeds"
         seeds += ", exploratory" * (line.kind == "exploratory")
         verdicts.setdefault(sentence, []).append(

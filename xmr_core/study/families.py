@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from xmr_core.evaluation.simultaneous import holm_intervals
 from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.comparisons import Comparison, groups
-from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, labels
+from xmr_core.study.photograph_jobs import LIGHT_SEEDS
+from xmr_core.study.photograph_jobs import SEEDS as PAIR_SEEDS
+from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical, compares_pairs, labels, variants
 from xmr_core.study.rules import kind
 
-LEAST_SEEDS = 3  # fewer decide nothing; on the worlds of scenes that decide, it is SEEDS
+LEAST_SEEDS = 3  # fewer decide nothing; of what the protocol plans, it is the planned number
 Line = tuple[Claim, str, list[Comparison]]  # a claim, a corpus, and its comparisons there
 Limits = dict[int, list[tuple[float, ...]]]
 
@@ -22,14 +24,22 @@ def family(claim: Claim) -> str:
     return claim.family or claim.source.replace(",", " ").split()[0]
 
 
-def least_seeds(corpus: str) -> int:
-    """How many seeds a verdict on a corpus needs: SEEDS on worlds of scenes that decide, the fewest that the protocol
-    plans there, so that nobody looks before; elsewhere LEAST_SEEDS.
+def least_seeds(corpus: str, claim: Claim) -> int:
+    """How many seeds a verdict on a corpus needs: the fewest that the protocol plans for what the claim compares there,
+    so that nobody looks before; LEAST_SEEDS on a corpus that it does not know.
 
-    >>> least_seeds("scenes (quick, worlds 1 and 2)"), least_seeds("flickr8k")
-    (5, 3)
+    >>> light, pairs = (Claim("c", "ours", "A beats B.", (name,), ("VSE++",)) for name in ("DivE", "SAF + SGR"))
+    >>> least_seeds("scenes (quick, worlds 1 and 2)", light)
+    5
+    >>> least_seeds("flickr8k", light), least_seeds("flickr8k", pairs), least_seeds("coco", light)
+    (5, 3, 3)
     """
-    return SEEDS if corpus.startswith("scenes") and ", world" in corpus else LEAST_SEEDS
+    if corpus.startswith("scenes") and ", world" in corpus:
+        return SEEDS
+    if corpus != "flickr8k":
+        return LEAST_SEEDS
+    names = {part for name in (*claim.above, *claim.below) for part in name.split(JOIN)}
+    return PAIR_SEEDS if any(name in variants() and compares_pairs(name) for name in names) else LIGHT_SEEDS
 
 
 def bound(claim: Claim) -> float:
@@ -53,7 +63,7 @@ def corrected(lines: Sequence[Line], claims: Sequence[Claim], register: Mapping[
     """
     together: dict[tuple[str, str], list[int]] = {}
     for n, (claim, corpus, decided) in enumerate(lines):
-        if decided and min(c.seeds for c in decided) >= least_seeds(corpus):
+        if decided and min(c.seeds for c in decided) >= least_seeds(corpus, claim):
             together.setdefault((family(claim), corpus), []).append(n)
     out: Limits = {}
     for (name, corpus), members in together.items():

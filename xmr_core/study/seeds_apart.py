@@ -42,14 +42,14 @@ def apart_sentence(table: pd.DataFrame) -> str:
 
     >>> line = {"label": ["VSE∞"], "seeds": 10, "seed": 7, "rsum": 361.5, "median": 471.0, "others": 469.8}
     >>> apart_sentence(pd.DataFrame(line))
-    'One of 10 seeds of VSE∞ ended at 361.5 (median 471.0). It counts, and widens intervals; the others have 469.8.'
+    'One of 10 seeds of VSE∞ ended at 361.5 (median 471.0). It counts; the others have 469.8.'
     """
     said = []
     for label, own in table.groupby("label", sort=False):
         first, values = own.iloc[0], ", ".join(f"{v:.1f}" for v in own["rsum"])
-        count, verb = ("One", "It counts, and widens") if len(own) == 1 else (len(own), "They count, and widen")
+        count, verb = ("One", "It counts") if len(own) == 1 else (len(own), "They count")
         said.append(
-            f"{count} of {first['seeds']} seeds of {label} ended at {values} (median {first['median']:.1f}). {verb} "
-            f"intervals; the others have {first['others']:.1f}."
+            f"{count} of {first['seeds']} seeds of {label} ended at {values} (median {first['median']:.1f}). {verb}; "
+            f"the others have {first['others']:.1f}."
         )
     return " ".join(said)

@@ -32,7 +32,7 @@ def setting_sentence(table: pd.DataFrame) -> str:
 
     >>> text = setting_sentence(pd.DataFrame({"label": ["DivE", "PVSE", "PCME"], "trial": 1}))
     >>> text.partition("rate), ")[2]
-    '2 of 3 methods train by InfoNCE, whatever their papers took; PCME by `soft_contrastive`.'
+    '2 of 3 train by InfoNCE, whatever their papers took; PCME by `soft_contrastive`.'
     """
     if not len(table):
         return ""
@@ -41,10 +41,10 @@ def setting_sentence(table: pd.DataFrame) -> str:
     ((most, count),) = Counter(chosen.values()).most_common(1)
     others = [f"{label} by {name}" for label, name in chosen.items() if name != most]
     rest = f"; {listed(others)}" if others else ""
-    tuned = f"the best of {len(TRIALS)} trials ({_at_largest_rate(table)} took the largest learning rate)"
+    tuned = f"the best of {len(TRIALS)} trials each ({_at_largest_rate(table)} methods took the largest learning rate)"
     return (
         f"On `scenes` (drawn images), with small shared encoders (width {width}) and {tuned}, {count} of {len(table)} "
-        f"methods train by {most}, whatever their papers took{rest}."
+        f"train by {most}, whatever their papers took{rest}."
     )
 
 

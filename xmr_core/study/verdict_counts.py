@@ -50,7 +50,7 @@ def ledger_sentence(table: pd.DataFrame, earlier: int = 0) -> str:
     words += f"; on {_verdicts(table[own], ' of our own')}" if own.any() else ""
     kinds = ", ".join(f"{int((every['kind'] == kind).sum())} {kind}" for kind in ("confirmatory", "exploratory"))
     few = int((table["verdict"] == NONE_YET).sum())
-    kinds += f"; {few} lines have too few seeds" if few else ""
+    kinds += f"; {few} comparisons wait for more seeds" if few else ""
     more = f" {earlier} more have rows from before the protocol only." if earlier else ""
     return f"{len(every)} verdicts, corrected within papers. {words} ({kinds}).{more}"
 

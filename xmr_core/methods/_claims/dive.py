@@ -95,9 +95,9 @@ def _table4() -> tuple[Claim, ...]:
     source = "DivE, Table 4"
     alphas, elements = tuple(f"α={a}" for a in SWEEPS["alpha"][1]), tuple(f"K={k}" for k in SWEEPS["slots"][1])
     rounds = tuple(f"T={t}" for t in SWEEPS["iterations"][1])
-    large_alpha = "Scales above 4 are all good: better than 1 to 4 on average."
-    large_k = "More than three elements are better than one to three."
-    large_t = "Three to five rounds are better than one or two."
+    large_alpha = "On average, scales of 8 to 64 are better than 1 to 4."
+    large_k = "On average, four to six elements are better than one to three."
+    large_t = "On average, three to five rounds are better than one or two."
     others = tuple(a for a in alphas if a != "α=16"), tuple(k for k in elements if k != "K=4")
     one_k, one_t = "One element is clearly the worst number.", "One round is clearly the worst number."
     best_alpha, best_k = (f"{source} (§4.7: high above {n})" for n in (4, 3))  # the text says less than "the best"
