@@ -57,7 +57,7 @@ def ledger(
     contradicted and all that are not held lie within ±5 points of RSUM or ±1 point of another retrieval metric, else
     'undecided'; 'no verdict yet', without an interval, with fewer seeds than it needs (families.least_seeds), and
     'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was registered before the
-    rows and these come from worlds that no choice was made on, else 'exploratory'. needs: the least seeds for a verdict.
+    rows and these come from worlds that no choice was made on, else 'exploratory'. needs: least seeds for a verdict.
     ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
     images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
     Raises: BadInput for an id that no claim has or that two have, or a label that no method puts on runs.
