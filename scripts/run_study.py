@@ -244,10 +244,10 @@ def main() -> int:
         parser.error(f"no run has {absent[0]!r} in its label; labels are like 'K=3' or {named[-1]!r}")
     if asked.workers < 1 or (asked.seeds or 0) < 0 or not asked.hours > 0:
         parser.error("--workers must be at least 1, --seeds at least 0, and --hours above 0")
-    if asked.flickr8k and not Path(asked.flickr8k).expanduser().is_dir():
+    asked.flickr8k = asked.flickr8k and str(Path(asked.flickr8k).expanduser())
+    if asked.flickr8k and not Path(asked.flickr8k).is_dir():
         parser.error(f"--flickr8k {asked.flickr8k} is no folder")
-    photographs = DataConfig("flickr8k", asked.flickr8k)
-    if asked.flickr8k and not asked.status and word_vector_file(photographs) is None:
+    if asked.flickr8k and not asked.status and word_vector_file(DataConfig("flickr8k", asked.flickr8k)) is None:
         parser.error(
             f"no word vectors in {asked.flickr8k}, in its folder glove, or in such a folder beside it. The rows of "
             "Flickr8k start from GloVe 6B of 50 dimensions; put glove.6B.50d.txt there (docs/protocol.md)"

@@ -494,7 +494,8 @@ def test_options_that_mean_nothing_are_refused(words, monkeypatch, capsys):
 
 
 def test_photographs_without_the_word_vectors_of_the_rows_are_refused_and_not_mixed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["run_study.py", "--part", "flickr8k", "--flickr8k", str(tmp_path)])
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    monkeypatch.setattr(sys, "argv", ["run_study.py", "--part", "flickr8k", f"--flickr8k=~/{tmp_path.name}"])
     monkeypatch.setattr(run_study, "train", lambda *_, **__: {})
     with pytest.raises(SystemExit):
         run_study.main()
