@@ -22,7 +22,7 @@ import pandas as pd
 import torch
 
 from xmr_core.base import files
-from xmr_core.base.errors import unknown
+from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.caption_inputs import word_vector_file
 from xmr_core.data.config import DataConfig
 from xmr_core.evaluation.results import Evaluated
@@ -244,7 +244,10 @@ def main() -> int:
         parser.error(f"no run has {absent[0]!r} in its label; labels are like 'K=3' or {named[-1]!r}")
     if asked.workers < 1 or (asked.seeds or 0) < 0 or not asked.hours > 0:
         parser.error("--workers must be at least 1, --seeds at least 0, and --hours above 0")
-    asked.flickr8k = asked.flickr8k and str(Path(asked.flickr8k).expanduser())
+    try:
+        asked.flickr8k = asked.flickr8k and str(files.existing(asked.flickr8k, "--flickr8k"))
+    except BadInput as e:
+        parser.error(str(e))
     if asked.flickr8k and not Path(asked.flickr8k).is_dir():
         parser.error(f"--flickr8k {asked.flickr8k} is no folder")
     if asked.flickr8k and not asked.status and word_vector_file(DataConfig("flickr8k", asked.flickr8k)) is None:

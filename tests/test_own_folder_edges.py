@@ -12,6 +12,7 @@ from PIL import Image
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.caption_inputs import word_vector_file
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder_splits import hash_split
@@ -168,3 +169,14 @@ def test_what_is_no_image_is_called_so(tmp_path, capsys):
     (folder / "5.png").write_text("no image")
     with pytest.raises(DamagedFile, match=r"5.png cannot be read \(it is no image"):
         prepare(DataConfig("folder", str(folder), features="cells"))
+
+
+def test_word_vectors_and_weights_are_found_below_a_home_directory(tmp_path, monkeypatch):
+    """Readers take data_root="~/photographs" too; a file that is overlooked there changes numbers without a word."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in ("photographs", "photographs/glove", "glove"):
+        file = tmp_path / place / "glove.6B.50d.txt"
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text("dog 0.1\n")
+        assert word_vector_file(DataConfig("flickr8k", "~/photographs")) == file
+        file.unlink()

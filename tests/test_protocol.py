@@ -485,7 +485,11 @@ def test_members_of_ensembles_are_trained_only_where_everything_was_asked_for(wo
     assert len(asked) == trained
 
 
-@pytest.mark.parametrize("words", [("--workers", "0"), ("--seeds", "-1"), ("--hours", "nan"), ("--flickr8k", "/none")])
+@pytest.mark.parametrize(
+    "words",
+    [("--workers", "0"), ("--seeds", "-1"), ("--hours", "nan"), ("--flickr8k", "/none"),
+     ("--flickr8k", "~nobody-here/x"), ("--flickr8k", __file__)],
+)  # fmt: skip
 def test_options_that_mean_nothing_are_refused(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["run_study.py", "--status", *words])
     with pytest.raises(SystemExit):

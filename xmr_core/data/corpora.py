@@ -114,5 +114,6 @@ def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | No
     """The named file, or the first that fits in data_root, in data_root/folder or in `folder` beside data_root."""
     if name:
         return files.existing(name, f"{folder} file")
-    roots = (Path(data_root), Path(data_root) / folder, Path(data_root).resolve().parent / folder) if data_root else ()
-    return next((file for root in roots for file in sorted(root.glob(pattern))), None)
+    root = Path(data_root).expanduser()
+    places = (root, root / folder, root.resolve().parent / folder) if data_root else ()
+    return next((file for place in places for file in sorted(place.glob(pattern))), None)
