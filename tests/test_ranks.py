@@ -192,4 +192,4 @@ def test_what_cannot_be_trained_is_refused_in_one_line(capsys, words, message):
 def test_the_command_trains_in_this_process_too(capsys):
     assert main(["train", "vse++", *SIZES, "epochs=1"]) == 0
     out = capsys.readouterr().out
-    assert out.split()[0] == stored_ids()[0] and "RSUM" in out and "(annotated)" in out
+    assert out.split()[0] == stored_ids()[0] and "RSUM" in out and "(annotated; " in out

@@ -62,7 +62,7 @@ def test_the_pages_that_sphinx_makes(sources, tmp_path):
     pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
     build_site.sphinx("html", sources, tmp_path / "html")
     page = (tmp_path / "html" / "notebooks" / "ablation_alpha.html").read_text()
-    assert "../../../notebooks/ablation_alpha.ipynb" in page and "../../../reports/results.csv" in page
+    assert "../../../notebooks/ablation_alpha.ipynb" in page and "../../../reports/protocol/results.csv" in page
     assert "<img" in page and "cell_output" in page
     assert "epoch/s" not in page and "<details" in page
     method = (tmp_path / "html" / "docs" / "methods" / "dive.html").read_text()

@@ -133,8 +133,7 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or architecture is not continued: the result would be that of neither
     owner = f"{plan.id} torch {torch.__version__} {platform.machine()}"
-    validate = _validator(prepared, config.val_images)
-    state = None if folder is None else folder / STATE
+    validate, state = _validator(prepared, config.val_images), None if folder is None else folder / STATE
     history = train(method, batches, validate, config.train, state, report, readers=readers, owner=owner, ranks=ranks)
     if folder is None:
         return
