@@ -322,15 +322,24 @@ def photographs(left: pd.Series) -> str:
     )  # fmt: skip
 
 
+def _floor(flat: pd.DataFrame) -> str:
+    """What it means where the constant number is AdOpt's number of negatives, 5.5 above its effect; '' elsewhere."""
+    own = flat[flat["claim"].str.startswith("vse2ad-negatives-")]
+    if not len(own):
+        return ""
+    ends = " or ".join(f"{value:.2f}" for value in sorted({round(5.5 - effect, 2) for effect in own["effect"]}))
+    return (
+        f" (AdOpt's number of negatives ends at {ends} of 128 candidates in every run. One of a batch's 100 captions "
+        "is 1.28 of 128, and one of its 50 images 2.56, so the objective has become that of the hardest negative.)"
+    )
+
+
 def by_paper() -> str:
     """Section: how the claims of each paper fare."""
     lines = ledger(results.study_rows(before=False), CLAIMS)
     table, flat = verdicts_by_paper(lines), lines[has_verdict(lines) & (lines["high"] - lines["low"] < 1e-9)]
-    alike = (
-        f"A number that is the same in every run decides {len(flat)}: {' '.join(flat['sentence'])} (AdOpt's number of "
-        "negatives ends at one, the least possible, in every run, which counts as 1.28 or 2.56 of 128 candidates: the "
-        "objective has become that of the hardest negative.)\n\n"
-    )
+    alike = f"A number that is the same in every run decides {len(flat)}: {' '.join(flat['sentence'])}"
+    alike += f"{_floor(flat)}\n\n"
     return (
         "## Verdicts by paper\n\nConfirmatory + exploratory verdicts, corrected (Holm) among the claims of a paper (of "
         "the successors together) on one corpus. Where they are confirmatory, every comparison that is planned counts "
