@@ -9,7 +9,7 @@ import ir_measures
 import numpy as np
 import pytest
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, CannotWrite
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation import evaluate_scores
 from xmr_core.evaluation.judgments import Judgments
@@ -52,6 +52,16 @@ def test_a_line_that_was_cut_costs_only_itself(path):
     again = Judgments.read(path)
     again.mark(QUERY, ("images", "i2"), "wrong")
     assert Judgments.read(path).verdicts == {QUERY: {IMAGE: "right", ("images", "i2"): "wrong"}}
+
+
+@pytest.mark.parametrize("name", ["judgments.jsonl", "judgments.jsonl.lock"])
+def test_a_link_in_an_index_of_others_leads_no_mark_elsewhere(path, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.write_text("set -u")
+    (tmp_path / name).symlink_to(precious)
+    with pytest.raises(CannotWrite, match="links are not followed"):
+        Judgments.read(path).mark(QUERY, IMAGE, "right")
+    assert precious.read_text() == "set -u"
 
 
 def _write(path, name):

@@ -166,8 +166,10 @@ def test_finish_refuses_a_file_that_was_not_made(tmp_path, monkeypatch):
 def test_close_saves_figures_and_tables_and_shows_no_path(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     p, table = notebook.Parameters({"alpha": 2.0}), pd.DataFrame({"alpha": [2.0], "rsum": [300.5]})
-    assert notebook.close("small", p, {"line": Figure()}, {"sweep": table}, {"best": 300.5}) is None
     folder = notebook.output_folder("small", p)
+    (folder / "line.png").symlink_to(tmp_path / "elsewhere")
+    assert notebook.close("small", p, {"line": Figure()}, {"sweep": table}, {"best": 300.5}) is None
+    assert not (tmp_path / "elsewhere").exists(), "a link in an output folder is replaced, not followed"
     record = files.read_json(folder / "record.json")
     assert (
         sorted(record["files"].values()) == ["line.pdf", "line.png", "sweep.csv"] and record["summary"]["best"] == 300.5

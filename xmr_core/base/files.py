@@ -1,6 +1,4 @@
-"""Files that are whole or not there: the only place that writes under a temporary name, waits for the disk and
-renames.
-"""
+"""Files that are whole or not there: only here is written under a temporary name, flushed to the disk and renamed."""
 
 import errno
 import hashlib
@@ -27,6 +25,7 @@ _REMEDIES = {
     errno.EROFS: f"The folder is read-only: {_ELSEWHERE}",
     errno.EACCES: f"No permission to write there: {_ELSEWHERE}",
     errno.ENOTDIR: "A part of the path is a file, not a folder: choose another path.",
+    errno.ELOOP: "A link is in the way, and links are not followed for writing: choose another path.",
     errno.EEXIST: "A file with that name is in the way: choose another path.",
 }
 

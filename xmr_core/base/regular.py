@@ -1,4 +1,6 @@
-"""Opening what others made: regular files only, and names and texts that cannot steer a terminal or a figure."""
+"""Opening what others made: regular files only, no links where something is written, and names and texts that cannot
+steer a terminal or a figure.
+"""
 
 import errno
 import os
@@ -20,14 +22,27 @@ def open_regular(path: Path | str) -> BinaryIO:
     Traceback (most recent call last):
     OSError: [Errno 22] not a regular file: '/dev/zero'
     """
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path | str) -> BinaryIO:
+    """A regular file opened for reading and for adding bytes at its end; an empty one where there was none.
+
+    A link is refused where the system can: in a folder of others it may lead to any file of the user.
+    Raises: OSError, as open_regular.
+    """
+    return os.fdopen(_opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)), "ab+")
+
+
+def _opened(path: Path | str, flags: int) -> int:
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     except ValueError as e:  # a zero byte in the name
         raise OSError(errno.EINVAL, str(e), str(path)) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(handle, "rb")
+    return handle
 
 
 def read_regular(path: Path | str) -> bytes:

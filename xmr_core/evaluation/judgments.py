@@ -13,7 +13,7 @@ import numpy as np
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
-from xmr_core.base.regular import open_regular
+from xmr_core.base.regular import open_regular, open_to_append
 from xmr_core.base.relevance import Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
@@ -125,7 +125,7 @@ class Judgments:
         line = json.dumps({**act, "utc": datetime.now(UTC).isoformat(timespec="seconds")}, ensure_ascii=False) + "\n"
         files.make_folder(self.path.parent)
         try:
-            with filelock.FileLock(f"{self.path}.lock"), open(self.path, "ab+") as file:
+            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
                 if file.tell() and _last_byte(file) != b"\n":
                     file.write(b"\n")  # below a line that a kill cut
                 file.write(line.encode())

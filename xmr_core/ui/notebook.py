@@ -79,9 +79,9 @@ def close(
     for label, figure in figures.items():
         for ending in ("png", "pdf"):
             made[f"{label} ({ending})"] = folder / f"{label}.{ending}"
-            figure.savefig(
-                made[f"{label} ({ending})"], dpi=120, metadata={"CreationDate": None} if ending == "pdf" else {}
-            )
+            with storage.atomic(made[f"{label} ({ending})"]) as temporary:
+                dated = {"CreationDate": None} if ending == "pdf" else {}
+                figure.savefig(temporary, format=ending, dpi=120, metadata=dated)
     for label, table in tables.items():
         made[label] = folder / f"{label}.csv"
         if label == "rows":

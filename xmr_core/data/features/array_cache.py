@@ -126,7 +126,7 @@ def _computed(pieces: Iterable) -> Iterator:
 def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int, object]:
     """The unfinished array, its first missing row, and the digest of the rows before it; a new array and 0 where there
     is none that fits, or its rows are not those that were noted."""
-    if temporary.exists() and note.exists():
+    if temporary.exists() and note.exists() and not temporary.is_symlink():
         try:
             noted = files.read_json(note)
             start = int(noted["rows"])
@@ -140,6 +140,7 @@ def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type)
         except Exception:  # a damaged header raises errors of many kinds
             pass  # of no use: begin again
     note.unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)  # not written over: it may be a link to another file
     array = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):  # a full disk is reported now; a memory map without room would kill the process
         with open(temporary, "r+b") as f:
