@@ -27,6 +27,8 @@ from xmr_core.data.features.word_pieces import WordPieces, word_pieces
 from xmr_core.encoders.bert import BertEncoder
 from xmr_core.encoders.text_backbone import SUMMARIES, StatesEncoder, TextBackbone
 from xmr_core.encoders.vision_backbone import VisionBackbone
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import build
 
 TEXTS = ["a dog runs", "The big red ball sits on the grass and the small dog runs", "cats", "a dog runs on the grass"]
 
@@ -444,6 +446,19 @@ def test_text_backbone(zoo, summary):
         net(Tokens(tokens.ids, torch.zeros_like(tokens.mask)))
 
 
+@pytest.mark.parametrize("method", ["vse++", "scan"])
+def test_a_text_model_that_reads_from_left_to_right_is_read_where_it_has_seen_the_caption(zoo, method):
+    """The first piece of CLIP's text tower has seen no other, so captions that begin alike had one global vector."""
+    tokens, _ = word_pieces(zoo("clip"))(["a dog runs", "a cat sits", "a cat"])
+    inputs = Inputs(image_width=8, cells=4, vocabulary=0, text_network=describe_text(zoo("clip")))
+    encoder = build(method, inputs, d=8).eval().caption_encoder
+    encoder.load_weights(zoo("clip"))
+    got = encoder(tokens)
+    assert torch.cdist(got.global_feat, got.global_feat)[~torch.eye(3, dtype=torch.bool)].min() > 1e-3
+    assert_close(got.global_feat, torch.stack([x[n - 1] for x, n in zip(got.local_feats, (4, 4, 3), strict=True)]))
+    assert "summary" not in json.loads(describe_text(zoo("bert"))), "which would name its runs anew"
+
+
 # ---------------------------------------------------------------- what cannot be loaded
 
 
@@ -574,6 +589,8 @@ import xmr_core.methods.registry, xmr_core.evaluation.zero_shot
 from xmr_core.data.features.pretrained_states import PretrainedStates
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
 from xmr_core.encoders.vision_backbone import VisionBackbone
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import build
 from xmr_core.evaluation.zero_shot import ZeroShot
 assert "transformers" not in sys.modules, "too slow to be imported before it is needed"
 for folder in map(Path, sys.argv[1:]):

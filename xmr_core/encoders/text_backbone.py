@@ -49,7 +49,7 @@ class TextBackbone(FineTuned):
     """A text model to be fine-tuned: local = W h_l + b of every last state h, global = dropout(a summary of local).
 
     summary: the 'first' piece (BERT's [CLS], as in BertEncoder), the 'last' (CLIP's end of text), or 'max' or 'mean'
-    over all pieces.
+    over all pieces; '' for the one in the description, which is the first where it names none.
     Args: description: from describe_text; a saved method needs no folder to be built again. Weights are random until
         load_weights. d: joint width.
     Shapes: Tokens "n l" → Features(local_feats "n l d", global_feat "n d"). Parameters of the pretrained network are
@@ -61,11 +61,13 @@ class TextBackbone(FineTuned):
 
     kind = "text"
 
-    def __init__(self, description: str, d: int, summary: str = "first", dropout: float = 0.0):
+    def __init__(self, description: str, d: int, summary: str = "", dropout: float = 0.0):
         super().__init__()
+        values = read_description(description, "describe_text")
+        summary = summary or values.get("summary", "first")
         if summary not in SUMMARIES:
             raise BadInput(f"summary must be one of {', '.join(SUMMARIES)}, got {summary!r}.")
-        self.backbone = build(read_description(description, "describe_text")["architecture"], "text")
+        self.backbone = build(values["architecture"], "text")
         self.project = nn.Linear(self.backbone.config.hidden_size, d)
         self.dropout, self.summary = nn.Dropout(dropout), summary
         self.find_stages([f"backbone.{n}" for n, p in self.backbone.named_parameters() if not p.requires_grad])

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.features.pretrained import Source, architecture, load_pretrained
+from xmr_core.data.features.model_folder import find_pretrained, library
+from xmr_core.data.features.pretrained import Source, architecture, load_pretrained, tower_config
 from xmr_core.data.features.word_pieces import word_pieces
 
 _TOKENS = 4096  # of one batch, padding included
@@ -73,5 +74,13 @@ def by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
 
 
 def describe_text(source: Source) -> str:
-    """JSON of all that encoders.TextBackbone needs to build a network, except its weights."""
-    return json.dumps({"architecture": architecture(source, "text")}, sort_keys=True)
+    """JSON of all that encoders.TextBackbone needs to build a network, except its weights.
+
+    A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
+    has seen the whole caption. Others name no summary.
+    """
+    kind, summary = type(tower_config(find_pretrained(source), "text")), {}
+    decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
+    if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
+        summary = {"summary": "last"}
+    return json.dumps({"architecture": architecture(source, "text"), **summary}, sort_keys=True)
