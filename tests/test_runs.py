@@ -125,6 +125,20 @@ def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):
         assert many._workers([tiny_config(threads=threads)]) == workers
 
 
+def test_a_run_that_goes_on_with_other_code_says_so(monkeypatch):
+    def stop(event):
+        if event.get("epoch_done"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(produce_module, "code_of", lambda *_: "old")
+    with pytest.raises(KeyboardInterrupt):
+        train_or_load(tiny_config(epochs=2), stop)
+    monkeypatch.setattr(produce_module, "code_of", lambda *_: "new")
+    with pytest.warns(UserWarning, match="from epoch 1 step 0 by code new, before by code old"):
+        run = train_or_load(tiny_config(epochs=2))
+    assert run.provenance.code == "new" and len(run.provenance.messages) == 1
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])

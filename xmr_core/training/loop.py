@@ -34,6 +34,7 @@ def train(
     readers: int = 1,
     owner: str = "",
     ranks: OneRank = OneRank(),
+    code: str = "",
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -47,7 +48,8 @@ def train(
         report: called after each step and epoch with {'epoch', 'step', 'steps', 'loss', …}, for progress bars.
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
-        train together; all of them call this, rank 0 with the state_path.
+        train together; all of them call this, rank 0 with the state_path. code: a hash of the code that trains; going
+        on from a state of other code is a message of the history.
     Raises: TrainingFailed when the loss or a gradient is not finite; CannotWrite when the state cannot be written.
 
     >>> from xmr_core.data.prepare import DataConfig, prepare
@@ -71,11 +73,16 @@ def train(
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
         set_random_state(state["random"], device)
-        begun = progress.get("device", machine)
+        begun, coded = progress.get("device", machine), progress.get("code", code)  # older states do not say it
+        at, told = f"from epoch {first_epoch} step {first_step}", []
         if begun != machine and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
-            where = f"from epoch {first_epoch} step {first_step} on {machine}, before on {begun}"
-            history.messages.append(f"{where}: the bits are those of neither, the result is as another seed's.")
-            warnings.warn(history.messages[-1], stacklevel=2)
+            where = f"on {machine}, before on {begun}"
+            told.append(f"{at} {where}: the bits are those of neither, the result is as another seed's.")
+        if coded != code:  # also where only the evaluation is left, because the code of now is recorded
+            told.append(f"{at} by code {code}, before by code {coded}: the result is that of neither alone.")
+        history.messages += told
+        for message in told:
+            warnings.warn(message, stacklevel=2)
 
     ranks.start(method)
     # of a core on a CPU, so that other work on the machine is not counted
@@ -87,7 +94,7 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            progress |= {"epoch": epoch, "step": step, "device": machine}
+            progress |= {"epoch": epoch, "step": step, "device": machine, "code": code}
             save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
