@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
+from xmr_core.base.devices import alone
 from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.claim import Claim
@@ -148,7 +149,7 @@ class MethodSpec:
         """The untrained method, in float32. Raises: BadInput as make_options does, what the builder refuses, and where
         the builder returns no Method."""
         options = self.make_options(form, values)
-        with in_single_precision():
+        with alone, in_single_precision():
             built = (self.matched if form == "matched" else self.published)(inputs, options)
         if not isinstance(built, Method):
             raise BadInput(f"the {form} builder of {self.id} must return a Method, got {type(built).__name__}.")
