@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import t as student
 
 from xmr_core.base.errors import BadInput
-from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study import rules
 from xmr_core.study.claims import CLAIMS, counts, in_words, ledger
+from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.comparisons import degrees_of_freedom
 
 

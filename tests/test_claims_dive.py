@@ -20,9 +20,9 @@ from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.stats import image_error
 from xmr_core.methods import build, method_spec
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs
 from xmr_core.study._measures.sets import attention, elements, neighbours, prefixes, variances
+from xmr_core.study.claims_data.claim import Claim
 from xmr_core.study.measures import MEASURES, measured
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tiny import tiny_config
 from torch.testing import assert_close
+from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS, hinge_label
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
@@ -18,7 +19,6 @@ from xmr_core.evaluation.stats import image_error
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gaussian_linear import LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS, hinge_label
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.similarities.distances import DISTANCES

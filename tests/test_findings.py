@@ -19,7 +19,6 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import run_study  # noqa: E402
 
 from xmr_core.base.errors import BadInput  # noqa: E402
-from xmr_core.methods.claim import Claim  # noqa: E402
 from xmr_core.study import ambiguity_results as ambiguity  # noqa: E402
 from xmr_core.study import claims, decision_rows, ensembles, findings, jobs, progress, results, rules  # noqa: E402
 from xmr_core.study.again import later_rows, trained_again  # noqa: E402
@@ -27,6 +26,7 @@ from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label  # noqa: 
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences  # noqa: E402
 from xmr_core.study.budgets import deciding_and_budgets  # noqa: E402
 from xmr_core.study.changed_verdicts import changed_verdicts  # noqa: E402
+from xmr_core.study.claims_data.claim import Claim  # noqa: E402
 from xmr_core.study.decision_rows import deciding, protocol_rows  # noqa: E402
 from xmr_core.study.method_results import (  # noqa: E402
     at_equal_time,

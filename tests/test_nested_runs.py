@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 import torch
 from tiny import tiny_config
+from xmr_core.methods.nested import first_elements_rsum
 
 from xmr_core import study
 from xmr_core.evaluation.analysis import budget_table, encode_split, first_rows
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.nested import first_elements_rsum
 from xmr_core.methods.registry import build, full_options, method_spec
 from xmr_core.search import Query, Settings, index_split, open_index, rank, search
 from xmr_core.similarities import Nested

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.sum_max import SumMax
+from xmr_core.study.claims_data.claim import Claim
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from xmr_core.encoders.regions import LinearRegions, SelfAttentionRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -75,53 +74,7 @@ SPEC = MethodSpec(
     citation="Pan et al., CVPR 2023",
     options=CHANOptions,
     matched=matched,
-    pairwise=True,
     published=published,
     published_options={"d": 1024, "margin": 0.05, "divide": False},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    ablations={
-        "coding": {
-            "CHAN": ("chan", {}),
-            "CHAN THA": ("chan", {"coding": "tha"}),
-            "CHAN VSA": ("chan", {"coding": "vsa"}),
-        },
-        "pooling": {
-            "CHAN": ("chan", {}),
-            **{f"CHAN {pooling}": ("chan", {"pooling": pooling}) for pooling in ("max", "mean", "sum", "softmax")},
-        },
-    },
-    claims=(
-        Claim(
-            "chan-scan",
-            "CHAN, abstract (unverified)",
-            "Hard assignment beats cross attention.",
-            ("CHAN",),
-            ("SCAN t-i", "SCAN i-t"),
-            family="successors",
-        ),
-        Claim(
-            "chan-hard",
-            "CHAN, ablation of codings (table number unverified)",
-            "Hard assignment beats soft assignment, regions asking.",
-            ("CHAN THA",),
-            ("CHAN VSA",),
-            family="successors",
-        ),
-        Claim(
-            "chan-lse",
-            "CHAN, ablation of poolings (table number unverified)",
-            "LSE pooling beats max and mean pooling.",
-            ("CHAN",),
-            ("CHAN max", "CHAN mean"),
-            family="successors",
-        ),
-        Claim(
-            "chan-words",
-            "ours",
-            "Words that take regions beat regions that take words.",
-            ("CHAN",),
-            ("CHAN THA",),
-            family="successors",
-        ),
-    ),
 )

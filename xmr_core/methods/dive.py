@@ -8,7 +8,6 @@ from xmr_core.losses.diversity import pairwise_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.dive import ABLATIONS, CLAIMS, SWEEPS
 from xmr_core.methods.common import (
     SET_HEADS,
     SET_SIMILARITIES,
@@ -107,8 +106,4 @@ SPEC = MethodSpec(
     published_options={"d": 1024},
     settings={corpus: {**_SETTINGS, "slot_lr": slot_lr} for corpus, slot_lr in (("f30k", 0.05), ("coco", 0.1))},
     variants={"DivE": {}, "DivE on GRU states": {"text_local": "states"}},
-    ablations=ABLATIONS,
-    sweeps=SWEEPS,
-    claims=CLAIMS,
-    tiny={"iterations": 1},
 )

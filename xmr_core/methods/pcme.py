@@ -10,7 +10,6 @@ from xmr_core.heads.gaussian_linear import LinearGaussianHead
 from xmr_core.losses.gaussian import FORMS, kl_to_normal, uniformity
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.soft_contrastive import soft_contrastive
-from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import Options, option
@@ -121,8 +120,5 @@ SPEC = MethodSpec(
         "coco": {"lr": 2e-4, "epochs": 30, **_SETTINGS},
         "cub": {"lr": 1e-4, "epochs": 10, **_SETTINGS, "batch_images": 150, "unit": "classes", **_CUB_OPTIONS},
     },
-    ablations=ABLATIONS,
-    trials={4: {"kl": 1e-4}, 6: {"kl": 1e-6}, 7: {"objective": "infonce"}},
-    claims=CLAIMS,
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse", "caption_head.rnn.weight_hh_l0_reverse"),
 )

@@ -13,7 +13,6 @@ from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.vse_2ad import ABLATIONS, CLAIMS
 from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -108,7 +107,4 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    trials={6: {"objective": "infonce"}},
-    ablations=ABLATIONS,
-    claims=CLAIMS,
 )

@@ -7,7 +7,6 @@ from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -67,13 +66,4 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    claims=(
-        Claim(
-            "vse-infty-vsepp",
-            "VSE∞, via VSE+2AD, Table 1",
-            "Generalised pooling beats averaged cells and the maximum of words (VSE++).",
-            ("VSE∞",),
-            ("VSE++",),
-        ),
-    ),
 )
