@@ -59,7 +59,6 @@ MISTAKES = {
     "a vector": ("InfoNCE(0.1)(scores, match)", "scores.mean(1)", "the loss of .* must be one number, got shape"),
     "not a number": ("InfoNCE(0.1)(scores, match)", "scores.mean() * torch.nan", "at the first step, before anything"),
     "no label": ('"Mine", "Mine."', '"", "Mine."', "needs a label"),
-    "its ablation": ("variants=", 'ablations={"a": {"b": ("mine", {"kk": 1})}}, variants=', "option of mine 'kk'"),
     "no gradient": (
         "InfoNCE(0.1)(scores, match)",
         "scores.mean() + (scores - scores).abs().sqrt().sum()",
@@ -95,7 +94,6 @@ MISTAKES = {
         'Objective(loss, {"norm": (0.1, lambda images, captions: 0.0)})',
         "the regulariser norm must return a tensor with one number, got float",
     ),
-    "its sweep": ("variants=", 'sweeps={"k": ("K", (0, 1))}, variants=', "k must be at least 1, got 0"),
 }
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields, replace
 
-import pandas as pd
 import pytest
 import torch
 import toy_method
@@ -10,11 +9,10 @@ from tiny import tiny_config
 
 from xmr_core import study
 from xmr_core.base.errors import BadInput
-from xmr_core.methods import registry
+from xmr_core.methods import MODULES, registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
-from xmr_core.study.claims import CLAIMS, all_claims, ledger
 from xmr_core.study.method_tables import methods_table, options_table, published_table
 from xmr_core.study.variants import known_labels, label_of
 
@@ -29,7 +27,7 @@ def registered(monkeypatch):
 
 
 def test_every_module_listed_is_a_method_and_every_id_is_its_own():
-    assert len(papers()) == len(registry.MODULES) and all(name == spec.id for name, spec in papers().items())
+    assert list(papers()) == list(MODULES) and all(name == spec.id for name, spec in papers().items())
     assert len({spec.label for spec in papers().values()}) == len(papers())
     labels = [label for spec in papers().values() for label in spec.variants]
     assert len(labels) == len(set(labels)) and set(study.comparison()) == set(labels)
@@ -79,15 +77,15 @@ def test_tables_hold_every_paper():
 
 
 def test_a_spec_says_what_is_wrong_with_it():
-    with pytest.raises(BadInput, match="short name without blank"):
+    with pytest.raises(BadInput, match="short name"):
         replace(toy_method.SPEC, id="my method")
     with pytest.raises(BadInput, match="no published form"):
         replace(toy_method.SPEC, published_options={"d": 1024})
     with pytest.raises(BadInput, match="unknown option of toy-maxsim 'dd'"):
         replace(toy_method.SPEC, variants={"x": {"dd": 3}})
-    with pytest.raises(BadInput, match="Toy MaxSim has no published form"):
+    with pytest.raises(BadInput, match="unknown form of Toy MaxSim"):
         toy_method.SPEC.build(INPUTS, "published")
-    with pytest.raises(BadInput, match="Toy MaxSim has no published settings"):
+    with pytest.raises(BadInput, match="unknown corpus"):
         study.base_config(ADDRESS, preset="published")
 
 
@@ -97,8 +95,8 @@ def test_options_need_their_type_and_range():
         share: float | None = option(None, "a share", least=0, most=1)
 
     assert Few(share=1).share == 1.0 and Few().share is None
-    for value, words in ((1.5, "at least 0 and at most 1"), ("a", "type float"), (True, "type float")):
-        with pytest.raises(BadInput, match=words):
+    for value in (1.5, -0.1, float("nan"), "a", True):
+        with pytest.raises(BadInput, match="share must be"):
             Few(share=value)
 
 
@@ -126,17 +124,3 @@ def test_a_method_from_outside_is_compared_and_labelled(registered):
     torch.manual_seed(0)
     one, other = build("toy-maxsim", INPUTS, d=8), build(ADDRESS, INPUTS, d=8)
     assert one.n_parameters() == other.n_parameters() and other.address == ADDRESS
-
-
-@pytest.mark.slow
-def test_claims_of_a_user_change_nothing_of_the_papers(registered):
-    rows = study.results.study_rows()
-    before = ledger(rows, CLAIMS)
-    with_user = all_claims()
-    assert len(with_user) == len(CLAIMS) + 1 and with_user[-1].family == "toy-maxsim"
-    both = ledger(rows, with_user)
-    assert both.iloc[: len(before)].equals(before) and both.iloc[-1]["claim"] == "toy-beats-vse"
-    own = rows[rows["variant"] == "DivE"].assign(variant="Toy MaxSim")
-    decided = ledger(pd.concat([rows, own], ignore_index=True), with_user)
-    assert decided[decided["claim"].isin(before["claim"])].reset_index(drop=True).equals(before)
-    assert decided.iloc[-1]["verdict"] != "not measured"

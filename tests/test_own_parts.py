@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -67,9 +66,6 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
     ]
     assert len(study_rows()), "the study's own rows are read beside it"
     assert not protocol.compares_pairs("Mine")
-    registry._registered.clear()
-    register(method_spec(written("own_pairs", OWN_LOSS.replace('{"Mine": {}})', '{"Mine": {}}, pairwise=True)'))))
-    assert protocol.compares_pairs("Mine"), "a method says itself that it is dear"
     assert objective_of("Mine", 1) == "`own`"
     registry._registered.clear()
     register(method_spec(written("no_choice", NO_CHOICE)))
@@ -85,7 +81,7 @@ from functools import partial
 from xmr_core.methods.registry import method_spec
 
 vse = method_spec("vse++")
-SPEC = replace(vse, id="borrowed", label="B", variants={}, ablations={}, claims=(), matched=partial(vse.matched))
+SPEC = replace(vse, id="borrowed", label="B", variants={}, matched=partial(vse.matched))
 margin=0.1
 """
 
@@ -98,7 +94,7 @@ from xmr_core.methods.registry import method_spec
 def mine(inputs, o):
     return method_spec("vse++").published(inputs, o)
 
-SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, ablations={}, claims=(), published=mine)
+SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, published=mine)
 """
     swapped = published.replace("published(inputs", "matched(inputs")
     builder = "def build(inputs, o, loss):\n    return loss\n"
@@ -201,13 +197,6 @@ def test_a_split_of_another_name_is_refused():
         usable_tables("mine", images, captions, FaultLog())
 
 
-def test_labels_of_an_ablation_are_its_own_too():
-    with pytest.raises(BadInput, match="the label '.*' of copy belongs to method dive"):
-        register(replace(method_spec("dive"), id="copy", label="Copy", variants={}))
-    with pytest.raises(BadInput, match="A method of your own is named 'module:SPEC'"):
-        method_spec("own_loss")
-
-
 def test_the_published_form_is_asked_for_without_options_that_it_does_not_read(written):
     lean = RIGHT.replace("variants={", "published=matched, variants={").replace(
         'k: int = option(3, "how many", least=1)', 'dropout: float = option(0.1, "share", form="matched")'
@@ -250,20 +239,3 @@ def read(root, faults=None):
     main(["check", "my_reader:read", str(tmp_path)])
     said = capsys.readouterr()
     assert "unknown dataset" not in said.err and "1 image" in said.out
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("matched", None, r"matched of method dive must be a function of \(inputs, options\), got None"),
-        ("version", "1", "version of method dive must be a whole number, got '1'"),
-        ("variants", ["A"], "variants of method dive must be a mapping"),
-        ("sweeps", {"alpha": (0.1, 0.2)}, r"sweeps of method dive must be option → \(symbol, values\)"),
-        ("ablations", {"a": [1]}, "ablations of method dive must be name → label"),
-        ("claims", ("a",), "claims of method dive must be a tuple of Claim"),
-        ("claims", method_spec("dive").claims[0], "claims of method dive must be a tuple of Claim"),
-    ],
-)
-def test_a_field_of_a_spec_of_another_kind_is_named(field, value, message):
-    with pytest.raises(BadInput, match=message):
-        replace(method_spec("dive"), **{field: value})

@@ -1,4 +1,4 @@
-"""A method outside the package, in one file: trained MaxSim with a variant, a claim and no publication."""
+"""A method outside the package, in one file: trained MaxSim with a variant and no publication."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,6 @@ from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.sum_max import SumMax
-from xmr_core.study.claims_data.claim import Claim
 
 
 @dataclass(frozen=True)
@@ -33,5 +32,4 @@ SPEC = MethodSpec(
     options=MaxSimOptions,
     matched=matched,
     variants={"Toy MaxSim": {}, "Toy MaxSim i2t": {"direction": "i2t"}},
-    claims=(Claim("toy-beats-vse", "ours", "Tokens beat one vector.", ("Toy MaxSim",), ("VSE++",)),),
 )

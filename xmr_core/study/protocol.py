@@ -8,7 +8,7 @@ from xmr_core.methods.registry import method_spec, registered
 from xmr_core.study.claims_data import PAIRWISE, Variant
 from xmr_core.study.presets import base_config
 from xmr_core.study.trials import TRIALS, changes_of
-from xmr_core.study.variants import comparison, known_labels
+from xmr_core.study.variants import comparison, labelled
 from xmr_core.training.runs import RunConfig
 
 EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
@@ -42,7 +42,7 @@ def variants() -> dict[str, Variant]:
 
 @cache
 def _variants(key: tuple) -> dict[str, Variant]:
-    return known_labels()
+    return labelled()
 
 
 def in_common_form(label: str, **changes) -> RunConfig:

@@ -31,10 +31,19 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
     return dict(ablations[name])
 
 
-def known_labels() -> dict[str, Variant]:
+def known_labels() -> set[str]:
+    """Every label that a variant, an ablation or a sweep of some method puts on its runs.
+
+    >>> "α=16" in known_labels()
+    True
+    """
+    return {*labelled()}
+
+
+def labelled() -> dict[str, Variant]:
     """Every label that a comparison, an ablation or a sweep puts on runs: label → (method, options).
 
-    >>> known_labels()["α=16"]
+    >>> labelled()["α=16"]
     ('dive', {'alpha': 16})
     """
     out = comparison()
