@@ -56,7 +56,7 @@ MISTAKES = {
     "no option": ('option(3, "how many", least=1)', "3", "option k of Mine has a plain default"),
     "returns nothing": ("return Method(", "Method(", "the matched builder of mine must return a Method, got NoneType"),
     "transposed": ("images.x @ captions.x.T", "captions.x @ images.x.T", r"they must be scores\[image, caption\]"),
-    "a vector": ("InfoNCE(0.1)(scores, match)", "scores.mean(1)", "the loss of .* must be one number, got shape"),
+    "a vector": ("InfoNCE(0.1)(scores, match)", "scores.mean(1)", "must be a tensor with one number, got shape"),
     "not a number": ("InfoNCE(0.1)(scores, match)", "scores.mean() * torch.nan", "at the first step, before anything"),
     "no label": ('"Mine", "Mine."', '"", "Mine."', "needs a label"),
     "no gradient": (

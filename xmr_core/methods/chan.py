@@ -7,7 +7,7 @@ from xmr_core.encoders.regions import LinearRegions, SelfAttentionRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
@@ -57,16 +57,7 @@ def published(inputs: Inputs, o: CHANOptions) -> Method:
     return Method("chan", image, text, TokenHead(o.d, o.d), TokenHead(text.local_width, o.d), _similarity(o), loss)
 
 
-_SETTINGS = {
-    "lr": 5e-4,
-    "weight_decay": 1e-2,
-    "epochs": 25,
-    "decay_every": 15,
-    "batch_images": 384,
-    "cell_drop": 0.2,
-    "word_drop": 0.2,
-    "word_rule": "vse",
-}
+_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, "batch_images": 384, **VSE_DROPS}
 SPEC = MethodSpec(
     id="chan",
     label="CHAN",

@@ -9,7 +9,7 @@ from xmr_core.heads.gaussian_gpo import GaussianGPOHead
 from xmr_core.losses.gaussian import mean_kl_to_normal
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.pseudo_positives import pseudo_positive_matching
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.mixing import MixedSamples
 from xmr_core.methods.options import option
@@ -76,7 +76,7 @@ def published(inputs: Inputs, o: PCMEPPOptions) -> Method:
 
 _SETTINGS = {
     "lr": 5e-4, "weight_decay": 1e-4, "epochs": 25, "decay_every": 15, "batch_images": 128, "positives": "annotated",
-    "cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse", "pretrained_lr": 0.01, "freeze_epochs": 2,
+    **VSE_DROPS, "pretrained_lr": 0.01, "freeze_epochs": 2,
 }  # fmt: skip
 SPEC = MethodSpec(
     id="pcme++",

@@ -36,7 +36,8 @@ class PVSEOptions(MatchedOptions):
 
 def _regularisers(o: PVSEOptions) -> dict:
     """Both regularisers; a single embedding has nothing to keep apart."""
-    return {"diversity": (o.diversity, on_both(gram_diversity)), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
+    diversity = partial(on_both, regulariser=gram_diversity)
+    return {"diversity": (o.diversity, diversity), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
 
 
 def _similarity(o: PVSEOptions) -> Similarity:

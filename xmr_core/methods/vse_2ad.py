@@ -13,7 +13,15 @@ from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import (
+    OBJECTIVES,
+    VSE_DROPS,
+    Inputs,
+    MatchedOptions,
+    gru,
+    matched_encoders,
+    matched_objective,
+)
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
@@ -88,15 +96,7 @@ def _head(o: VSE2ADOptions, d_local: int, padding: str, manual: str) -> nn.Modul
     return AdaptivePoolHead(d_local, o.d, balance=balance, **shape)
 
 
-_SETTINGS = {
-    "lr": 5e-4,
-    "weight_decay": 1e-2,
-    "epochs": 25,
-    "decay_every": 15,
-    "cell_drop": 0.2,
-    "word_drop": 0.2,
-    "word_rule": "vse",
-}
+_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, **VSE_DROPS}
 SPEC = MethodSpec(
     id="vse+2ad",
     label="VSE+2AD",

@@ -7,7 +7,7 @@ from xmr_core.encoders.regions import ResidualRegions
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
@@ -47,15 +47,7 @@ def published(inputs: Inputs, o: VSEInftyOptions) -> Method:
     return Method("vse-infty", image, text, *heads, Cosine(), loss)
 
 
-_SETTINGS = {
-    "lr": 5e-4,
-    "weight_decay": 1e-2,
-    "epochs": 25,
-    "decay_every": 15,
-    "cell_drop": 0.2,
-    "word_drop": 0.2,
-    "word_rule": "vse",
-}
+_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, **VSE_DROPS}
 SPEC = MethodSpec(
     id="vse-infty",
     label="VSE∞",

@@ -42,10 +42,9 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     """load_official, and the sizes from which the method was built. Raises: as load_official."""
     if method not in RULES:
         raise unknown("method", method, RULES)
-    official = read_official(path)
-    name, tensors = Path(path).name, _without_repeats(official.tensors, Path(path).name)
-    ours, surplus, unused = {}, [], (*UNUSED, *UNUSED_OF.get(method, ()))
-    for key, value in tensors.items():
+    name, surplus, unused = Path(path).name, [], (*UNUSED, *UNUSED_OF.get(method, ()))
+    ours: dict[str, Tensor] = {}
+    for key, value in _without_repeats(read_official(path).tensors, name).items():
         if key.startswith(unused) or key.endswith("position_ids"):
             continue
         if (new := renamed(method, key)) is None:
@@ -57,16 +56,14 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
     if absent := [k for k in needed if k not in ours]:
         _complain(name, method, absent, surplus, [])
-    flat = [f"{k}: {tuple(ours[k].shape)}" for k in [*needed, *_MATRICES] if k in ours and ours[k].ndim != _axes(k)]
+    axes = {k: 1 if k.endswith((".bias", "norm_local.weight")) else 2 for k in (*needed, *_MATRICES)}
+    flat = [f"{k}: {tuple(ours[k].shape)}" for k, n in axes.items() if k in ours and ours[k].ndim != n]
     _complain(name, method, [], [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
-        _compare(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
+        ours = _fitted(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
     made, inputs = _made(method, ours, bert, options)
-    made.eval()
-    expected = made.state_dict()
-    ours = _compare(name, method, ours, surplus, expected)
-    made.load_state_dict({**expected, **ours})
-    return made, inputs
+    made.load_state_dict(ours, strict=False)  # but for the batches that a BatchNorm has seen, which some files lack
+    return made.eval(), inputs
 
 
 def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tuple[Method, Inputs]:
@@ -76,13 +73,12 @@ def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tu
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
     if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
-        made.image_encoder = ResidualRegions(
-            made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False
-        )
+        fc = made.image_encoder.fc
+        made.image_encoder = ResidualRegions(fc.in_features, fc.out_features, mlp=False)
     return made, inputs
 
 
-def _compare(
+def _fitted(
     name: str, method: str, ours: dict[str, Tensor], surplus: list[str], expected: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """The tensors of a file in the shapes that the method has. Raises: BadInput for others, all in one message."""
@@ -94,11 +90,6 @@ def _compare(
     _complain(name, method, missing, surplus, shapes)
     require_same_kind(ours, expected, name)
     return ours
-
-
-def _axes(name: str) -> int:
-    """How many axes a tensor has from which a size is read."""
-    return 1 if name.endswith((".bias", "norm_local.weight")) else 2
 
 
 def _inputs(ours: dict[str, Tensor]) -> Inputs:
@@ -141,9 +132,7 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
         if repeat := _REPEATED.fullmatch(key):
             first = repeat[1] + "0" + repeat[3]
             if first not in tensors or not torch.equal(tensors[first], value):
-                raise BadInput(
-                    f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations."
-                )
+                raise BadInput(f"{name}: {key} differs from {first}; DivE shares them between its iterations.")
         else:
             single[key] = value
     return single
@@ -160,10 +149,6 @@ def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
     lists = (("missing", missing), ("surplus", surplus), ("of another shape", shapes))
-    faults = [f"{what}: {_first_names(items)}" for what, items in lists if items]
+    faults = [f"{len(items)} {what}: {', '.join(items[:6])}" for what, items in lists if items]
     if faults:
         raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(faults) + ".")
-
-
-def _first_names(items: list[str]) -> str:
-    return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")

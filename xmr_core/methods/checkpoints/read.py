@@ -45,13 +45,9 @@ def read_official(path: str | Path) -> Official:
             # Files of Python 2 need the encoding. torch warns that it is not used, although it is.
             warnings.filterwarnings("ignore", "pickle_load_args only works")
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
-    except pickle.UnpicklingError as e:
-        if "Unsupported" in str(e) or "GLOBAL" in str(e):
-            raise BadInput(
-                f"{path.name} asks to run code while it is read, so it is refused. The reason: {first_line(e)}"
-            ) from None
-        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
     except Exception as e:  # a damaged file raises errors of many kinds
+        if isinstance(e, pickle.UnpicklingError) and ("Unsupported" in str(e) or "GLOBAL" in str(e)):
+            raise BadInput(f"{path.name} asks to run code while it is read: {first_line(e)}. Refused.") from None
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
     return _contents(content, path.name)
 
