@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from xmr_core.base.errors import unknown
+from xmr_core.base.shapes import only_shapes
+from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import method_spec, registered
-from xmr_core.study.claims_data import PAIRWISE, Variant
+from xmr_core.study.claims_data import Variant
 from xmr_core.study.presets import base_config
 from xmr_core.study.trials import TRIALS, changes_of
 from xmr_core.study.variants import comparison, labelled
@@ -145,7 +147,14 @@ def compares_pairs(label: str) -> bool:
     >>> compares_pairs("SAF"), compares_pairs("DivE")
     (True, False)
     """
-    return variants()[label][0] in PAIRWISE
+    return _compares_pairs(variants()[label][0], registered())
+
+
+@cache
+def _compares_pairs(method: str, key: tuple) -> bool:
+    with only_shapes():
+        built = method_spec(method).build(Inputs(image_width=8, cells=4, vocabulary=9))
+    return built.similarity.compares in ("tokens", "graphs")
 
 
 def base_of(label: str) -> str:

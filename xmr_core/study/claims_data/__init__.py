@@ -27,4 +27,3 @@ SWEEPS: dict[str, dict[str, tuple[str, tuple]]] = {"dive": dive.SWEEPS}
 TRIALS: dict[str, dict[int, dict[str, object]]] = {
     "pcme": pcme.TRIALS, "vse+2ad": vse_2ad.TRIALS, **successors.TRIALS
 }  # fmt: skip
-PAIRWISE = ("scan", "sgraf", "maxsim", "chan")  # compute something for every pair: a run is dear, and gets fewer seeds
