@@ -64,7 +64,7 @@ def method_spec(name: str) -> MethodSpec:
 def register(spec: MethodSpec) -> MethodSpec:
     """Make a spec known by its id in this process, and give it back. Other processes need its address instead.
 
-    Raises: BadInput for what is no spec, an id that a paper has, or a label that another method has.
+    Raises: BadInput for an id that a paper has, or a label that another method has.
 
     >>> from dataclasses import replace
     >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
@@ -72,8 +72,6 @@ def register(spec: MethodSpec) -> MethodSpec:
     >>> "my-dive" in methods(), _registered.pop("my-dive").id
     (True, 'my-dive')
     """
-    if not isinstance(spec, MethodSpec):
-        raise BadInput(f"a MethodSpec can be registered, got {type(spec).__name__}.")
     if spec.id in MODULES:
         raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
     _refuse_labels(spec, methods().values())
@@ -127,9 +125,10 @@ def _from_address(address: str) -> MethodSpec:
     except Exception as e:  # whatever a file of someone else raises while it is imported
         last = traceback.extract_tb(e.__traceback__)[-1]
         file, line = (e.filename, e.lineno) if isinstance(e, SyntaxError) else (last.filename, last.lineno)
+        place = "" if file.startswith("<") else f" ({file}, line {line})"
         raise BadInput(
-            f"method {address!r} cannot be imported: {type(e).__name__}: {e} ({file}, line {line}). "
-            "It is 'module:ATTRIBUTE' of a file on the Python path."
+            f"method {address!r} cannot be imported: {type(e).__name__}: {e}{place}. Give 'module:ATTRIBUTE' of a file "
+            "on the Python path."
         ) from e
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")

@@ -35,13 +35,8 @@ class SCANOptions(MatchedOptions):
 
 
 def _similarity(o: SCANOptions) -> Scan:
-    return Scan(
-        direction=o.direction,
-        aggregate=o.aggregate,
-        normalise=o.normalise,
-        sharpness=o.sharpness or _SHARPNESS[o.direction],
-        lse_scale=o.lse_scale or _LSE[o.direction],
-    )
+    sharpness, lse_scale = o.sharpness or _SHARPNESS[o.direction], o.lse_scale or _LSE[o.direction]
+    return Scan(o.direction, sharpness, o.aggregate, lse_scale, o.normalise)
 
 
 def matched(inputs: Inputs, o: SCANOptions) -> Method:

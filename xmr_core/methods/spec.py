@@ -31,7 +31,7 @@ class MethodSpec:
         variants: label → options, compared with every other method; the default is the method itself under its label.
         version: raised by one whenever a change of the code changes the method's numbers.
         untrained: parameters that the published form never trains.
-    Raises: BadInput for an id that is no short name, no label, a builder that cannot be called, a class that is none of
+    Raises: BadInput for an id that is no short name, no label, a class that is none of
         options, and options in published_options, special or variants that the class refuses. Names and values in
         settings are checked where a preset is made from them.
 
@@ -60,9 +60,6 @@ class MethodSpec:
         if not self.label.strip():
             raise BadInput(f"method {self.id} needs a label, the name under which tables show it.")
         require_options_class(self.options)
-        for builder in (self.matched, *([self.published] if self.published else [])):
-            if not callable(builder):
-                raise BadInput(f"method {self.id} is built by functions of (inputs, options), got {builder!r}.")
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
         for values in self.variants.values():

@@ -7,6 +7,10 @@ def _variants(**options: dict) -> dict[str, tuple[str, dict]]:
     return {"VSE+2AD": ("vse+2ad", {})} | {f"VSE+2AD, {label}": ("vse+2ad", o) for label, o in options.items()}
 
 
+def _poolings(**names: str) -> dict[str, tuple[str, dict]]:
+    return _variants(**{label: {"pooling": name} for label, name in names.items()})
+
+
 # Table 3. Without AdOpt the paper trains with the hardest negatives from the first step (its Appendix A.2).
 _REMOVALS = _variants(**{
     "no token level": {"levels": "embedding"},
@@ -15,21 +19,11 @@ _REMOVALS = _variants(**{
     "hardest triplet": {"objective": "triplet", "warmup_epochs": 0},
 })  # fmt: skip
 # Table 4 and Table A.1-1, all under AdOpt
-_AGGREGATORS = _variants(**{
-    "LIP": {"pooling": "lip"},
-    "seq2seq": {"pooling": "seq2seq"},
-    "GCN": {"pooling": "gcn"},
-    "self-attention": {"pooling": "self-attention"},
-    "AdaPool": {"pooling": "adapool"},
-    "SoftPool": {"pooling": "softpool"},
-    "GPO": {"pooling": "gpo"},
-    "manual pooling": {"pooling": "manual"},
+_AGGREGATORS = _poolings(**{
+    "LIP": "lip", "seq2seq": "seq2seq", "GCN": "gcn", "self-attention": "self-attention", "AdaPool": "adapool",
+    "SoftPool": "softpool", "GPO": "gpo", "manual pooling": "manual",
 })  # fmt: skip
-_SIMPLE = _variants(**{
-    "mean pooling": {"pooling": "mean"},
-    "max pooling": {"pooling": "max"},
-    "5-max pooling": {"pooling": "k-max"},
-})  # fmt: skip
+_SIMPLE = _poolings(**{"mean pooling": "mean", "max pooling": "max", "5-max pooling": "k-max"})
 _BALANCE = _variants(**{  # Table C-2
     **{f"ω={share}": {"balance": "fixed", "token_share": share} for share in (0.25, 0.5, 0.75)},
     "random ω": {"balance": "random"},
