@@ -40,10 +40,6 @@ MISTAKES = {
     "nothing": (with_head(MEAN), None),
     "padding": (with_head("features.local_feats.mean(1)"), "padding has a say: scores of a caption alone"),
     "noise": (with_head(f"{MEAN} + torch.randn(())"), "the same captions are encoded differently from call to call"),
-    "dropout": (
-        with_head(f"torch.nn.functional.dropout({MEAN}, 0.5)"),
-        "the same captions are encoded differently from call to call",
-    ),
     "detached": (with_head(MEAN, ".detach()"), "no gradient reaches caption_encoder"),
     "no way at all": (
         RIGHT.replace("images.x @ captions.x.T", "(images.x @ captions.x.T).detach()"),

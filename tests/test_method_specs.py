@@ -46,18 +46,14 @@ def test_options_have_help_and_defaults_in_range(name):
         )
 
 
-def test_a_misspelt_option_is_refused_at_once_and_the_nearest_is_named():
-    for call in (
-        lambda: study.base_config("dive", slotss=4),
-        lambda: study.base_config("dive", device="cpu", alphaa=4.0),
-        lambda: build("dive", INPUTS, slotss=4),
+def test_a_misspelt_name_is_refused_and_the_nearest_is_named():
+    for name, call in (
+        ("slots", lambda: study.base_config("dive", slotss=4)),
+        ("slots", lambda: build("dive", INPUTS, slotss=4)),
+        ("scan", lambda: study.base_config("scna")),
     ):
-        with pytest.raises(BadInput, match="Did you mean '(slots|alpha)'"):
+        with pytest.raises(BadInput, match=f"Did you mean '{name}'"):
             call()
-    with pytest.raises(BadInput, match="unknown method 'scna'. Did you mean 'scan'"):
-        study.base_config("scna")
-    with pytest.raises(TypeError):
-        study.base_config("dive", "scenes")  # what used to be seven positions is named
 
 
 def test_sixteen_and_sixteen_point_nought_are_the_same_run():
@@ -77,13 +73,13 @@ def test_tables_hold_every_paper():
 
 
 def test_a_spec_says_what_is_wrong_with_it():
-    with pytest.raises(BadInput, match="short name"):
-        replace(toy_method.SPEC, id="my method")
-    with pytest.raises(BadInput, match="no published form"):
-        replace(toy_method.SPEC, published_options={"d": 1024})
-    with pytest.raises(BadInput, match="unknown option of toy-maxsim 'dd'"):
-        replace(toy_method.SPEC, variants={"x": {"dd": 3}})
-    with pytest.raises(BadInput, match="unknown form of Toy MaxSim"):
+    for wrong, word in (
+        ({"id": "my method"}, "short name"), ({"published_options": {"d": 1024}}, "no published form"),
+        ({"variants": {"x": {"dd": 3}}}, "unknown option"), ({"label": " "}, "label"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=word):
+            replace(toy_method.SPEC, **wrong)
+    with pytest.raises(BadInput, match="unknown form"):
         toy_method.SPEC.build(INPUTS, "published")
     with pytest.raises(BadInput, match="unknown corpus"):
         study.base_config(ADDRESS, preset="published")
@@ -101,14 +97,14 @@ def test_options_need_their_type_and_range():
 
 
 def test_addresses_that_lead_nowhere():
-    for address, words in (
-        ("no_such_module:SPEC", "cannot be imported"),
-        ("toy_method:SPECS", "cannot be imported"),
-        ("toy_method:matched", "not a MethodSpec"),
+    for address, word in (
+        ("no_such_module:SPEC", "imported"),
+        ("toy_method:SPECS", "imported"),
+        ("toy_method:matched", "MethodSpec"),
     ):
-        with pytest.raises(BadInput, match=words):
+        with pytest.raises(BadInput, match=word):
             method_spec(address)
-    with pytest.raises(BadInput, match="belongs to a method of the package"):
+    with pytest.raises(BadInput, match="method of the package"):
         register(replace(toy_method.SPEC, id="dive"))
 
 
