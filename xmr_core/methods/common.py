@@ -87,9 +87,7 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
     """A GRU over word vectors. Raises: BadInput where the captions are not word numbers."""
     if inputs.text_width or inputs.text_network:
-        raise BadInput(
-            "the published form reads words through a GRU; use the matched form with a text model, or no text model."
-        )
+        raise BadInput("the published form reads words through a GRU; take the matched form with a text model.")
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 

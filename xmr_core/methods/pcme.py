@@ -59,9 +59,7 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     Raises: BadInput for heads in few dimensions together with an option that only the paper's heads read.
     """
     if o.plane and (o.spread != "per dimension" or o.squash or not (o.mean_attention and o.spread_attention)):
-        raise BadInput(
-            f"plane={o.plane} takes linear heads with one σ per dimension; leave out spread, squash and the attentions."
-        )
+        raise BadInput(f"plane={o.plane} takes linear heads; leave out spread, squash and the attentions.")
     common = {"samples": o.samples, "log_std_start": o.log_std_start}
     attention = {"mean_attention": o.mean_attention, "spread_attention": o.spread_attention}
     shape = {**common, **attention, "spread": o.spread, "squash": o.squash}

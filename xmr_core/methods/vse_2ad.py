@@ -66,10 +66,7 @@ def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
     docs/differences.md#x-32). Raises: BadInput for an objective that the authors did not have.
     """
     if o.objective not in ("adopt", "triplet"):
-        raise BadInput(
-            f"the published form of vse+2ad has objective 'adopt' or the hinge, 'triplet'; got {o.objective!r}. Take "
-            "the matched form for others."
-        )
+        raise BadInput(f"the published form of vse+2ad has objective 'adopt' or 'triplet', got {o.objective!r}.")
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
     hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))

@@ -54,11 +54,10 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     ours = _without_scalar_norm(ours)
     bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
     needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
-    if absent := [k for k in needed if k not in ours]:
-        _complain(name, method, absent, surplus, [])
+    absent = [k for k in needed if k not in ours]
     axes = {k: 1 if k.endswith((".bias", "norm_local.weight")) else 2 for k in (*needed, *_MATRICES)}
     flat = [f"{k}: {tuple(ours[k].shape)}" for k, n in axes.items() if k in ours and ours[k].ndim != n]
-    _complain(name, method, [], [], flat)
+    _complain(name, method, absent, surplus if absent else [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
         ours = _fitted(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
     made, inputs = _made(method, ours, bert, options)
@@ -68,7 +67,10 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
 
 def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tuple[Method, Inputs]:
     """The untrained method in the sizes of a file."""
-    inputs = _inputs(ours)
+    embed = ours.get("caption_encoder.embed.weight", torch.empty(1, 1))  # of a GRU; BERT has its own
+    cells = len(ours.get("image_head.norm_local.weight", torch.empty(36)))
+    width = ours["image_encoder.fc.weight"].shape[1]
+    inputs = Inputs(width, cells, len(embed), word_dim=embed.shape[1], ordered_cells=False)
     made = build(method, inputs, "published", **{**_options(ours, method), **options})
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
@@ -92,27 +94,13 @@ def _fitted(
     return ours
 
 
-def _inputs(ours: dict[str, Tensor]) -> Inputs:
-    embed = ours.get("caption_encoder.embed.weight")
-    words, word_dim = (1, 1) if embed is None else embed.shape  # of a GRU; BERT has its own
-    regions = ours.get("image_head.norm_local.weight")
-    return Inputs(
-        image_width=ours["image_encoder.fc.weight"].shape[1],
-        cells=len(regions) if regions is not None else 36,
-        vocabulary=words,
-        word_dim=word_dim,
-        ordered_cells=False,
-    )
-
-
 def _options(ours: dict[str, Tensor], method: str) -> dict:
     """The options of the method that follow from the shapes."""
     out = {"d": ours["image_encoder.fc.weight"].shape[0]}
     if method == "dive":
         out["head"] = "slots" if "image_head.latents" in ours else "pie-net"
     if method in ("dive", "pvse"):
-        elements = ours.get("image_head.latents", ours.get("image_head.w_2.weight"))
-        out["slots"] = 1 if elements is None else len(elements)
+        out["slots"] = len(ours.get("image_head.latents", ours.get("image_head.w_2.weight", torch.empty(1))))
     if method == "chan":
         out["self_attention"] = "image_encoder.norm.weight" in ours
     if method == "sgraf":

@@ -1,6 +1,6 @@
 """Chun et al., CVPR 2021 (PCME): what is compared inside the method, and the paper's sentences."""
 
-from xmr_core.study.claims_data.claim import Claim, Measure, correlation
+from xmr_core.study.claims_data.claim import VARIANCE, Claim, Measure, correlation
 
 _WIDTHS = (32, 64, 128, 256)  # each said, for what a width is by default depends on the preset
 _CUB = {"kl": 1e-3, "uniform": 10.0, "uniform_form": "official"}  # the weights of the paper on CUB
@@ -49,22 +49,32 @@ PRECISION = Measure(
 _OF_SEVEN = Measure(
     "R-Precision exhaustive by 7 samples at test", "exhaustive", "both", "r_precision_of_samples", k=7, factor=100
 )
-_R1 = Measure("R@1 exhaustive, mean of both directions", "exhaustive", "both", "mean_r1", factor=100)
-_R1_HUMAN = Measure("R@1 human, mean of both directions", "human", "both", "mean_r1", factor=100)
-_PRECISION_HUMAN = Measure(
-    "R-Precision human, mean of both directions", "human", "both", "mean_r_precision", factor=100
-)
+_HARD = {  # relevance → R@1 and R-Precision, means of both directions
+    r: [Measure(f"{what} {r}, mean of both directions", r, "both", metric, factor=100)
+        for what, metric in (("R@1", "mean_r1"), ("R-Precision", "mean_r_precision"))]
+    for r in ("exhaustive", "human")
+}  # fmt: skip
+
+
+def _hard(k: int, relevance: str) -> tuple[Claim, Claim]:
+    labels, (r1, precision) = ((f"PVSE, K={k}, hardest negatives",), (f"PVSE, K={k}, all negatives",)), _HARD[relevance]
+    end, name = ("", "") if relevance == "exhaustive" else (f", {relevance} relevance", f"-{relevance}")
+    text = "PCME, App. E.2 (its text; Table E.2 has less)" if k < 4 else "PCME, App. E.2"
+    return (
+        Claim(f"pcme-hard-r1-{k}{name}", text, f"The hardest negatives raise R@1 (K = {k}{end}).", *labels, r1),
+        Claim(f"pcme-hard-precision-{k}{name}", "PCME, App. E.2",
+              f"The hardest negatives lower R-Precision (K = {k}{end}).", *labels, precision, smaller=True),
+    )  # fmt: skip
+
+
+_BOTH = ("i2t", "t2i")
 CLAIMS = (
-    Claim("pcme-uncertainty-i2t", "PCME, Figure 6", "The more uncertain a query, the lower its R@1 (i2t).", ("PCME",),
-          measure=correlation("uncertainty and R@1", "annotated", "i2t", "spearman_uncertainty_r1"), smaller=True),
-    Claim("pcme-uncertainty-t2i", "PCME, Figure 6", "The more uncertain a query, the lower its R@1 (t2i).", ("PCME",),
-          measure=correlation("uncertainty and R@1", "annotated", "t2i", "spearman_uncertainty_r1"), smaller=True),
-    Claim("pcme-ambiguity-i2t", "PCME, §1 and §4.4", "Uncertainty rises with the true number of answers (i2t).",
-          ("PCME",), measure=correlation("uncertainty and true answers", "exhaustive", "i2t",
-          "spearman_uncertainty_answers")),
-    Claim("pcme-ambiguity-t2i", "PCME, §1 and §4.4", "Uncertainty rises with the true number of answers (t2i).",
-          ("PCME",), measure=correlation("uncertainty and true answers", "exhaustive", "t2i",
-          "spearman_uncertainty_answers")),
+    *(Claim(f"pcme-uncertainty-{d}", "PCME, Figure 6", f"The more uncertain a query, the lower its R@1 ({d}).",
+            ("PCME",), measure=correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1"),
+            smaller=True) for d in _BOTH),
+    *(Claim(f"pcme-ambiguity-{d}", "PCME, §1 and §4.4", f"Uncertainty rises with the true number of answers ({d}).",
+            ("PCME",), measure=correlation("uncertainty and true answers", "exhaustive", d,
+            "spearman_uncertainty_answers")) for d in _BOTH),
     Claim("pcme-corruption-images", "PCME, Figure 7", "Uncertainty grows as pixels are erased.",
           ("PCME with word drop",), measure=Measure("mean log σ, all of it corrupted minus none, images", "", "images",
           "uncertainty_rise")),
@@ -100,10 +110,9 @@ CLAIMS = (
           PRECISION),
     Claim("pcme-plausible", "PCME, §4.3 and Table 3", "PCME beats PVSE in PMRP.", ("PCME",), ("PVSE",),
           Measure("PMRP, mean of both directions and of ζ = 0, 1, 2", "plausible", "both", "pmrp", factor=100)),
-    Claim("pcme-kl-images", "PCME, Table D.1", "The divergence from the standard normal lifts log σ (images).",
-          ("PCME, KL",), ("PCME, no regulariser",), Measure("mean log σ of images", "", "images", "mean_log_std")),
-    Claim("pcme-kl-captions", "PCME, Table D.1", "The divergence from the standard normal lifts log σ (captions).",
-          ("PCME, KL",), ("PCME, no regulariser",), Measure("mean log σ of captions", "", "captions", "mean_log_std")),
+    *(Claim(f"pcme-kl-{m}", "PCME, Table D.1", f"The divergence from the standard normal lifts log σ ({m}).",
+            ("PCME, KL",), ("PCME, no regulariser",),
+            Measure(f"mean log σ of {m}", "", m, "mean_log_std")) for m in VARIANCE),
     Claim("pcme-sigma-dimensions", "PCME, Table D.2", "A σ for every dimension beats one σ.", ("PCME",),
           ("PCME, one σ",), PRECISION),
     # "Best of several": below no other by more than one point, which counts as equal in the study (docs/protocol.md).
@@ -137,50 +146,14 @@ CLAIMS = (
     Claim("pcme-samples-1", "PCME, Figure E.1", "With 1 sample, match probability is worse than the means.", ("PCME",),
           measure=Measure("R-Precision exhaustive, 1 sample minus mean only", "exhaustive", "both",
           "r_precision_gain_of_samples", k=1, factor=100), smaller=True),
-    Claim("pcme-hard-r1-1", "PCME, App. E.2 (its text; Table E.2 has less)", "The hardest negatives raise R@1 (K = 1).",
-          ("PVSE, K=1, hardest negatives",), ("PVSE, K=1, all negatives",), _R1),
-    Claim("pcme-hard-precision-1", "PCME, App. E.2", "The hardest negatives lower R-Precision (K = 1).",
-          ("PVSE, K=1, hardest negatives",), ("PVSE, K=1, all negatives",), PRECISION, smaller=True),
-    Claim("pcme-hard-r1-2", "PCME, App. E.2 (its text; Table E.2 has less)", "The hardest negatives raise R@1 (K = 2).",
-          ("PVSE, K=2, hardest negatives",), ("PVSE, K=2, all negatives",), _R1),
-    Claim("pcme-hard-precision-2", "PCME, App. E.2", "The hardest negatives lower R-Precision (K = 2).",
-          ("PVSE, K=2, hardest negatives",), ("PVSE, K=2, all negatives",), PRECISION, smaller=True),
-    Claim("pcme-hard-r1-4", "PCME, App. E.2", "The hardest negatives raise R@1 (K = 4).",
-          ("PVSE, K=4, hardest negatives",), ("PVSE, K=4, all negatives",), _R1),
-    Claim("pcme-hard-precision-4", "PCME, App. E.2", "The hardest negatives lower R-Precision (K = 4).",
-          ("PVSE, K=4, hardest negatives",), ("PVSE, K=4, all negatives",), PRECISION, smaller=True),
-    Claim("pcme-hard-r1-1-human", "PCME, App. E.2 (its text; Table E.2 has less)",
-          "The hardest negatives raise R@1 (K = 1, human relevance).", ("PVSE, K=1, hardest negatives",),
-          ("PVSE, K=1, all negatives",), _R1_HUMAN),
-    Claim("pcme-hard-precision-1-human", "PCME, App. E.2",
-          "The hardest negatives lower R-Precision (K = 1, human relevance).", ("PVSE, K=1, hardest negatives",),
-          ("PVSE, K=1, all negatives",), _PRECISION_HUMAN, smaller=True),
-    Claim("pcme-hard-r1-2-human", "PCME, App. E.2 (its text; Table E.2 has less)",
-          "The hardest negatives raise R@1 (K = 2, human relevance).", ("PVSE, K=2, hardest negatives",),
-          ("PVSE, K=2, all negatives",), _R1_HUMAN),
-    Claim("pcme-hard-precision-2-human", "PCME, App. E.2",
-          "The hardest negatives lower R-Precision (K = 2, human relevance).", ("PVSE, K=2, hardest negatives",),
-          ("PVSE, K=2, all negatives",), _PRECISION_HUMAN, smaller=True),
-    Claim("pcme-hard-r1-4-human", "PCME, App. E.2", "The hardest negatives raise R@1 (K = 4, human relevance).",
-          ("PVSE, K=4, hardest negatives",), ("PVSE, K=4, all negatives",), _R1_HUMAN),
-    Claim("pcme-hard-precision-4-human", "PCME, App. E.2",
-          "The hardest negatives lower R-Precision (K = 4, human relevance).", ("PVSE, K=4, hardest negatives",),
-          ("PVSE, K=4, all negatives",), _PRECISION_HUMAN, smaller=True),
+    *(claim for relevance in _HARD for k in (1, 2, 4) for claim in _hard(k, relevance)),
     # What σ is for, against what scores say without it; no sentence of the paper, so a family of their own.
-    Claim("pcme-selective-margin-i2t", "ours, on PCME, §4.4",
-          "σ chooses the queries to answer (i2t) better than the margin of the best score.", ("PCME",),
-          measure=Measure("R@1 over coverage, area by σ minus area by margin, i2t, points", "annotated", "i2t",
-          "selective_gain_over_margin", factor=100), family="selective retrieval"),
-    Claim("pcme-selective-margin-t2i", "ours, on PCME, §4.4",
-          "σ chooses the queries to answer (t2i) better than the margin of the best score.", ("PCME",),
-          measure=Measure("R@1 over coverage, area by σ minus area by margin, t2i, points", "annotated", "t2i",
-          "selective_gain_over_margin", factor=100), family="selective retrieval"),
-    Claim("pcme-selective-entropy-i2t", "ours, on PCME, §4.4",
-          "σ chooses the queries to answer (i2t) better than the entropy of the scores' softmax.", ("PCME",),
-          measure=Measure("R@1 over coverage, area by σ minus area by entropy, i2t, points", "annotated", "i2t",
-          "selective_gain_over_entropy", factor=100), family="selective retrieval"),
-    Claim("pcme-selective-entropy-t2i", "ours, on PCME, §4.4",
-          "σ chooses the queries to answer (t2i) better than the entropy of the scores' softmax.", ("PCME",),
-          measure=Measure("R@1 over coverage, area by σ minus area by entropy, t2i, points", "annotated", "t2i",
-          "selective_gain_over_entropy", factor=100), family="selective retrieval"),
+    *(Claim(f"pcme-selective-margin-{d}", "ours, on PCME, §4.4",
+            f"σ chooses the queries to answer ({d}) better than the margin of the best score.", ("PCME",),
+            measure=Measure(f"R@1 over coverage, area by σ minus area by margin, {d}, points", "annotated", d,
+            "selective_gain_over_margin", factor=100), family="selective retrieval") for d in _BOTH),
+    *(Claim(f"pcme-selective-entropy-{d}", "ours, on PCME, §4.4",
+            f"σ chooses the queries to answer ({d}) better than the entropy of the scores' softmax.", ("PCME",),
+            measure=Measure(f"R@1 over coverage, area by σ minus area by entropy, {d}, points", "annotated", d,
+            "selective_gain_over_entropy", factor=100), family="selective retrieval") for d in _BOTH),
 )  # fmt: skip
