@@ -13,8 +13,8 @@ from xmr_core.methods import MODULES, registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
-from xmr_core.study.method_tables import methods_table, options_table, published_table
 from xmr_core.study.variants import known_labels, label_of
+from xmr_core.ui.parameter_rules import check_values
 
 ADDRESS = "toy_method:SPEC"
 INPUTS = Inputs(5, 3, 9, word_dim=4)
@@ -66,12 +66,6 @@ def test_the_temperature_reaches_the_objective():
     assert method.objective.score_loss.log_scale.exp().item() == pytest.approx(5.0)
 
 
-def test_tables_hold_every_paper():
-    for table in (methods_table(), options_table()):
-        assert all(f"`{name}`" in table for name in papers())
-    assert all((f"`{name}`" in published_table()) == bool(spec.published) for name, spec in papers().items())
-
-
 def test_a_spec_says_what_is_wrong_with_it():
     for wrong, word in (
         ({"id": "my method"}, "short name"), ({"published_options": {"d": 1024}}, "no published form"),
@@ -111,6 +105,7 @@ def test_addresses_that_lead_nowhere():
 def test_a_method_from_outside_is_compared_and_labelled(registered):
     assert methods()["toy-maxsim"] is registered and "toy-maxsim" not in papers()
     assert study.comparison()["Toy MaxSim i2t"] == ("toy-maxsim", {"direction": "i2t"})
+    check_values({"method": "toy-maxsim"})  # of a notebook, or the command line
     assert label_of("toy-maxsim") == "Toy MaxSim" and "Toy MaxSim" in known_labels()
     first, second = study.variant_configs(tiny_config("scan"), ["Toy MaxSim i2t", ADDRESS], [3])
     assert (first.method, first.options["direction"], first.train.seed) == ("toy-maxsim", "i2t", 3)

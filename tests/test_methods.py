@@ -7,7 +7,6 @@ import torch
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import EmbeddingSet
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build, method_spec, papers
@@ -84,16 +83,6 @@ def test_matched_forms_share_their_encoders(prepared, name, form):
     shared = build("dive", prepared.inputs, d=16)
     shapes = lambda m: [(n, tuple(p.shape)) for n, p in m.named_parameters() if "encoder" in n]  # noqa: E731
     assert (shapes(method) == shapes(shared)) == (form == "matched")
-
-
-def test_a_set_of_k_unit_elements(prepared):
-    split = prepared.splits["val"]
-    for k in (1, 3):
-        sets = (
-            build("dive", prepared.inputs, d=16, slots=k).eval().encode_images(split.read_images(split.image_rows[:4]))
-        )
-        assert isinstance(sets, EmbeddingSet) and sets.x.shape == (4, k, 16)
-        assert torch.allclose(sets.x.norm(dim=-1), torch.ones(4, k))
 
 
 def test_pixels_reach_the_trainable_cnn(tmp_path, monkeypatch):

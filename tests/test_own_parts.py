@@ -124,13 +124,7 @@ def test_two_extractors_of_one_file_have_features_of_their_own():
     assert identity_of(Means()) != identity_of(Zeros()) and identity_of(Means()) == identity_of(Means())
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (np.zeros((4, 3, 9)), "Own says"),
-        (torch.zeros(16, 3, 2), "numpy"),
-    ],
-)
+@pytest.mark.parametrize(("made", "message"), [(np.zeros((4, 3, 9)), "Own says"), (torch.zeros(16, 3, 2), "numpy")])
 def test_what_an_extractor_returns_is_checked(made, message, tmp_path, monkeypatch):
     class Own:
         identity, shape, dtype, batch, resolution = "own", (3, 2), np.float16, 16, 0
