@@ -11,16 +11,14 @@ from pathlib import Path
 
 from xmr_core.base.checks import LARGEST, LARGEST_SEED
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.methods import MODULES
 
 DATASETS = ("scenes", "flickr8k", "flickr30k", "coco", "cub", "precomputed", "folder")
-METHODS = (
-    "vse++", "pvse", "pcme", "scan", "sgraf", "vse-infty", "vse+2ad", "dive", "pcme++", "maxsim", "chan",
-)  # fmt: skip
 FEATURES = (
     "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
 )  # fmt: skip
 CHOICES = {
-    "dataset": DATASETS, "method": METHODS, "features": FEATURES, "preset": ("quick", "study", "published"),
+    "dataset": DATASETS, "features": FEATURES, "preset": ("quick", "study", "published"),
     "fine_tune": ("", "image", "text", "both"), "objective": ("", "infonce", "siglip", "triplet"),
     "size": ("tiny", "quick", "study", "large"),
 }  # fmt: skip
@@ -58,8 +56,8 @@ def refuse_early(**names: str) -> None:
     """
     if "xmr_core.data.corpora" not in sys.modules:
         for name, value in names.items():
-            if value not in CHOICES[name] and ":" not in value and not _installed(name, value):
-                raise unknown(name, value, CHOICES[name])
+            if value not in (choices := _choices(name)) and ":" not in value:
+                raise unknown(name, value, choices)
 
 
 def _faults(name: str, value: object, default: object) -> Iterator[str]:
@@ -93,9 +91,9 @@ def _limits(name: str, value: int | float, default: object) -> tuple[float, floa
 
 
 def _of_text(name: str, value: str) -> Iterator[str]:
-    choices = CHOICES.get(name, ())
+    choices = _choices(name)
     address = ":" in value and name in ("dataset", "method", "features")
-    if choices and value not in choices and not address and not _installed(name, value):
+    if choices and value not in choices and not address:
         yield f"parameter {name}: {unknown('name', value, choices)}"
     if name == "device" and not _DEVICE.fullmatch(value):
         yield f"parameter device is auto, cpu, cuda, cuda:1 and so on, got {value!r:.60}."
@@ -124,10 +122,14 @@ def _together(values: Mapping[str, object]) -> Iterator[str]:
                 yield f"ensembles names {missing[0]!r}, which is not among methods; change the one or the other."
 
 
-def _installed(name: str, value: str) -> bool:
-    """Whether an installed package brings a method of this name."""
+def _choices(name: str) -> tuple[str, ...]:
+    """The words that a parameter may be; () for any. Methods are those of the package, installed ones, and what this
+    process has registered."""
     if name != "method":
-        return False
+        return CHOICES.get(name, ())
+    registry = sys.modules.get("xmr_core.methods.registry")  # loading it would load torch
+    if registry:
+        return tuple(registry.methods())
     from importlib.metadata import entry_points
 
-    return any(point.name == value for point in entry_points(group="xmr_core.methods"))
+    return *MODULES, *(point.name for point in entry_points(group="xmr_core.methods"))
