@@ -39,8 +39,8 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
         raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.") from None
 
 
-def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
-    """One image of any size at a model's resolution, read as images of a corpus are.
+def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
+    """The pixels of an image given as a file, a PIL image or an array.
 
     Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
     """
@@ -53,12 +53,18 @@ def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
             image = np.asarray(convert_to_rgb(image))
     except UNREADABLE as e:
         raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
-    if not isinstance(image, np.ndarray):
+    if not isinstance(image, np.ndarray | Tensor):
         raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+    image = _array(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         shape = "×".join(map(str, image.shape))
         raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
-    return array_reader(image[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+    return image
+
+
+def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
+    """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
+    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
 
 
 def regions(images, inputs: Inputs) -> Features:

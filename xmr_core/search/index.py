@@ -9,16 +9,16 @@ import torch
 from safetensors.numpy import save as save_arrays
 
 from xmr_core import __version__
-from xmr_core.base import files, fingerprint
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import write_record
 from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.tensor_files import tensor_bytes
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import building, described, json_object, require_own, start_anew, write_manifest
-from xmr_core.search.gallery import read_header, write_gallery
-from xmr_core.search.library import Library, open_folder, open_library
+from xmr_core.search.files import building, described, json_object, require_own, start_anew
+from xmr_core.search.gallery import write_gallery
+from xmr_core.search.library import Library, encoded_images, open_folder, open_library
 from xmr_core.search.load import as_model
 from xmr_core.search.model import Model
 from xmr_core.search.model_folder import write_model, written_files
@@ -28,7 +28,6 @@ FORMAT = 4
 MANIFEST, ITEMS, MODEL = "index.json", "items.json", "model"  # the last is a folder
 IMAGES, CAPTIONS, RELEVANCE = (f"{name}.safetensors" for name in ("images", "captions", "relevance"))
 GALLERIES = (IMAGES, CAPTIONS)
-_CHUNK = 256  # items encoded at a time, as in encode_split, so that the numbers are equal
 _WRITTEN = 4096  # items written at a time
 
 
@@ -66,17 +65,10 @@ def index_folder(
     if len(corpus.captions):
         return save_index(open_folder(trained, images, progress=progress), trained, folder, source, dtype)
     model, n = as_model(trained), len(corpus.images)
-    method, inputs = model.method, model.raw.images_of(corpus, progress)
-
-    def encoded():
-        for start in range(0, n, _CHUNK):
-            with torch.inference_mode():
-                chunk = inputs(np.arange(start, min(start + _CHUNK, n)))
-                yield method.encode_images(chunk.to(method.device)).to("cpu")
-
-    items = {"label": method.name, "pixels": True, "image_ids": corpus.images.index.tolist()}
+    chunks = encoded_images(model, model.raw.images_of(corpus, progress), n)
+    items = {"label": model.method.name, "pixels": True, "image_ids": corpus.images.index.tolist()}
     items |= {"caption_ids": [], "texts": []}
-    return _write(folder, model, source, dtype, {IMAGES: (encoded(), n)}, items, {})
+    return _write(folder, model, source, dtype, {IMAGES: (chunks, n)}, items, {})
 
 
 def save_index(
@@ -124,7 +116,7 @@ def _write(
     folder = Path(folder).expanduser()
     require_index_place(folder)
     with building(folder):
-        start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE))
+        start_anew(folder, (MANIFEST, *GALLERIES, ITEMS, RELEVANCE))
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
         files.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
@@ -136,31 +128,14 @@ def _write(
         files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
         write_model(model, folder / MODEL)
         names = [*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in written_files(folder / MODEL))]
-        write_manifest(
+        write_record(
             folder / MANIFEST,
             {
                 "format": FORMAT,
                 "code": {"xmr_core": __version__, "git_commit": commit()[0]},
-                "model": identity_of_model(model),
                 "source": asdict(source),
-                "items": {"images": len(items["image_ids"]), "captions": len(items["caption_ids"])},
                 "dtype": dtype,
-                "tensors": {name: tensors_of(folder / name) for name in galleries},
                 "files": {name: described(folder / name) for name in names},
             },
         )
     return folder
-
-
-def tensors_of(path: Path) -> dict[str, list]:
-    """name → [type code, *shape] of the tensors in a gallery's file."""
-    return {name: [code, *shape] for name, (shape, code, _) in read_header(path)[2].items()}
-
-
-def identity_of_model(model: Model) -> dict:
-    """What connects indexes that one trained method encoded. Another training, even with the same id, has other
-    weights."""
-    names = ("run", "method", "form", "options", "dataset")
-    weights = tensor_bytes(model.method.state_dict())
-    about = {name: model.about[name] for name in names if name in model.about}
-    return {"label": model.label, **about, "weights": fingerprint.bytes_hash(weights)}

@@ -1,6 +1,6 @@
 """A library: the encoded items that a query is ranked against, and the method that encoded them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -186,13 +186,17 @@ def open_folder(
         pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
         relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
         captions = model.encode_texts(texts.tolist())
-    parts = []
-    for start in range(0, len(ids), _ENCODED):
-        with torch.inference_mode():
-            chunk = inputs(np.arange(start, min(start + _ENCODED, len(ids)))).to(model.method.device)
-            parts.append(model.method.encode_images(chunk).to("cpu"))
+    images = joined([*encoded_images(model, inputs, len(ids))])
     return Library(
-        label or model.method.name, model.method, model.raw, joined(parts), captions, ids, caption_ids, texts,
+        label or model.method.name, model.method, model.raw, images, captions, ids, caption_ids, texts,
         relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
         paths_of(corpus, np.arange(len(ids))), splits_of(corpus, np.arange(len(ids))),
     )  # fmt: skip
+
+
+def encoded_images(model: Model, inputs: ImageReader, n: int) -> Iterator[Representation]:
+    """The first n images that a reader gives, encoded in chunks."""
+    for start in range(0, n, _ENCODED):
+        with torch.inference_mode():
+            chunk = inputs(np.arange(start, min(start + _ENCODED, n))).to(model.method.device)
+            yield model.method.encode_images(chunk).to("cpu")
