@@ -15,7 +15,7 @@ from xmr_core.base.extras import require
 from xmr_core.base.files import atomic, write_record
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.search.files import building, check_files, described, read_manifest, start_anew
+from xmr_core.search.files import building, check_files, described, read_manifest, remove
 
 FORMAT = 1
 MANIFEST, LISTS = "elements.json", "elements.faiss"
@@ -73,7 +73,7 @@ def build_elements(
         require_element(gallery.mask, "set")
     folder, n, width = Path(folder), len(gallery), width_of(gallery)
     with building(folder):
-        start_anew(folder, (MANIFEST, LISTS))
+        remove(folder, (MANIFEST, LISTS), (MANIFEST, LISTS))
         total = int(gallery.mask.sum()) if isinstance(gallery, EmbeddingSet) else n
         lists = lists or 1 << max(0, round(np.log2(2 * total**0.5)))
         sample = np.random.default_rng(seed).permutation(n)[: -(-_MOST_PER_LIST * lists * n // total)]

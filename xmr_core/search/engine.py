@@ -13,7 +13,7 @@ from xmr_core.base.files import write_record
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, Representation
 from xmr_core.search.elements import items_by_query, most_elements, require_same_gallery, unit_elements, width_of
-from xmr_core.search.files import building, read_manifest, start_anew
+from xmr_core.search.files import building, read_manifest, remove
 from xmr_core.search.qdrant import Embedded, Server, open_collection
 
 FORMAT = 1
@@ -68,7 +68,7 @@ def build_engine(
     folder, n, slots, width = Path(folder), len(gallery), most_elements(gallery), width_of(gallery)
     server = url or ("a client" if client is not None else "")
     with building(folder):
-        start_anew(folder, (MANIFEST,))
+        remove(folder, [MANIFEST])
         if not server:
             shutil.rmtree(folder / "engine", ignore_errors=True)
         step, total = max(1, _CHUNK // slots), 0

@@ -11,16 +11,12 @@ from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 
 
-def start_anew(folder: Path, names: Iterable[str]) -> None:
-    """Remove files of an older build, the manifest before the others, so that a killed process cannot leave it beside
-    newer files, and what killed processes left while writing. Raises: CannotWrite."""
-    storage.make_folder(folder)
+def remove(folder: Path, names: Iterable[str], remainders: Iterable[str] = ()) -> None:
+    """Remove files in this order, and what killed processes left while they wrote others. Raises: CannotWrite."""
+    left = (path for name in remainders for path in (folder / name).parent.glob(f".{Path(name).name}.*.tmp"))
     try:
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
-        for remainder in folder.rglob("*.tmp"):
-            if remainder.name.startswith("."):
-                remainder.unlink(missing_ok=True)
+        for path in (*(folder / name for name in names), *left):
+            path.unlink(missing_ok=True)
     except OSError as e:
         raise storage.cannot_write(folder, e) from None
 

@@ -16,12 +16,12 @@ from xmr_core.base.provenance import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import building, described, json_object, require_own, start_anew
+from xmr_core.search.files import building, described, json_object, remove, require_own
 from xmr_core.search.gallery import write_gallery
 from xmr_core.search.library import Library, encoded_images, open_folder, open_library
 from xmr_core.search.load import as_model
 from xmr_core.search.model import Model
-from xmr_core.search.model_folder import write_model, written_files
+from xmr_core.search.model_folder import CONFIG, read_config, write_model
 from xmr_core.training.runs import TrainedRun
 
 FORMAT = 4
@@ -116,7 +116,8 @@ def _write(
     folder = Path(folder).expanduser()
     require_index_place(folder)
     with building(folder):
-        start_anew(folder, (MANIFEST, *GALLERIES, ITEMS, RELEVANCE))
+        own = (MANIFEST, *GALLERIES, ITEMS, RELEVANCE)  # the list first, so that a killed process leaves no index
+        remove(folder, own, remainders=own)
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
         files.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
@@ -127,7 +128,7 @@ def _write(
         }
         files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
         write_model(model, folder / MODEL)
-        names = [*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in written_files(folder / MODEL))]
+        of_model = (f"{MODEL}/{name}" for name in (CONFIG, *read_config(folder / MODEL)["files"]))
         write_record(
             folder / MANIFEST,
             {
@@ -135,7 +136,7 @@ def _write(
                 "code": {"xmr_core": __version__, "git_commit": commit()[0]},
                 "source": asdict(source),
                 "dtype": dtype,
-                "files": {name: described(folder / name) for name in names},
+                "files": {name: described(folder / name) for name in (*galleries, ITEMS, RELEVANCE, *of_model)},
             },
         )
     return folder

@@ -130,15 +130,10 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if chosen else 1
 
 
-def paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
+def _paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
     """The image file at each position of some rows of a corpus; None for a corpus whose images are no files."""
     files = corpus.images.get("path")
     return None if files is None else lambda position: str(files.iloc[rows[position]])
-
-
-def splits_of(corpus: Corpus, rows: np.ndarray) -> np.ndarray | None:
-    """The split of some rows of a corpus; None for one without captions, whose splits say nothing."""
-    return corpus.images["split"].to_numpy(object)[rows] if len(corpus.captions) else None
 
 
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
@@ -163,7 +158,7 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
         label or run.config.method, method, prepared, images, captions,
         corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
         part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
-        paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
+        _paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
     )  # fmt: skip
 
 
@@ -190,7 +185,7 @@ def open_folder(
     return Library(
         label or model.method.name, model.method, model.raw, images, captions, ids, caption_ids, texts,
         relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
-        paths_of(corpus, np.arange(len(ids))), splits_of(corpus, np.arange(len(ids))),
+        _paths_of(corpus, np.arange(len(ids))), corpus.images["split"].to_numpy(object) if len(texts) else None,
     )  # fmt: skip
 
 

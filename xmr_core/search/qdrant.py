@@ -57,9 +57,7 @@ class Embedded:
     def count(self):
         return self._shard.count(self._q.CountRequest(exact=True))
 
-    def nearest(
-        self, vectors: Float[np.ndarray, "e d"], p: int, candidates: int | None
-    ) -> Int[np.ndarray, "e p"]:
+    def nearest(self, vectors: Float[np.ndarray, "e d"], p: int, candidates: int | None) -> Int[np.ndarray, "e p"]:
         q = self._q
         how = q.SearchParams(exact=candidates is None, hnsw_ef=candidates)
         requests = [q.QueryRequest(limit=p, query=q.Query.Nearest(v.tolist()), params=how) for v in vectors]
