@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
-from xmr_core.base.errors import CannotWrite, DamagedFile
+from xmr_core.base.errors import CannotWrite, DamagedFile, XmrError
 from xmr_core.base.files import write_record
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, Representation
@@ -72,18 +73,18 @@ def build_engine(
         if not server:
             shutil.rmtree(folder / "engine", ignore_errors=True)
         step, total = max(1, _CHUNK // slots), 0
-        collection = open_collection(folder, digest, url, client, width=width, graph=graph)
         try:
-            for start in progress(range(0, n, step)):
-                vectors, items = unit_elements(gallery[start : start + step])
-                first = np.searchsorted(items, items)  # of the same item, so that places count from 0
-                collection.add(vectors, (items + start) * slots + np.arange(len(items)) - first)
-                total += len(items)
-            collection.finish(graph)
-        except collection.errors as e:
-            raise CannotWrite(f"the engine cannot hold the elements ({e}). Free some space, or start it.") from None
-        finally:
-            collection.close()
+            with closing(open_collection(folder, digest, url, client, width=width, graph=graph)) as collection:
+                for start in progress(range(0, n, step)):
+                    vectors, items = unit_elements(gallery[start : start + step])
+                    first = np.searchsorted(items, items)  # of the same item, so that places count from 0
+                    collection.add(vectors, (items + start) * slots + np.arange(len(items)) - first)
+                    total += len(items)
+                collection.finish(graph)
+        except XmrError:
+            raise
+        except Exception as e:  # the engines raise nothing more special
+            raise CannotWrite(f"the engine {server} cannot hold the elements, or does not answer ({e}).") from None
         write_record(
             folder / MANIFEST,
             {
@@ -103,14 +104,17 @@ def open_engine(folder: Path | str, gallery: Representation, digest: str, client
     folder = Path(folder)
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
     require_same_gallery(about, folder, gallery, digest, _AGAIN)
-    collection = open_collection(folder, digest, "" if client is not None else about["server"], client)
+    where = about["server"] or folder / "engine"
     try:
+        collection = open_collection(folder, digest, "" if client is not None else about["server"], client)
         present = collection.count()
-    except collection.errors as e:
-        present = f"no ({e})"
-    if present != about["elements"]:
+    except XmrError:
+        raise
+    except Exception as e:
         raise DamagedFile(
-            f"the engine {about['server'] or folder / 'engine'} has {present} elements and was given "
-            f"{about['elements']}. Start it, or build it again: {_AGAIN}."
-        )
+            f"the engine {where} cannot be opened ({e}). Start it, or build it again: {_AGAIN}."
+        ) from None
+    if present != about["elements"]:
+        lost = f"{present:,} elements and was given {about['elements']:,}"
+        raise DamagedFile(f"the engine {where} has {lost}. Build it again: {_AGAIN}.")
     return EngineElements(collection, gallery, about)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
-from xmr_core.base.errors import DamagedFile
 from xmr_core.base.extras import require
 
 _HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000}
@@ -18,7 +17,7 @@ def open_collection(
     """The collection of a gallery: Embedded in the folder 'engine', or a Server by URL or client. width: make an empty
     one of this width. graph: the server is to build a graph.
 
-    Raises: BadInput without the package; DamagedFile where an existing one cannot be opened.
+    Raises: BadInput without the package; whatever the engine raises.
     """
     if url or client is not None:
         return Server(url, client, f"xmr-{digest}", width, graph)
@@ -26,24 +25,19 @@ def open_collection(
 
 
 class Embedded:
-    """Unit vectors with numbers, in a folder. errors: the exceptions that the engine raises. nearest: the numbers of
+    """Unit vectors with numbers, in a folder. nearest: the numbers of
     the p nearest to each vector, of all (candidates None) or by a walk in the graph; −1 for none."""
-
-    errors = (Exception,)  # the embedded edition raises nothing more special
 
     def __init__(self, folder: Path, width: int | None):
         self._q = q = _module("qdrant_edge")
-        try:
-            if width is None:
-                self._shard = q.EdgeShard.load(str(folder))
-                return
-            folder.mkdir(parents=True)
-            # no log of updates: a build that is killed is built again; no graph unless finish asks for one
-            vectors = q.EdgeVectorParams(size=width, distance=q.Distance.Dot, memory=q.Memory.Cold)
-            config = q.EdgeConfig(vectors=vectors, hnsw_config=q.HnswIndexConfig(**_HNSW), wal_enabled=False)
-            self._shard = q.EdgeShard.create(str(folder), config)
-        except Exception as e:
-            raise DamagedFile(f"the engine's folder {folder} cannot be opened ({e}). Build it again.") from None
+        if width is None:
+            self._shard = q.EdgeShard.load(str(folder))
+            return
+        folder.mkdir(parents=True)
+        # no log of updates: a build that is killed is built again; no graph unless finish asks for one
+        vectors = q.EdgeVectorParams(size=width, distance=q.Distance.Dot, memory=q.Memory.Cold)
+        config = q.EdgeConfig(vectors=vectors, hnsw_config=q.HnswIndexConfig(**_HNSW), wal_enabled=False)
+        self._shard = q.EdgeShard.create(str(folder), config)
 
     def add(self, vectors: Float[np.ndarray, "e d"], numbers: Int[np.ndarray, " e"]) -> None:
         points = [self._q.Point(n, v) for n, v in zip(numbers.tolist(), vectors, strict=True)]
@@ -72,20 +66,14 @@ class Server:
 
     def __init__(self, url: str, client: object, name: str, width: int | None, graph: bool):
         self._models = models = _module("qdrant_client.models")
-        from qdrant_client.http.exceptions import ApiException
-
-        self.errors = (ApiException, ValueError, OSError)  # ValueError: of the client itself, for a missing collection
         self._own = client is None
         self._client, self._name = client or _module("qdrant_client").QdrantClient(url=url), name
         if width is not None:
             hnsw = models.HnswConfigDiff(**(_HNSW if graph else {"m": 0}))
             vectors = models.VectorParams(size=width, distance=models.Distance.DOT, on_disk=True)
-            try:
-                if self._client.collection_exists(name):
-                    self._client.delete_collection(name)
-                self._client.create_collection(name, vectors_config=vectors, hnsw_config=hnsw)
-            except self.errors as e:
-                raise DamagedFile(f"the engine {url} does not answer ({e}). Start it, or give another URL.") from None
+            if self._client.collection_exists(name):
+                self._client.delete_collection(name)
+            self._client.create_collection(name, vectors_config=vectors, hnsw_config=hnsw)
 
     def add(self, vectors, numbers):
         batch = self._models.Batch(ids=numbers.tolist(), vectors=vectors.tolist())
