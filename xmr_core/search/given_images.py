@@ -1,6 +1,6 @@
 """Images in the forms in which a user has them, as a loaded model reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +29,15 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
         images = _array(images)
     if hasattr(images, "to_numpy"):  # a table of pandas
         images = images.to_numpy()
-    if isinstance(images, str | Path | Image.Image) or (
-        one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
-    ):
+    one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
+    if one or isinstance(images, str | Path | Image.Image):
         return [images]
-    try:
-        return images if hasattr(images, "__len__") else list(images)
-    except TypeError:
-        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.") from None
+    if not isinstance(images, Iterable):
+        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.")
+    images = images if hasattr(images, "__len__") else list(images)
+    if not len(images):
+        raise BadInput("no image given; give at least one.")
+    return images
 
 
 def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:

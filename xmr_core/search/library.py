@@ -1,7 +1,7 @@
 """A library: the encoded items that a query is ranked against, and the method that encoded them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -172,26 +172,30 @@ def open_folder(
     disk. progress: as of RawInputs.images_of.
     Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
     """
-    model = as_model(trained)
-    corpus = load_folder(folder)
-    inputs = model.raw.images_of(corpus, progress)
+    library = folder_library(as_model(trained), load_folder(folder), label, progress)
+    return replace(library, images=joined([*encoded_images(library)]))
+
+
+def folder_library(model: Model, corpus: Corpus, label: str = "", progress: Callable | None = None) -> Library:
+    """A library of a folder's corpus with its captions encoded and its images not, which encoded_images encodes."""
+    inputs, rows = model.raw.images_of(corpus, progress), np.arange(len(corpus.images))
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
-    texts, relevances, captions = corpus.captions["text"].to_numpy(), {}, None
+    texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):
         pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
         relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
-        captions = model.encode_texts(texts.tolist())
-    images = joined([*encoded_images(model, inputs, len(ids))])
+        captions, splits = model.encode_texts(texts.tolist()), corpus.images["split"].to_numpy(object)
     return Library(
-        label or model.method.name, model.method, model.raw, images, captions, ids, caption_ids, texts,
+        label or model.method.name, model.method, model.raw, None, captions, ids, caption_ids, texts,
         relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
-        _paths_of(corpus, np.arange(len(ids))), corpus.images["split"].to_numpy(object) if len(texts) else None,
+        _paths_of(corpus, rows), splits,
     )  # fmt: skip
 
 
-def encoded_images(model: Model, inputs: ImageReader, n: int) -> Iterator[Representation]:
-    """The first n images that a reader gives, encoded in chunks."""
-    for start in range(0, n, _ENCODED):
+def encoded_images(library: Library) -> Iterator[Representation]:
+    """The images of a library, encoded in chunks."""
+    for start in range(0, len(library.image_ids), _ENCODED):
         with torch.inference_mode():
-            chunk = inputs(np.arange(start, min(start + _ENCODED, n))).to(model.method.device)
-            yield model.method.encode_images(chunk).to("cpu")
+            positions = np.arange(start, min(start + _ENCODED, len(library.image_ids)))
+            encoded = library.method.encode_images(library.inputs(positions).to(library.method.device)).to("cpu")
+        yield encoded

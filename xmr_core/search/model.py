@@ -74,8 +74,6 @@ class Model:
         Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.
         """
         images = listed(images, one_has_three_axes=self.raw.describer is not None)
-        if not len(images):
-            raise BadInput("no image given; give at least one.")
         if self.raw.describer is None:
             return self._in_parts(self.method.encode_images, regions(images, self.raw.inputs), len(images))
         parts = []
