@@ -24,9 +24,8 @@ def home(tmp_path, monkeypatch):
 def test_every_item_has_a_place_and_its_facts():
     library = example_library("pcme")
     frame = map_frame(library)
-    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3 and np.isfinite(frame[["x", "y"]]).all(
-        axis=None
-    )
+    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3
+    assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
     assert frame["text"].tolist()[3:] == library.texts.tolist() and frame["ambiguity"].tolist() == [1] * 6
     assert np.allclose(frame["uncertainty"][:3], library.uncertainty("images"))
     for modality, own in frame.groupby("modality"):
