@@ -82,10 +82,8 @@ def test_projections_keep_what_they_promise():
     ("source", "options", "word"),
     [
         ("no-such-run", {}, "no-such-run"),
-        (3, {}, "got int"),
         (example_library, {"project": "globe"}, "globe"),
         (xmr.search.example_model, {}, "holds no items"),
-        (xmr.search.example_model, {"texts": ["a"], "project": "pca"}, "three rows"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(source, options, word):

@@ -46,7 +46,7 @@ def test_coordinates_are_made_once_and_damage_is_repaired(tmp_path, monkeypatch)
     file.write_bytes(b"damaged")
     assert np.allclose(coordinates(vectors), first)
     assert coordinates(vectors, "tsne").shape == (40, 2)
-    with pytest.raises(BadInput, match="unknown layout"):
+    with pytest.raises(BadInput, match="globe"):
         map_frame(example_library(), "globe")
 
 

@@ -245,7 +245,7 @@ def test_a_spoilt_file_is_named(built, name, how):
 def test_a_gallery_of_another_shape_is_noticed_without_reading_it(built):
     path = built / "images.safetensors"
     path.write_bytes(path.read_bytes().replace(b"[32,4,16]", b"[32,16,4]"))
-    with pytest.raises(DamagedFile, match="tensors that no gallery has"):
+    with pytest.raises(DamagedFile, match="no gallery"):
         open_index(built, verify=False)
 
 

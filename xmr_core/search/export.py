@@ -38,8 +38,8 @@ def export_frame(
     Columns: modality ('image' or 'caption'), id, image_id (of a caption its first annotated image), text ('' for an
     image), split, file (of an image, '' where it has none), element (from 0), uncertainty (of the item; NaN where the
     method gives none), embedding (float32 arrays "d").
-    Raises: BadInput for a source that is none of these, a method without vectors of items, an unknown project, or fewer
-        than three rows to project; as open_library and open_index.
+    Raises: BadInput for a path or name that is none of these, a method without vectors of items, or an unknown project;
+        as open_library and open_index.
 
     >>> from xmr_core.search import example_library
     >>> frame = export_frame(example_library(), project="pca")
@@ -57,8 +57,6 @@ def export_frame(
         frame = pd.concat([frame.drop(columns="embedding"), columns], axis=1)
     if not project:
         return frame
-    if len(points) < 3:
-        raise BadInput(f"a projection needs at least three rows, got {len(points)}.")
     return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True)))
 
 
@@ -104,8 +102,6 @@ def _library(source: TrainedRun | Library | Path | str, split: str) -> Library:
         source = load(run_id)
     if isinstance(source, TrainedRun):
         return open_library(source, split=split)
-    if not isinstance(source, Library):
-        raise BadInput(f"export_frame takes a run, a library, an index or a model, got {type(source).__name__}.")
     return source
 
 

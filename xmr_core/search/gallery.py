@@ -88,10 +88,10 @@ def open_gallery(path: Path | str) -> Representation:
         with safe_open(path, "pt") as f:
             kind = _KIND[f.metadata()["kind"]]
             tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
-    except (OSError, KeyError, TypeError, SafetensorError) as e:
+        if not _fit_together(kind, tensors):
+            raise ValueError("it has tensors that no gallery has")
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise DamagedFile(f"{path} cannot be opened as a gallery ({e}). Copy it again, or build it again.") from None
-    if not _fit_together(kind, tensors):
-        raise DamagedFile(f"{path} has tensors that no gallery has. Do not use it, or build it again.")
     half = any(tensor.dtype == torch.float16 for tensor in tensors.values())
     return (_HALF[kind] if half else kind)(**tensors)
 

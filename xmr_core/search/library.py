@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation
@@ -62,8 +63,7 @@ class Library:
         """Position of an id among 'images' or 'captions'. Raises: BadInput for an unknown id."""
         positions = self.once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
         if item not in positions:
-            example = f", with ids such as {next(iter(positions))!r}" if positions else ""
-            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library{example}.")
+            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library.")
         return positions[item]
 
     def items(self, modality: str) -> Representation:
@@ -143,8 +143,7 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.splits:
-        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    require_choice("split", split, prepared.splits)
     part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, part)
     relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}

@@ -95,15 +95,16 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
     format; DamagedFile for a file that is missing, altered, or does not fit.
     """
     folder = Path(folder).expanduser()
-    config = read_config(folder, verify)
     try:
+        config = read_config(folder, verify)
         method, words, about, sizes = load_with_inputs(folder / WEIGHTS)
         raw = read_inputs(folder, config["inputs"], sizes, words)
         if config["inputs"]["texts"] == "states":
             about["text_model"] = str(folder / STATES)  # where it now lies, so that it can be written again
         return Model(str(config["label"]), method, raw, about)
     except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as e:
-        raise _torn(folder, e) from None
+        reason = f"{type(e).__name__}: {e}"
+        raise DamagedFile(f"{folder / CONFIG} is not whole ({reason}). Copy the folder again.") from None
 
 
 def read_config(folder: Path, verify: bool | None = False) -> dict:
@@ -117,10 +118,7 @@ def read_config(folder: Path, verify: bool | None = False) -> dict:
     if json_object(path).get("model_type", TYPE) != TYPE:
         raise BadInput(f"{folder} holds no model of this package: its {CONFIG} has another model_type.")
     config = read_manifest(path, FORMAT, "Model.save_pretrained")
-    try:
-        config["files"] = {name: str(digest) for name, digest in config["files"].items() if name != CARD}
-    except (KeyError, TypeError, AttributeError) as e:
-        raise _torn(folder, e) from None
+    config["files"] = {name: digest for name, digest in config["files"].items() if name != CARD}
     for name, digest in config["files"].items():  # the card is its owner's to change
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise DamagedFile(f"{path} lists {name}, which lies outside. Do not use this folder.")
@@ -132,7 +130,3 @@ def read_config(folder: Path, verify: bool | None = False) -> dict:
 def _public(source: str) -> str:
     """A hub name as it is; of a folder its name alone, because the places of one's own disk concern nobody."""
     return Path(source).name if Path(source).expanduser().is_dir() else source
-
-
-def _torn(folder: Path, error: Exception) -> DamagedFile:
-    return DamagedFile(f"{folder / CONFIG} is not whole ({type(error).__name__}: {error}). Copy the folder again.")

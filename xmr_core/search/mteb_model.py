@@ -31,8 +31,6 @@ class MtebModel:
     def __init__(self, model: Model, name: str = ""):
         require("an evaluation by mteb", "mteb", "mteb")
         self.model, self.name = model, name or f"xmr_core/{model.label}"
-        self._gallery: tuple[str, Representation] | None = None
-        self._ids: list[str] = []
 
     @property
     def mteb_model_meta(self):
@@ -51,8 +49,6 @@ class MtebModel:
 
     def search(self, queries, *, top_k: int, top_ranked: Mapping[str, Sequence[str]] | None = None, **_) -> dict:
         """query id → {item id: score} of the best top_k items, or of those that top_ranked names for the query."""
-        if self._gallery is None:
-            raise BadInput("nothing was indexed; call index first.")
         (kind, items), (of_queries, encoded) = self._gallery, self._encoded(queries)
         if kind == of_queries and not self.model.method.similarity.symmetric:
             raise BadInput(f"{self.model.label} compares images with texts only, and this task compares {kind}s.")

@@ -5,18 +5,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels, Representation
 from xmr_core.data.text.tokenisers import rule
 from xmr_core.search.given_images import one_image, pixels_of
 from xmr_core.search.library import Library
 
-KINDS = {
-    "text": "images",
-    "caption": "images",
-    "image": "captions",
-    "upload": "captions",
-}  # kind → modality of the answers
+# kind → modality of the answers
+KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "captions"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +33,7 @@ class Query:
     pixels: np.ndarray | None = field(default=None, compare=False)
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise unknown("kind of query", self.kind, KINDS)
+        require_choice("kind of query", self.kind, KINDS)
         if self.kind == "text" and not self.text.strip():
             raise BadInput("the sentence is empty; type what the image should show.")
         if self.kind in ("caption", "image") and self.item == "":  # 0 is an id
