@@ -6,11 +6,15 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine import checked_k, top_k
+from xmr_core.evaluation.engine.top import MODALITIES
 from xmr_core.search.elements import width_of
+from xmr_core.search.exact import best_of
 from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.functions import as_similarity
 
 
 class Proposer(Protocol):
@@ -44,16 +48,18 @@ def two_stage(
         modality: of the queries: 'captions' (the gallery holds images) or 'images'.
     Raises: BadInput for k or per_element below 1, another modality, or another width than the gallery's.
     """
+    require_choice("modality", modality, MODALITIES)
     if checked_k(k) and per_element < 1:
         raise BadInput(f"per_element must be at least 1, got {per_element}.")
     if width_of(queries) != width_of(index.gallery):
         raise BadInput(f"queries of width {width_of(queries)} do not fit elements of width {width_of(index.gallery)}.")
     scores, positions = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1, np.int64)
-    for q, items in enumerate(index.propose(queries, per_element)):
-        if len(items):
-            chosen = index.gallery[torch.from_numpy(items)]
-            best, order = top_k(similarity, queries[q : q + 1], chosen, k, modality)
-            scores[q, : best.shape[1]], positions[q, : best.shape[1]] = best[0], items[order[0]]
+    similarity = as_similarity(similarity)
+    with torch.inference_mode():
+        for q, items in enumerate(index.propose(queries, per_element)):
+            if len(items):  # top_k would first measure how exact its scores are, which takes longer than a few of them
+                best, order = best_of(similarity, queries[q : q + 1], index.gallery, items, k, modality)
+                scores[q, : len(best)], positions[q, : len(best)] = best, order
     return scores, positions
 
 
