@@ -13,7 +13,7 @@ from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.engine import top_k
-from xmr_core.search import build_engine, open_engine, open_gallery, two_stage, write_gallery
+from xmr_core.search import build_engine, open_engine, open_gallery, recall, two_stage, write_gallery
 from xmr_core.similarities import Chamfer, Cosine, DistanceLogit, SmoothChamfer
 
 pytest.importorskip("qdrant_edge", reason="galleries on an engine need the extra `engine` (qdrant-edge-py)")
@@ -56,13 +56,13 @@ def made(request, tmp_path):
 
 
 @pytest.mark.parametrize("modality", ["captions", "images"])
-def test_certified_answers_are_exact_search(made, modality):
+def test_proposing_everything_is_exact_search(made, modality):
     engine, gallery, *_ = made(sets())
     queries = sets(6, 3, seed=5)
     for similarity in (SmoothChamfer(), Chamfer()):
-        answers = two_stage(engine, queries, similarity, 5, per_element=20, modality=modality, most=10**6)
-        assert answers.certified.all()
-        assert np.array_equal(answers.positions, top_k(similarity, queries, gallery, 5, modality)[1])
+        found = two_stage(engine, queries, similarity, 5, 10**6, modality)[1]
+        assert np.array_equal(found, top_k(similarity, queries, gallery, 5, modality)[1])
+        assert recall(engine, queries, similarity, 5, modality=modality) > 0.9
 
 
 def test_vectors_and_distributions_are_sets_of_one(made):
@@ -72,38 +72,30 @@ def test_vectors_and_distributions_are_sets_of_one(made):
         (GaussianEmbedding(x, torch.rand(300, 16) - 3), DistanceLogit()),
     ):
         engine, gallery, *_ = made(given)
-        answers = two_stage(engine, gallery[:4], similarity, 5, per_element=300)
-        assert answers.certified.all()
+        found = two_stage(engine, gallery[:4], similarity, 5, per_element=300)[1]
         with torch.no_grad():
             exact = similarity(gallery, gallery[:4]).T.sort(dim=1, descending=True, stable=True).indices[:, :5]
-        assert np.array_equal(answers.positions, exact.numpy())
+        assert np.array_equal(found, exact.numpy())
         engine.close()
 
 
-def test_only_real_elements_are_held_and_each_leads_to_its_item(made):
+def test_only_real_elements_are_held_and_the_nearest_are_proposed(made):
     given = sets()
     engine, *_ = made(given)
     assert engine.about["elements"] == engine.collection.count() == int(given.mask.sum())
-    everything = engine.propose(np.eye(16, dtype=np.float32), 10**6)
-    assert np.isneginf(everything.bounds).all()
-    for row in everything.items:
-        assert np.array_equal(np.bincount(row, minlength=300), given.mask.sum(1).numpy())
-    few = engine.propose(np.eye(16, dtype=np.float32), 7)
-    best = (given.x[given.mask] @ torch.eye(16)).topk(8, dim=0).values
-    assert (few.bounds >= best[7].numpy() - 1e-6).all() and np.allclose(few.bounds, best[6].numpy(), atol=1e-3)
+    axes, owner = Embedding(torch.eye(16)), given.mask.nonzero()[:, 0]
+    nearest = (given.x[given.mask] @ torch.eye(16)).topk(7, dim=0).indices.T
+    for found, best in zip(engine.propose(axes, 7), nearest, strict=True):
+        assert found.tolist() == owner[best].unique().tolist()
 
 
 @pytest.mark.slow
-def test_a_graph_bounds_nothing_and_certification_asks_without_it(tmp_path):
+def test_a_graph_finds_most(tmp_path):
     file = write_gallery(tmp_path / "gallery.safetensors", [sets(6000, 2)], 6000)
     gallery, digest = open_gallery(file), fingerprint.file_hash(file)
     build_engine(gallery, tmp_path, digest, graph=True)
     engine = open_engine(tmp_path, gallery, digest)
-    answers = two_stage(engine, gallery[:3], SmoothChamfer(), 3, 50, probes=64)
-    assert "a walk in a graph" in answers.reason and not answers.certified.any()
-    sure = two_stage(engine, gallery[:3], SmoothChamfer(), 3, 50, probes=64, most=10**6)
-    assert sure.certified.all()
-    assert np.array_equal(sure.positions, top_k(SmoothChamfer(), gallery[:3], gallery, 3)[1])
+    assert recall(engine, gallery[:9], SmoothChamfer(), 3, 50) > 0.9
     engine.close()
 
 
@@ -111,7 +103,8 @@ def test_a_second_build_replaces_the_first(made):
     first, *_ = made(sets())
     first.close()
     engine, *_ = made(sets(50, seed=3))
-    assert engine.about["items"] == 50 and engine.propose(np.eye(16, dtype=np.float32), 10**6).items.max() < 50
+    everything = np.concatenate(engine.propose(Embedding(torch.eye(16)), 10**6))
+    assert engine.about["items"] == 50 and everything.max() < 50
 
 
 def test_what_does_not_belong_together_is_refused(made):
@@ -122,7 +115,7 @@ def test_what_does_not_belong_together_is_refused(made):
     with pytest.raises(BadInput, match="another gallery"):
         open_engine(folder, gallery, "0" * 16)
     (folder / "engine.json").unlink()
-    with pytest.raises(BadInput, match=r"has no engine\.json.*build_engine"):
+    with pytest.raises(BadInput, match=r"engine\.json.*build_engine"):
         open_engine(folder, gallery, digest)
 
 
@@ -131,10 +124,10 @@ def test_an_engine_that_lost_its_elements_is_not_opened(tmp_path, memory):
     gallery, digest = open_gallery(file), fingerprint.file_hash(file)
     build_engine(gallery, tmp_path, digest, client=memory)
     memory.delete(f"xmr-{digest}", points_selector=[0, 4])
-    with pytest.raises(DamagedFile, match=r"has \d+ elements and was given \d+"):
+    with pytest.raises(DamagedFile, match=r"\d+ elements"):
         open_engine(tmp_path, gallery, digest, memory)
     memory.delete_collection(f"xmr-{digest}")
-    with pytest.raises(DamagedFile, match="does not open"):
+    with pytest.raises(DamagedFile, match="Start it"):
         open_engine(tmp_path, gallery, digest, memory)
     build_engine(gallery, tmp_path, digest)
     for file in (tmp_path / "engine").rglob("*.json"):
@@ -149,7 +142,7 @@ def test_a_build_that_stops_is_not_taken_for_complete(tmp_path, monkeypatch):
     def stops(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("xmr_core.search.qdrant._Embedded.add", stops)
+    monkeypatch.setattr("xmr_core.search.qdrant.Embedded.add", stops)
     with pytest.raises(CannotWrite, match="No space left"):
         build_engine(gallery, tmp_path, "digest")
     with pytest.raises(BadInput, match="engine.json"):
@@ -175,21 +168,14 @@ def test_without_its_package_one_line_says_what_to_install(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_benchmark_refuses_to_time_more_queries_than_there_are():
-    script = Path(__file__).parents[1] / "benchmarks" / "two_stage.py"
-    asked = subprocess.run([sys.executable, script, "--queries=2", "--exact=3"], capture_output=True, text=True)
-    assert asked.returncode == 2 and "--exact 3 of --queries 2: give at least as many" in asked.stderr
-
-
-@pytest.mark.slow
 def test_the_benchmark_runs_at_a_small_size():
-    """Two engines and three galleries; it checks certified answers against exact search itself."""
+    """Two engines and three galleries."""
     pytest.importorskip("faiss")
     script = Path(__file__).parents[1] / "benchmarks" / "two_stage.py"
-    sizes = {"items": 600, "elements": 2, "width": 16, "queries": 2, "exact": 2, "topics": 20, "most": 1000}
+    sizes = {"items": 600, "elements": 2, "width": 16, "queries": 2, "exact": 2, "topics": 20}
     options = [f"--{name}={value}" for name, value in sizes.items()]
     out = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True).stdout
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("| ")]
-    assert len(rows) == 7 and {len(row) for row in rows} == {15}
+    assert len(rows) == 7 and {len(row) for row in rows} == {12}
     assert {row[1] for row in rows[1:]} == {"faiss", "qdrant"}
-    assert all(0 <= float(row[12]) <= float(row[13]) <= 1 for row in rows[1:])
+    assert all(0 <= float(row[4]) <= 1 for row in rows[1:])

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from xmr_core.methods.registry import methods
-from xmr_core.search import Query, example_library, example_model, explained, in_sentences, open_folder, search
+from xmr_core.search import Query, example_library, example_model, explained, open_folder, search
 from xmr_core.search.contributions import TERM, WITHOUT
 from xmr_core.ui.cli import main
 
@@ -80,11 +80,3 @@ def test_images_that_are_gone_leave_the_words(folder, tmp_path, capsys):
     assert main(["search", str(tmp_path / "index"), "a red circle", "-k", "1", "--explain"]) == 0
     said = capsys.readouterr().out
     assert "what adds to the scores" in said and "red " in said and "cells" not in said and "element" not in said
-
-
-def test_lines_are_short_enough_to_read(folder):
-    library = open_folder(example_model("scan"), folder)
-    query = Query("text", "a red square")
-    lines = in_sentences(explained(library, query, search(library, query.text, k=2)))
-    assert lines[0].startswith("1. ")
-    assert sum(line.startswith("   words (terms of the score): a ") for line in lines) == 2

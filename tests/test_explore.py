@@ -126,38 +126,32 @@ def test_settings_change_the_similarity_and_nothing_else(libraries):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [("pcme", {"alpha": 4.0}, "no α to change"), ("scan", {"elements": (0,)}, "no set of a fixed number"),
-     ("dive", {"distance": "KL"}, "makes no distributions"),
-     ("pcme", {"distance": "KLL"}, "unknown distance 'KLL'"), ("dive", {"k": 0}, "k must be at least 1"),
-     ("dive", {"elements": (9,)}, "numbered 0 to 3")],
-)  # fmt: skip
-def test_settings_that_a_method_does_not_have(libraries, name, settings, message):
+    ("name", "settings", "word"),
+    [
+        ("pcme", {"alpha": 4.0}, "no α"),
+        ("scan", {"elements": (0,)}, "no set"),
+        ("dive", {"distance": "KL"}, "no distributions"),
+        ("pcme", {"distance": "KLL"}, "KLL"),
+        ("dive", {"k": 0}, "k must"),
+        ("dive", {"elements": (9,)}, "0 to 3"),
+    ],
+)
+def test_settings_that_a_method_does_not_have(libraries, name, settings, word):
     library = libraries[name]
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=word):
         rank(library, Query("caption", item=library.caption_ids[0]), Settings(**settings))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [({"kind": "text", "text": "  "}, "sentence is empty"), ({"kind": "sound"}, "unknown kind of query"),
-     ({"kind": "image"}, "needs the id"),
-     ({"kind": "upload"}, "an image must be"),
-     ({"kind": "upload", "pixels": np.zeros((4, 4), np.uint8)}, "an image must be")],
-)  # fmt: skip
-def test_queries_that_cannot_be_asked(given, message):
-    with pytest.raises(BadInput, match=message):
-        Query(**given)
-
-
-def test_an_id_may_be_the_number_0():
-    assert Query("caption", item=np.int64(0)).target == "images" and Query("image", item=0).target == "captions"
-
-
-def test_items_that_are_not_there(libraries, runs):
-    with pytest.raises(BadInput, match="'nobody' is not among the 32 images"):
+def test_queries_that_cannot_be_asked(libraries, runs):
+    wrong = np.zeros((4, 4), np.uint8)
+    for given in ({"kind": "text", "text": "  "}, {"kind": "sound"}, {"kind": "image"}, {"kind": "upload"},
+                  {"kind": "upload", "pixels": wrong}):  # fmt: skip
+        with pytest.raises(BadInput):
+            Query(**given)
+    assert Query("caption", item=np.int64(0)).target == "images", "0 is an id"
+    with pytest.raises(BadInput, match="nobody"):
         rank(libraries["dive"], Query("image", item="nobody"))
-    with pytest.raises(BadInput, match="split must be one of train, val, test"):
+    with pytest.raises(BadInput, match="dev"):
         open_library(runs["dive"], split="dev")
 
 
@@ -181,8 +175,6 @@ def test_what_elements_add_sums_to_the_score(libraries):
     assert parts.images.sum() + parts.captions.sum() == pytest.approx(
         float(dive.method.similarity(image, caption)), abs=1e-5
     )
-    with pytest.raises(BadInput, match="sets of vectors are needed"):
-        dive.method.similarity.contributions(libraries["pcme"].images[0], caption)
 
 
 def test_padding_takes_no_part_in_contributions(libraries):
@@ -317,13 +309,8 @@ def test_two_methods_answer_the_same_query(libraries):
     assert ranks_by(second, first) == [everywhere.index(p) + 1 for p in first.order] and ranks_by(first, first) == list(
         range(1, 11)
     )
-    for call, message in (
-        (lambda: state.compare(), "got none"), (lambda: state.compare("dive", "pcme", "scan"), "one method or two"),
-        (lambda: state.set(2, alpha=2.0), "none in place 2"),
-        (lambda: answers(state.compare("vse-infty"), libraries), "has no library"),
-    ):  # fmt: skip
-        with pytest.raises(BadInput, match=message):
-            call()
+    with pytest.raises(BadInput, match="one method"):
+        state.compare("dive", "pcme", "scan")
 
 
 def test_one_method_beside_itself_with_other_settings(libraries):
@@ -354,14 +341,12 @@ def test_queries_that_are_chosen_for_one(libraries):
         dive, seed=2
     ) == random_query(dive, seed=2)
     alike = replace(dive, relevance_sets={"annotated": dive.relevance_sets["annotated"]})
-    for call, message in (
-        (lambda: hard_query(dive, tries=0), "none of them is hard"),
-        (lambda: ambiguous_queries(alike), "as many known right answers"),
-        (lambda: hard_query(replace(dive, relevance_sets={})), "has no relevance set 'annotated'"),
-        (lambda: ambiguous_queries(replace(dive, relevance_sets={})), "as many"),
-        (lambda: unsure_queries(libraries["vse++"]), "how sure it is"),
+    bare = replace(dive, relevance_sets={})
+    for call in (
+        lambda: hard_query(dive, tries=0), lambda: ambiguous_queries(alike), lambda: hard_query(bare),
+        lambda: ambiguous_queries(bare), lambda: unsure_queries(libraries["vse++"]),
     ):  # fmt: skip
-        with pytest.raises(BadInput, match=message):
+        with pytest.raises(BadInput):
             call()
 
 
@@ -399,12 +384,9 @@ def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, 
     assert found.relevant.empty and list(found.table) == ["rank", "item", "score"]
     colours = np.array([own.pixels(n).mean((0, 1)) for n in range(6)])  # a picture file is read larger than it is here
     assert np.abs(colours - library.pixels(3).mean((0, 1))).sum(1).argmin() == 1
-    with pytest.raises(BadInput, match="no captions, so an image cannot be the query"):
-        rank(library, Query("image", item="0.png"))
-    with pytest.raises(BadInput, match="'nobody' is not among the 0 captions of this library."):
-        library.position("captions", "nobody")
-    with pytest.raises(BadInput, match="has no captions to choose from"):
-        random_query(library, "caption")
+    for call in (lambda: rank(library, Query("image", item="0.png")), lambda: random_query(library, "caption")):
+        with pytest.raises(BadInput, match="no captions"):
+            call()
     assert library.uncertainty("captions") is None
 
 
@@ -421,8 +403,6 @@ def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
         own.texts[5]: True,
         own.texts[6]: True,
     }
-    with pytest.raises(BadInput, match="no image in"):
-        open_folder(runs["dive"], folder / "nowhere-yet" if (folder / "nowhere-yet").mkdir() is None else folder)
 
 
 def test_each_right_answer_has_its_own_rank(libraries):

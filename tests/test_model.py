@@ -114,11 +114,11 @@ def test_a_checkpoint_of_the_authors_reads_regions(tmp_path):
     regions = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
     assert model.similarity(regions, ["a dog", "dog"]).shape == (2, 2)
     for wrong in (regions[..., :4], np.zeros((2, 8, 8, 3), np.uint8)):
-        with pytest.raises(BadInput, match="n × regions × 5"):
+        with pytest.raises(BadInput, match="regions"):
             model.encode_images(wrong)
     with pytest.raises(BadInput, match="say whose"):
         xmr.load(tmp_path / "model_best.pth.tar")
-    with pytest.raises(BadInput, match="not trained by this package"):
+    with pytest.raises(BadInput, match="not trained"):
         model.save_pretrained(tmp_path / "model")
 
 
@@ -128,25 +128,25 @@ def model():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "word"),
     [
-        (lambda m: m.encode_texts([]), "no sentence"),
         (lambda m: m.encode_texts(["a dog", "  "]), "at least one word"),
-        (lambda m: m.encode_texts([3]), "at least one word"),
+        (lambda m: m.encode_texts(None), "sentences must"),
         (lambda m: m.encode_images([]), "no image"),
-        (lambda m: m.encode_images([3]), "a file, a PIL image or an array"),
+        (lambda m: m.encode_images([3]), "got int"),
         (lambda m: m.encode_images([np.zeros((4, 4, 3))]), "uint8"),
-        (lambda m: m.encode_images([np.zeros((4, 4), np.uint8)]), "height"),
+        (lambda m: m.encode_images([np.zeros((0, 4, 3), np.uint8)]), "not empty"),
         (lambda m: m.encode_images("nowhere.png"), "nowhere.png"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), queries_are="words"), "queries_are"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), k=0), "k must be"),
-        (lambda m: m.explain(np.zeros((2, 64, 64, 3), np.uint8), "a dog"), "one image and one sentence"),
-        (lambda m: xmr.load("nothing"), "no run, folder or file"),
+        (lambda m: m.explain(np.zeros((2, 64, 64, 3), np.uint8), "a dog"), "one image"),
+        (lambda m: xmr.load("nothing"), "nothing"),
+        (lambda m: xmr.load(""), "named by"),
         (lambda m: xmr.load(__file__), "is no model"),
     ],
 )
-def test_bad_input_gets_one_clear_line(model, call, message):
-    with pytest.raises((BadInput, DamagedFile), match=message) as error:
+def test_bad_input_gets_one_clear_line(model, call, word):
+    with pytest.raises((BadInput, DamagedFile), match=word) as error:
         call(model)
     assert "\n" not in str(error.value)
 
@@ -163,16 +163,9 @@ def test_images_of_any_size_and_kind_are_read_alike(model, tmp_path):
 
 def test_explanations_add_up_to_the_score(model):
     image = np.random.default_rng(1).integers(0, 256, (64, 64, 3), np.uint8)
-    table = model.explain(image, "a red square")
-    assert table["adds"].sum() + _image_part(model, image) == pytest.approx(
-        float(model.similarity([image], ["a red square"])), abs=1e-6
-    )
-
-
-def _image_part(model, image):
-    """What the elements of the image add."""
-    parts = model.method.similarity.contributions(model.encode_images(image), model.encode_texts("a red square"))
-    return parts.images.sum()
+    of_image = model.method.similarity.contributions(model.encode_images(image), model.encode_texts("a red square"))
+    whole = model.explain(image, "a red square")["adds"].sum() + of_image.images.sum()
+    assert whole == pytest.approx(float(model.similarity([image], ["a red square"])), abs=1e-6)
 
 
 class Negative(CellDescriptor):
@@ -231,12 +224,3 @@ def test_input_that_says_nothing_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.encode_texts(["a red zzz"])  # one word is known
-    for wrong, said in [
-        (lambda: model.rank(["a circle"], [np.zeros((0, 4, 3), np.uint8)]), "and not empty, got uint8 of 0×4×3"),
-        (lambda: model.rank(["a circle"], ["no/such.png"]), "image not found: no/such.png does not exist"),
-        (lambda: model.rank(None, [image]), "sentences must be a string or a list of strings, got None"),
-        (lambda: xmr.load(None), "named by a word or a path, or is a run; got None"),
-        (lambda: xmr.load(""), "or is a run; got ''"),
-    ]:
-        with pytest.raises(BadInput, match=said):
-            wrong()

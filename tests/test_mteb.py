@@ -87,13 +87,11 @@ def test_a_list_of_candidates_is_ranked_and_nothing_else():
 
 def test_what_cannot_be_evaluated_is_refused_in_one_line():
     pictures = [Image.new("RGB", (64, 64))]
-    with pytest.raises(BadInput, match="nothing was indexed"):
-        MtebModel(example_model()).search(rows(id=["q"], text=["a"]), top_k=1)
-    with pytest.raises(BadInput, match="rows need a column image or a column text, got id, image, text"):
+    with pytest.raises(BadInput, match="rows need"):
         MtebModel(example_model()).index(rows(id=["q"], image=pictures, text=["a"]))
     model = MtebModel(example_model("scan"))
     model.index(rows(id=["a"], image=pictures))
-    with pytest.raises(BadInput, match="compares images with texts only, and this task compares images"):
+    with pytest.raises(BadInput, match="compares images with texts only"):
         model.search(rows(id=["b"], image=pictures), top_k=1)
 
 

@@ -14,7 +14,7 @@ from tiny import tiny_config
 from xmr_core import study
 from xmr_core.methods import registry
 from xmr_core.methods.checkpoints import load_method
-from xmr_core.search import Query, index_split, open_index, open_library, search
+from xmr_core.search import Query, explained, index_split, open_index, open_library, search
 from xmr_core.study.cost import Shape, measure, scene
 from xmr_core.study.method_tables import methods_table
 from xmr_core.training.runs import load, train_or_load, train_or_load_all
@@ -54,10 +54,10 @@ def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
     index = open_index(index_split(runs[1], tmp_path / "index"))
     text = str(index.texts[0])
     answers = search(index, text, k=2)
-    explained = search(index, text, k=2, explain=True)
-    sums = explained.groupby("rank")["adds"].sum()
+    words = explained(index, Query("text", text), answers).query("part == 'word'")
+    sums = words.groupby("rank")["adds"].sum()
     np.testing.assert_allclose(sums.to_numpy(), answers["score"].to_numpy(), rtol=1e-5)
-    assert explained["adds"].notna().all()
+    assert words["adds"].notna().all()
 
 
 def test_the_explorer_shows_it(runs):

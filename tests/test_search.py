@@ -36,7 +36,6 @@ from xmr_core.search import (
 from xmr_core.search import index as building
 from xmr_core.search import load as load_model
 from xmr_core.search.attention_views import element_attention, nearest_captions
-from xmr_core.search.files import write_manifest
 from xmr_core.search.library import elements_of
 from xmr_core.search.query import encode
 from xmr_core.search.why import relative_uncertainty
@@ -169,7 +168,7 @@ def test_half_precision_index(runs, libraries, tmp_path):
 @pytest.mark.parametrize("name", ["dive", "pcme"])
 def test_a_folder_of_pictures_is_indexed_in_pieces(runs, folder, tmp_path, monkeypatch, name):
     live = open_folder(runs[name], folder, progress=iter)
-    monkeypatch.setattr(building, "_CHUNK", 4)
+    monkeypatch.setattr("xmr_core.search.library._ENCODED", 4)
     stored = open_index(index_folder(runs[name], folder, tmp_path / "i", progress=iter))
     assert stored.captions is None and stored.image_ids.tolist() == live.image_ids.tolist()
     assert all(torch.allclose(tensors(stored.images)[f], t, atol=1e-6) for f, t in tensors(live.images).items())
@@ -206,125 +205,79 @@ def test_pictures_like_a_picture_where_nothing_has_captions(runs, folder, tmp_pa
         search(stored, image=folder / "0.png")
 
 
-@pytest.mark.parametrize("ask", ["text", "image"])
-def test_an_explanation_names_the_nearest_element_and_what_it_adds(indexes, libraries, ask):
-    live, stored = libraries["dive"], open_index(indexes["dive"])
-    query = {"text": live.texts[0]} if ask == "text" else {"image": live.pixels(5)}
-    plain, told = search(stored, **query, k=3), search(stored, **query, k=3, explain=True)
-    assert len(told) == 12 and told.groupby("rank")["item"].first().tolist() == plain["item"].tolist()
-    asked = encode(live, Query("text", live.texts[0]) if ask == "text" else Query("upload", pixels=live.pixels(5)))
-    for answer, part in told.groupby("rank"):
-        item = plain["item"][answer - 1]
-        other = (
-            live.images[live.position("images", item)]
-            if ask == "text"
-            else live.captions[live.position("captions", item)]
-        )
-        cosines = (asked.x[0] @ other.x[0].T).numpy()
-        assert part["best"].tolist() == cosines.argmax(1).tolist() and np.allclose(
-            part["cosine"], cosines.max(1), atol=1e-5
-        )
-        near = np.log(np.exp(16 * cosines).sum(1)) / (2 * 16 * 4)
-        assert np.allclose(part["adds"], near, atol=1e-5)
-
-
-def test_an_explanation_of_words_shows_no_padding(indexes, libraries):
-    stored = open_index(indexes["scan"])
-    text = min(libraries["scan"].texts, key=len)
-    told = search(stored, text, k=1, explain=True)
-    assert (
-        len(told) == len(text.split()) + 2
-        and np.isclose(told["adds"].sum(), told["score"][0], atol=1e-5)
-        and told["best"].between(0, 63).all()
-    )
-    for name in ("pcme", "vse++"):
-        with pytest.raises(BadInput, match="no elements to explain"):
-            search(open_index(indexes[name]), text, explain=True)
-
-
 def test_what_cannot_be_asked(indexes, libraries, tmp_path):
     stored = open_index(indexes["dive"])
     (tmp_path / "bad.png").write_bytes(b"no picture")
-    for query, kind, message in (
-        ({}, BadInput, "give one of them, and not both"),
+    for query, kind, word in (
+        ({}, BadInput, "not both"),
         ({"text": "a circle", "image": tmp_path}, BadInput, "not both"),
-        ({"text": "zeppelin"}, BadInput, "knows none of the words"),
-        ({"text": "a circle", "k": 0}, BadInput, "k must be at least 1"),
-        ({"image": tmp_path / "absent.png"}, BadInput, "image not found"),
+        ({"text": "zeppelin"}, BadInput, "zeppelin"),
+        ({"text": "a circle", "k": 0}, BadInput, "k must"),
+        ({"image": tmp_path / "absent.png"}, BadInput, "not found"),
         ({"image": tmp_path / "bad.png"}, DamagedFile, "cannot be read"),
-    ):  # fmt: skip
-        with pytest.raises(kind, match=message):
+    ):
+        with pytest.raises(kind, match=word):
             search(stored, **query)
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "images.safetensors",
-        "captions.safetensors",
-        "items.json",
-        "relevance.safetensors",
-        "model/model.safetensors",
-        "model/config.json",
-    ],
-)
-@pytest.mark.parametrize("how", ["missing", "cut", "longer", "altered"])
+SPOILT = ("images.safetensors", "items.json", "relevance.safetensors", "model/model.safetensors", "model/config.json")
+
+
+@pytest.mark.parametrize("name", SPOILT)
+@pytest.mark.parametrize("how", ["missing", "longer", "altered"])
 def test_a_spoilt_file_is_named(built, name, how):
     path, raw = built / name, (built / name).read_bytes()
     if how == "missing":
         path.unlink()
     else:
-        path.write_bytes(
-            {"cut": raw[:-3], "longer": raw + b"x", "altered": raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:]}[how]
-        )
-    with pytest.raises(DamagedFile, match=rf"{name} .*build it again: python -m xmr_core index"):
+        path.write_bytes(raw + b"x" if how == "longer" else raw[:-2] + bytes([raw[-2] ^ 1]) + raw[-1:])
+    with pytest.raises(DamagedFile, match=rf"{name} .*build it again"):
         open_index(built, verify=True)
-    if how in ("cut", "longer"):
-        with pytest.raises(DamagedFile, match=rf"{name} has [0-9,]+ bytes and was written with {len(raw):,}"):
-            open_index(built)
-    if how == "altered":
-        with pytest.raises(DamagedFile, match=f"{name} was altered"):
-            open_index(built)  # galleries of more than 1 GiB are read on request only
-        if name.startswith(("images", "captions")):
-            open_index(built, verify=False)
+    with pytest.raises(DamagedFile, match=name):
+        open_index(built)  # galleries of more than 1 GiB are read on request only
+    if how == "altered" and name.startswith(("images", "captions")):
+        open_index(built, verify=False)
 
 
 def test_a_gallery_of_another_shape_is_noticed_without_reading_it(built):
     path = built / "images.safetensors"
-    raw = path.read_bytes()
-    path.write_bytes(raw.replace(b"[32,4,16]", b"[32,16,4]"))
-    with pytest.raises(DamagedFile, match="has a header that no gallery has"):
+    path.write_bytes(path.read_bytes().replace(b"[32,4,16]", b"[32,16,4]"))
+    with pytest.raises(DamagedFile, match="no gallery"):
         open_index(built, verify=False)
 
 
 def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
     path = built / "index.json"
     told = json.loads(path.read_text())
-    told["items"]["images"] = 31
-    path.write_text(json.dumps(told))
-    with pytest.raises(DamagedFile, match="do not match its seal"):
+    path.write_text(json.dumps({**told, "dtype": "float16"}))
+    with pytest.raises(DamagedFile, match="does not match the digest"):
         open_index(built)
     told.pop("seal")
-    write_manifest(path, {**told, "format": 99})
-    with pytest.raises(BadInput, match="format 99, this version reads format 4"):
+    files.write_record(path, {**told, "format": 99})
+    with pytest.raises(BadInput, match="format 99, this version reads format 4.*Build it again"):
         open_index(built)
-    for text in ("{}", "[]", "3"):
+    for text in ("{}", "[]", "3", "{"):
         path.write_text(text)
-        with pytest.raises(DamagedFile, match="not a list of files"):
+        with pytest.raises(DamagedFile, match=r"index\.json"):
             open_index(built)
-    path.write_text("{")
-    with pytest.raises(DamagedFile, match="cannot be read as JSON"):
-        open_index(built)
     path.unlink()
-    with pytest.raises(
-        BadInput, match=r"has no index\.json, so nothing was finished there\. Build it: python -m xmr_core index"
-    ):
+    with pytest.raises(BadInput, match=r"has no index\.json.*Build it"):
         open_index(built)
     with pytest.raises(BadInput, match="index not found"):
         open_index(built / "nowhere")
+
+
+def test_an_index_of_an_earlier_version_opens(built):
+    """Format 4 listed tensors, counts of items and facts of the model too."""
+    told = json.loads((built / "index.json").read_text())
+    told.pop("seal")
+    shapes = {"images.safetensors": {"x": ["F32", 32, 4, 16], "mask": ["BOOL", 32, 4]}}
+    extra = {"tensors": shapes, "items": {"images": 32, "captions": 160}, "model": {"label": "DivE"}}
+    files.write_record(built / "index.json", told | extra)
+    assert len(search(open_index(built, verify=True), "a red circle", k=3)) == 3
 
 
 def test_an_index_needs_no_run_for_its_answers(libraries, built, folder, tmp_path, monkeypatch):
@@ -335,7 +288,7 @@ def test_an_index_needs_no_run_for_its_answers(libraries, built, folder, tmp_pat
     stored = open_index(built, verify=True)
     assert search(stored, "a red square", k=5)[[*FLAT]].equals(live[[*FLAT]])
     assert search(stored, image=folder / "0.png", k=3)["item"].tolist() == by_image["item"].tolist()
-    with pytest.raises(BadInput, match="test split of run dive-scenes-.* which is not in .*empty"):
+    with pytest.raises(BadInput, match="run dive-scenes-.* not in .*empty"):
         stored.pixels(0)
 
 
@@ -351,13 +304,6 @@ def test_a_folder_is_indexed_by_a_model_without_its_run(runs, folder, tmp_path, 
         open_index(tmp_path / "i").pixels(0)
     again = open_index(tmp_path / "i", images=moved)
     assert np.array_equal(again.pixels(1), first)
-
-
-def test_indexes_of_other_weights_are_not_searched_together(runs, indexes, tmp_path):
-    from xmr_core.search import open_shards
-
-    with pytest.raises(BadInput, match="so their scores cannot be compared"):
-        open_shards([indexes["dive"], indexes["pcme"]])
 
 
 def test_a_library_of_another_method_is_not_indexed_under_a_runs_name(runs, libraries, tmp_path):
@@ -380,9 +326,9 @@ def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder,
 
 STEPS = {
     "a gallery": (building, "write_gallery"),
-    "items and list": (files, "write_json"),
+    "items": (files, "write_json"),
     "relevance": (files, "write_atomic"),
-    "list": (building, "write_manifest"),
+    "list": (building, "write_record"),
 }
 
 
@@ -409,7 +355,7 @@ def test_a_build_that_stops_anywhere_is_no_index(runs, indexes, built, tmp_path,
     if (step, when) == ("list", "after"):
         open_index(place, verify=True)  # all was there
     else:
-        with pytest.raises(BadInput, match=r"has no index\.json|does not exist"):
+        with pytest.raises(BadInput, match=r"index\.json|does not exist"):
             open_index(place)
     open_index(index_split(runs["dive"], place), verify=True)
 
@@ -442,7 +388,7 @@ save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
         process.wait()
     left = {p.name for p in place.iterdir()}
     assert any(name.endswith(".tmp") for name in left) and "images.safetensors" not in left
-    with pytest.raises(BadInput, match=r"has no index\.json|does not exist"):
+    with pytest.raises(BadInput, match=r"index\.json|does not exist"):
         open_index(place)
     started = time.monotonic()
     open_index(index_split(runs["dive"], place), verify=True)
@@ -500,8 +446,6 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
         float(lines[1].split()[2]) == pytest.approx(expected["score"].iloc[0], abs=1e-4)
         and "does not know: zeppelin" in said.err
     )
-    assert main(["search", str(out), "a red circle", "--certify", "5"]) == 2
-    assert "--certify asks for proposals of --fast" in capsys.readouterr().err
     assert main(["search", str(out), "--image", str(folder / "0.png"), "--explain", "-k", "2"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 1 + 2 + 2 + 2 * 2, "a table, a heading, and for each similar image a line and its cells"
@@ -514,14 +458,9 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["index", "nobody", "out"], "unknown run 'nobody'"),
-        (["search", "nowhere", "a circle"], "nowhere does not exist. Give the right path, or build it"),
-        (["search", "nowhere"], "nowhere does not exist"),
-    ],
-)  # fmt: skip
-def test_a_command_that_cannot_be_done_says_so_in_one_line(runs, words, message, capsys):
+    ("words", "word"), [(["index", "nobody", "out"], "nobody"), (["search", "nowhere", "a circle"], "nowhere")]
+)
+def test_a_command_that_cannot_be_done_says_so_in_one_line(runs, words, word, capsys):
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert message in said and said.count("\n") == 1
+    assert word in said and said.count("\n") == 1

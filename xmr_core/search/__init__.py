@@ -27,10 +27,7 @@ __getattr__, __dir__, __all__ = catalogue(
         **dict.fromkeys(("Index", "open_index"), "opened"),
         "Query": "query",
         **dict.fromkeys(("Ranking", "Settings", "check_settings", "rank", "similarity_of"), "ranking"),
-        "upper_bound": "bounds",
-        **dict.fromkeys(("Extent", "Proposals", "Proposer"), "proposals"),
-        **dict.fromkeys(("Shards", "open_shards", "search_shards"), "shards"),
-        **dict.fromkeys(("Answers", "recall", "two_stage"), "two_stage"),
+        **dict.fromkeys(("Proposer", "recall", "two_stage"), "two_stage"),
         **dict.fromkeys(("relative_uncertainty", "without_each_cell", "without_each_word"), "why"),
     },
 )

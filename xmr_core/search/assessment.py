@@ -1,12 +1,10 @@
 """What judgments of people say of a method, and which queries are worth judging."""
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import RelevantRanks
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.engine import relevant_ranks
 from xmr_core.evaluation.judgments import Judgments
@@ -16,31 +14,6 @@ from xmr_core.search.query import Query
 from xmr_core.search.ranking import Settings, rank
 
 _SAMPLE, _TOP = 200, 10  # captions that are compared, and answers of each
-
-
-def assess(library: Library, judgments: Judgments) -> pd.DataFrame:
-    """Metrics of every judged query of a library, typed sentences included: one row for each.
-
-    Right are the annotated answers with those that people added, without those that they took away; queries without a
-    right answer are left out. For captions and images of a corpus these are the numbers that `evaluate` gives for the
-    relevance set Judgments.corrected.
-    Returns: columns kind, query, n_relevant, first_rank, R@1, r_precision and map_at_r.
-
-    >>> from pathlib import Path
-    >>> from xmr_core.search import example_library
-    >>> judgments = Judgments(Path("none"), {("text", "a ring"): {("images", "1.png"): "right"}})
-    >>> assess(example_library(), judgments)[["kind", "query", "n_relevant"]].values.tolist()
-    [['text', 'a ring', 1]]
-    """
-    rows = []
-    for kind, name in judgments.verdicts:
-        query = Query(kind, text=name) if kind == "text" else Query(kind, item=name)
-        if right := _right(library, query, judgments):
-            r = _ranks(library, query, right, rank(library, query, Settings(k=1)).scores)
-            values = metrics.first_rank(r), metrics.recall_at_k(r, 1), metrics.r_precision(r), metrics.map_at_r(r)
-            rows.append((kind, name, len(right), *(v[0] for v in values)))
-    columns = ["kind", "query", "n_relevant", "first_rank", "R@1", "r_precision", "map_at_r"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def assessed_r_precision(
@@ -57,8 +30,10 @@ def assessed_r_precision(
     (1.0, 1)
     """
     right = _right(library, query, judgments)
-    value = metrics.r_precision(_ranks(library, query, right, scores))[0] if right else np.nan
-    return float(value), len(right)
+    if not right:
+        return np.nan, 0
+    relevance = Relevance.from_positions(np.zeros(len(right)), right, [0], library.ids(query.target))
+    return float(metrics.r_precision(relevant_ranks(scores[None], relevance))[0]), len(right)
 
 
 def disagreements(first: Library, second: Library, seed: int = 0) -> list[Query]:
@@ -102,24 +77,13 @@ def unjudged_queries(library: Library, judgments: Judgments, seed: int = 0) -> l
 
 def _right(library: Library, query: Query, judgments: Judgments) -> list[int]:
     """Positions of the right answers to a query: the annotated ones, corrected by people."""
-    right = set(_annotated(library, query))
+    right = set()
+    if query.kind in ("caption", "image") and "annotated" in library.relevance_sets:
+        position = library.position(f"{query.kind}s", query.item)
+        right = {*library.relevant("annotated", f"{query.kind}s", position).tolist()}
+    ids = library.ids(query.target)
+    places = library.once(("places", query.target), lambda: {str(item): n for n, item in enumerate(ids)})
     for (_, item), verdict in judgments.verdicts.get(query_key(query), {}).items():
-        positions = library.once(("places", query.target), lambda: _places(library, query.target))
-        if item in positions:
-            (right.add if verdict == "right" else right.discard)(positions[item])
+        if item in places:
+            (right.add if verdict == "right" else right.discard)(places[item])
     return sorted(right)
-
-
-def _ranks(library: Library, query: Query, right: list[int], scores: np.ndarray) -> RelevantRanks:
-    relevance = Relevance.from_positions(np.zeros(len(right)), right, [0], library.ids(query.target))
-    return relevant_ranks(scores[None], relevance)
-
-
-def _places(library: Library, modality: str) -> dict[str, int]:
-    return {str(item): n for n, item in enumerate(library.ids(modality))}
-
-
-def _annotated(library: Library, query: Query) -> list[int]:
-    if query.kind == "text" or "annotated" not in library.relevance_sets:
-        return []
-    return library.relevant("annotated", f"{query.kind}s", library.position(f"{query.kind}s", query.item)).tolist()

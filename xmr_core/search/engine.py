@@ -2,26 +2,26 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
-from xmr_core.base import files
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.errors import CannotWrite, DamagedFile, XmrError
+from xmr_core.base.files import write_record
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, Representation
-from xmr_core.search.elements import most_elements, unit_elements
-from xmr_core.search.files import read_manifest, start_anew, write_manifest
-from xmr_core.search.proposals import Extent, Proposals, nearest_left_out, rounding
-from xmr_core.search.qdrant import Collection, open_collection
+from xmr_core.search.elements import items_by_query, most_elements, require_same_gallery, unit_elements, width_of
+from xmr_core.search.files import building, read_manifest, remove
+from xmr_core.search.qdrant import Embedded, Server, open_collection
 
 FORMAT = 1
 MANIFEST = "engine.json"
 _AGAIN = "xmr_core.search.build_engine(gallery, folder, digest)"
 _CHUNK = 1 << 12  # elements sent at a time
+_CANDIDATES = 64  # that a walk in the graph keeps at least
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,17 @@ class EngineElements:
     """Elements in a vector engine, opened. collection: where they are; the number of an element is slots · (position
     of its item) + its place in the item. gallery: the items themselves. about: the contents of engine.json."""
 
-    collection: Collection
+    collection: Embedded | Server
     gallery: Representation
     about: dict
 
-    def propose(self, elements: Float[np.ndarray, "e d"], per_element: int, probes: int | None = None) -> Proposals:
-        """For each unit vector the items of the `per_element` elements nearest to it. The engine compares all elements,
-        so that the last one bounds the others; with a graph and `probes` it follows the graph and keeps that many
-        candidates, at least `per_element`, and bounds nothing."""
-        p = min(per_element, self.about["elements"])
-        graph = self.about["graph"] and probes is not None
-        numbers, cosines = self.collection.nearest(elements, p, max(probes, p) if graph else None)
-        items = np.where(numbers < 0, -1, numbers // self.about["slots"])
-        if graph:
-            return Proposals(items, np.ones(len(items)), "a walk in a graph says nothing about what it did not visit")
-        width = elements.shape[1]
-        bounds = nearest_left_out(cosines, items, width, p == self.about["elements"])
-        return Proposals(items, bounds, cosines=cosines.astype(np.float64) + rounding(width))
+    def propose(self, queries: Representation, n: int) -> list[Int[np.ndarray, " p"]]:
+        """For each query the items of the n elements nearest to each of its elements; see two_stage.Proposer. The
+        engine compares all elements, or follows its graph where it was built with one."""
+        elements, owner = unit_elements(queries)
+        n = min(n, self.about["elements"])
+        numbers = self.collection.nearest(elements, n, max(_CANDIDATES, n) if self.about["graph"] else None)
+        return items_by_query(np.where(numbers < 0, -1, numbers // self.about["slots"]), owner, len(queries))
 
     def close(self) -> None:
         """Release the engine's files, or its connection."""
@@ -72,33 +66,30 @@ def build_engine(
     """
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
-    folder, n, slots = Path(folder), len(gallery), most_elements(gallery)
+    folder, n, slots, width = Path(folder), len(gallery), most_elements(gallery), width_of(gallery)
     server = url or ("a client" if client is not None else "")
-    with filelock.FileLock(files.make_folder(folder) / "lock"):
-        start_anew(folder / MANIFEST, ())
+    with building(folder):
+        remove(folder, [MANIFEST])
         if not server:
             shutil.rmtree(folder / "engine", ignore_errors=True)
-        width, step = unit_elements(gallery[:1])[0].shape[1], max(1, _CHUNK // slots)
-        collection = open_collection(folder, digest, url, client, width=width, graph=graph)
-        extents, total = [], 0
+        step, total = max(1, _CHUNK // slots), 0
         try:
-            for start in progress(range(0, n, step)):
-                chunk = gallery[start : start + step]
-                vectors, items = unit_elements(chunk)
-                first = np.searchsorted(items, items)  # of the same item, so that places count from 0
-                collection.add(vectors, (items + start) * slots + np.arange(len(items)) - first)
-                extents.append(Extent.from_items(chunk))
-                total += len(items)
-            collection.finish(graph)
-        except collection.errors as e:
-            raise CannotWrite(f"the engine cannot hold the elements ({e}). Free some space, or start it.") from None
-        finally:
-            collection.close()
-        write_manifest(
+            with closing(open_collection(folder, digest, url, client, width=width, graph=graph)) as collection:
+                for start in progress(range(0, n, step)):
+                    vectors, items = unit_elements(gallery[start : start + step])
+                    first = np.searchsorted(items, items)  # of the same item, so that places count from 0
+                    collection.add(vectors, (items + start) * slots + np.arange(len(items)) - first)
+                    total += len(items)
+                collection.finish(graph)
+        except XmrError:
+            raise
+        except Exception as e:  # the engines raise nothing more special
+            raise CannotWrite(f"the engine {server} cannot hold the elements, or does not answer ({e}).") from None
+        write_record(
             folder / MANIFEST,
             {
                 "format": FORMAT, "gallery": digest, "items": n, "elements": total, "width": width, "slots": slots,
-                "graph": graph, "server": server, "extent": asdict(Extent.joined(extents)),
+                "graph": graph, "server": server,
             },
         )  # fmt: skip
     return folder
@@ -112,23 +103,18 @@ def open_engine(folder: Path | str, gallery: Representation, digest: str, client
     """
     folder = Path(folder)
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-    if about["gallery"] != digest or about["items"] != len(gallery):
-        raise BadInput(
-            f"the engine in {folder} holds the elements of another gallery ({about['items']:,} items). "
-            f"Build it again: {_AGAIN}."
-        )
-    url = "" if client is not None else about["server"]
-    collection = open_collection(folder, digest, url, client)
+    require_same_gallery(about, folder, gallery, digest, _AGAIN)
+    where = about["server"] or folder / "engine"
     try:
+        collection = open_collection(folder, digest, "" if client is not None else about["server"], client)
         present = collection.count()
-    except collection.errors as e:
+    except XmrError:
+        raise
+    except Exception as e:
         raise DamagedFile(
-            f"the engine {about['server'] or folder / 'engine'} does not open ({e}). "
-            f"Start it, or build it again: {_AGAIN}."
+            f"the engine {where} cannot be opened ({e}). Start it, or build it again: {_AGAIN}."
         ) from None
     if present != about["elements"]:
-        raise DamagedFile(
-            f"the engine {about['server'] or folder / 'engine'} has {present:,} elements and was given "
-            f"{about['elements']:,}. Build it again: {_AGAIN}."
-        )
+        lost = f"{present:,} elements and was given {about['elements']:,}"
+        raise DamagedFile(f"the engine {where} has {lost}. Build it again: {_AGAIN}.")
     return EngineElements(collection, gallery, about)

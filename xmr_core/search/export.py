@@ -1,12 +1,13 @@
 """Encoded items as a pandas frame, for viewers of embeddings and for tools of one's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Representation
 from xmr_core.search.library import Library, open_library
 from xmr_core.search.model import Model
@@ -14,8 +15,6 @@ from xmr_core.search.opened import Index, open_index
 from xmr_core.search.projections import PROJECTIONS, projected, vectors_of
 from xmr_core.training.runs import TrainedRun, load
 from xmr_core.training.runs.names import find_run
-
-_COLUMNS = ("modality", "id", "image_id", "text", "split", "file", "element", "uncertainty", "embedding")
 
 
 def export_frame(
@@ -39,92 +38,77 @@ def export_frame(
     Columns: modality ('image' or 'caption'), id, image_id (of a caption its first annotated image), text ('' for an
     image), split, file (of an image, '' where it has none), element (from 0), uncertainty (of the item; NaN where the
     method gives none), embedding (float32 arrays "d").
-    Raises: BadInput for a source that is none of these, a method without vectors of items, an unknown project, or fewer
-        than three rows to project; as open_library and open_index.
+    Raises: BadInput for a path or name that is none of these, a method without vectors of items, or an unknown project;
+        as open_library and open_index.
 
     >>> from xmr_core.search import example_library
     >>> frame = export_frame(example_library(), project="pca")
     >>> frame["modality"].tolist(), frame["embedding"][0].shape, frame.columns[-2:].tolist()
     (['image', 'image', 'image', 'caption', 'caption', 'caption'], (8,), ['x', 'y'])
     """
-    if project and project not in PROJECTIONS:
-        raise unknown("projection", project, PROJECTIONS)
-    texts = [texts] if isinstance(texts, str) else texts
-    items = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(source, split)
-    parts = [part for name, table in items.items() if (part := _rows(name, *table, elements)) is not None]
-    frame = pd.concat(parts, ignore_index=True)[list(_COLUMNS)]
+    if project:
+        require_choice("projection", project, PROJECTIONS)
+    parts = _of_model(source, images, texts) if isinstance(source, Model) else _of_library(_library(source, split))
+    tables = [_rows(items, elements, columns) for items, columns in parts if items is not None and len(items)]
+    frame = pd.concat(tables, ignore_index=True)
     points = np.stack(frame["embedding"])
     if wide:
         columns = pd.DataFrame(points, columns=[f"e{n}" for n in range(points.shape[1])])
         frame = pd.concat([frame.drop(columns="embedding"), columns], axis=1)
     if not project:
         return frame
-    if len(points) < 3:
-        raise BadInput(f"a projection needs at least three rows, got {len(points)}.")
     return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True)))
 
 
-Items = Mapping[str, tuple[pd.DataFrame, Representation | None]]
+Part = tuple[Representation | None, dict]  # items, and columns of theirs by name
 
 
-def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> Items:
-    if not len(images) and not len(texts):
+def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> list[Part]:
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if not len(images) and not texts:
         raise BadInput("a model holds no items: give images=[…] or texts=[…], or a run, or an index.")
-    out: dict = {}
-    if len(images):
-        files = [str(image) if isinstance(image, str | Path) else "" for image in images]
-        ids = [name or str(n) for n, name in enumerate(files)]
-        out["image"] = pd.DataFrame({"id": ids, "file": files}), model.encode_images(images)
-    if len(texts):
-        out["caption"] = pd.DataFrame({"id": range(len(texts)), "text": list(texts)}), model.encode_texts(texts)
-    return out
+    names = [str(image) if isinstance(image, str | Path) else "" for image in images]
+    ids = [name or str(n) for n, name in enumerate(names)]
+    return [
+        (model.encode_images(images) if names else None, {"modality": "image", "id": ids, "file": names}),
+        (model.encode_texts(texts) if texts else None, {"modality": "caption", "id": range(len(texts)), "text": texts}),
+    ]
 
 
-def _of_library(source: TrainedRun | Library | Path | str, split: str) -> Items:
-    library, files = _opened(source, split)
-    images = pd.DataFrame({"id": library.image_ids, "image_id": library.image_ids, "file": files})
-    captions = pd.DataFrame({"id": library.caption_ids, "text": library.texts})
+def _of_library(library: Library) -> list[Part]:
+    about = library.about["source"] if isinstance(library, Index) else {"kind": "library"}
+    if about["kind"] == "folder":  # its images need not be there any more
+        names = [str(Path(about["name"]) / name) for name in library.image_ids]
+    else:
+        here = library.paths is not None and about["kind"] == "library"
+        names = [library.paths(n) for n in range(len(library.image_ids))] if here else ""
+    images = {"modality": "image", "id": library.image_ids, "image_id": library.image_ids, "file": names}
+    captions = {"modality": "caption", "id": library.caption_ids, "text": library.texts}
     if "annotated" in library.relevance_sets:
         captions["image_id"] = np.append(library.image_ids.astype(object), "")[library.own_images()]  # −1: none
-    if not isinstance(library, Index):
-        name = "" if isinstance(source, Library) else split
-    else:
-        name = library.about["source"]["name"] if library.about["source"]["kind"] == "split" else ""
-    out = {"image": (images, library.images), "caption": (captions, library.captions)}
-    for modality, (table, _) in out.items():
-        table["split"], values = name, library.uncertainty(f"{modality}s")
-        table["uncertainty"] = np.nan if values is None else values
-    return out
+    for columns in (images, captions):
+        modality = f"{columns['modality']}s"
+        columns["split"], values = library.split_of_each(modality), library.uncertainty(modality)
+        columns["uncertainty"] = np.nan if values is None else values
+    return [(library.images, images), (library.captions, captions)]
 
 
-def _opened(source: TrainedRun | Library | Path | str, split: str) -> tuple[Library, Sequence[str] | str]:
-    """(the library, the file of each image)."""
+def _library(source: TrainedRun | Library | Path | str, split: str) -> Library:
     if isinstance(source, str | Path):
         if Path(source).expanduser().is_dir():
-            source = open_index(source)
-        elif (run_id := find_run(str(source))) is not None:
-            source = load(run_id)
-        else:
+            return open_index(source)
+        if (run_id := find_run(str(source))) is None:
             raise BadInput(f"{str(source)!r} is neither a folder of an index nor a run here.")
+        source = load(run_id)
     if isinstance(source, TrainedRun):
-        library, table = open_library(source, split=split), source.prepared().corpus.images
-        return library, table.loc[library.image_ids, "path"].astype(str).tolist() if "path" in table else ""
-    if isinstance(source, Index) and source.about["source"]["kind"] == "folder":
-        return source, [str(Path(source.about["source"]["name"]) / name) for name in source.image_ids]
-    if isinstance(source, Library):
-        return source, ""
-    raise BadInput(f"export_frame takes a run, a library, an index or a model, got {type(source).__name__}.")
+        return open_library(source, split=split)
+    return source
 
 
-def _rows(modality: str, table: pd.DataFrame, items: Representation | None, elements: bool) -> pd.DataFrame | None:
-    """The rows of one modality; None where there are no items of it."""
-    if items is None or not len(items):
-        return None
-    defaults = {"text": "", "split": "", "file": "", "image_id": "", "uncertainty": np.nan, "modality": modality}
-    table = table.assign(**{name: value for name, value in defaults.items() if name not in table})
-    if elements and isinstance(items, EmbeddingSet):
-        item, element = (index.numpy() for index in items.mask.nonzero(as_tuple=True))
-        vectors, table = items.x[items.mask].float().numpy(), table.iloc[item].assign(element=element)
-    else:
-        vectors, table = vectors_of(items), table.assign(element=0)
-    return table.assign(embedding=list(vectors))
+def _rows(items: Representation, elements: bool, columns: dict) -> pd.DataFrame:
+    defaults = {"modality": "", "id": "", "image_id": "", "text": "", "split": "", "file": "", "element": 0}
+    table = pd.DataFrame({**defaults, "uncertainty": np.nan, **columns}, index=range(len(items)))
+    if not (elements and isinstance(items, EmbeddingSet)):
+        return table.assign(embedding=list(vectors_of(items)))
+    item, element = (index.numpy() for index in items.mask.nonzero(as_tuple=True))
+    return table.iloc[item].assign(element=element, embedding=list(items.x[items.mask].float().numpy()))

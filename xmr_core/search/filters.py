@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from xmr_core.base import paths
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.evaluation.judgments import Judgments, Key
@@ -23,7 +24,7 @@ class Filter:
     letters that its captions or its name contain, whatever their case. moved: by how many ranks two methods must differ
     at least, 0 for any. images, captions: ids that were selected on the map, () for all.
 
-    Raises: BadInput for another word in marked, or a negative number.
+    Raises: BadInput for another word in marked.
     """
 
     split: str = ""
@@ -35,10 +36,7 @@ class Filter:
     captions: tuple[str, ...] = ()
 
     def __post_init__(self):
-        if self.marked not in MARKS:
-            raise BadInput(f"marked must be one of {', '.join(MARKS[1:])} or '', got {self.marked!r}.")
-        if self.moved < 0:
-            raise BadInput(f"ranks change by 0 or more, got {self.moved}.")
+        require_choice("mark", self.marked, MARKS)
 
 
 def passing(

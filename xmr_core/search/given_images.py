@@ -1,6 +1,6 @@
 """Images in the forms in which a user has them, as a loaded model reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +29,19 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
         images = _array(images)
     if hasattr(images, "to_numpy"):  # a table of pandas
         images = images.to_numpy()
-    if isinstance(images, str | Path | Image.Image) or (
-        one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
-    ):
+    one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
+    if one or isinstance(images, str | Path | Image.Image):
         return [images]
-    try:
-        return images if hasattr(images, "__len__") else list(images)
-    except TypeError:
-        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.") from None
+    if not isinstance(images, Iterable):
+        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.")
+    images = images if hasattr(images, "__len__") else list(images)
+    if not len(images):
+        raise BadInput("no image given; give at least one.")
+    return images
 
 
-def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
-    """One image of any size at a model's resolution, read as images of a corpus are.
+def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
+    """The pixels of an image given as a file, a PIL image or an array.
 
     Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
     """
@@ -53,12 +54,18 @@ def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
             image = np.asarray(convert_to_rgb(image))
     except UNREADABLE as e:
         raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
-    if not isinstance(image, np.ndarray):
+    if not isinstance(image, np.ndarray | Tensor):
         raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+    image = _array(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         shape = "×".join(map(str, image.shape))
         raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
-    return array_reader(image[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+    return image
+
+
+def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
+    """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
+    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
 
 
 def regions(images, inputs: Inputs) -> Features:

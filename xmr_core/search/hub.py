@@ -1,13 +1,14 @@
 """Models on the Hugging Face hub: a folder is uploaded under a name, and read again by that name."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.extras import require
 from xmr_core.data.features.model_folder import find_pretrained, quiet
-from xmr_core.search.model_folder import CARD, CONFIG, listed_files, read_config
+from xmr_core.search.model_folder import CARD, CONFIG, read_config
 
 
 def push_folder(
@@ -28,8 +29,7 @@ def push_folder(
     xmr_core.base.errors.BadInput: model not found: no-such-folder/config.json does not exist. Give the right path.
     """
     folder = Path(folder).expanduser()
-    names = [CONFIG, *listed_files(folder, read_config(folder), verify=True)]
-    names += [CARD] if CARD not in names and (folder / CARD).exists() else []
+    names = {CONFIG, *read_config(folder, verify=True)["files"]} | ({CARD} if (folder / CARD).exists() else set())
     hub = _library()
     api = hub.HfApi(token=token)
     with _reached(f"{repo_id!r} was not uploaded", "Log in with `hf auth login`, or give token=…"):
@@ -38,7 +38,7 @@ def push_folder(
             raise BadInput(f"{repo_id} exists on the hub and is public. Make it private there, or give another name.")
         if revision:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        added = [hub.CommitOperationAdd(name, folder / name) for name in names]
+        added = [hub.CommitOperationAdd(name, folder / name) for name in sorted(names)]
         commit = api.create_commit(repo_id, added, commit_message="Model of xmr_core", revision=revision)
     return f"{repo_id}@{commit.oid}"
 
@@ -53,33 +53,29 @@ def hub_folder(name: str) -> Path:
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: a/name/with/too/many/parts does not exist. Give the folder that holds config.json ...
     """
-    repository, _, revision = name.partition("@")
-    where = {"repo_id": repository, "revision": revision or None}
+    hub, (repository, _, revision) = _library(), name.partition("@")
+
+    def downloaded(revision: str | None, patterns: list[str], local: bool) -> Path:
+        at = hub.snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=local)
+        read_config(Path(at))
+        return Path(at)
+
+    with suppress(Exception):  # not cached, not completely, or no model of this package
+        return downloaded(revision or None, [CONFIG], local=True)
     try:
-        return _complete(Path(_library().snapshot_download(**where, allow_patterns=[CONFIG], local_files_only=True)))
-    except Exception:  # not cached, not completely, or no model of this package
-        pass
-    try:
-        folder = Path(_library().hf_hub_download(repository, CONFIG, revision=revision or None)).parent
-        config = read_config(folder)
+        folder = Path(hub.hf_hub_download(repository, CONFIG, revision=revision or None)).parent
+        config = read_config(folder, verify=None)
     except Exception:  # of transformers, or not there
         return find_pretrained(name).path
     with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet():
-        where["revision"] = folder.name  # the commit of this config.json, should another one come meanwhile
-        patterns = [CONFIG, CARD, *config["files"]]
-        return _complete(Path(_library().snapshot_download(**where, allow_patterns=patterns)))
-
-
-def _complete(folder: Path) -> Path:
-    listed_files(folder, read_config(folder))
-    return folder
+        # the commit of this config.json, should another one come meanwhile
+        return downloaded(folder.name, [CONFIG, CARD, *config["files"]], local=False)
 
 
 def _library() -> ModuleType:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise BadInput("the hub needs its package: pip install huggingface_hub. A folder needs none.") from None
+    require("the hub", "hub", "huggingface_hub")
+    import huggingface_hub
+
     return huggingface_hub
 
 
@@ -88,10 +84,8 @@ def _reached(fault: str, remedy: str) -> Iterator[None]:
     """One line for whatever the hub's library raises."""
     try:
         yield
-    except (BadInput, DamagedFile):
+    except XmrError:
         raise
     except Exception as e:
-        reason = " ".join(str(e).split())[:160]
-        raise BadInput(
-            f"{fault}: the hub cannot be reached or refuses ({type(e).__name__}: {reason}). {remedy}"
-        ) from None
+        reason = f"{type(e).__name__}: {' '.join(str(e).split())[:160]}"
+        raise BadInput(f"{fault}: the hub cannot be reached or refuses ({reason}). {remedy}") from None

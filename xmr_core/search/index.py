@@ -1,6 +1,6 @@
 """Making an index: a folder with encoded images and captions, and with the model that encodes queries."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,26 +9,24 @@ import torch
 from safetensors.numpy import save as save_arrays
 
 from xmr_core import __version__
-from xmr_core.base import files, fingerprint
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput
+from xmr_core.base.files import write_record
 from xmr_core.base.provenance import commit
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.tensor_files import tensor_bytes
 from xmr_core.base.types import Representation
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import building, described, json_object, require_own, start_anew, write_manifest
-from xmr_core.search.gallery import read_header, write_gallery
-from xmr_core.search.library import Library, open_folder, open_library
+from xmr_core.search.files import building, described, json_object, remove, require_own
+from xmr_core.search.gallery import write_gallery
+from xmr_core.search.library import Library, encoded_images, folder_library, open_library
 from xmr_core.search.load import as_model
 from xmr_core.search.model import Model
-from xmr_core.search.model_folder import write_model, written_files
+from xmr_core.search.model_folder import CONFIG, read_config, write_model
 from xmr_core.training.runs import TrainedRun
 
 FORMAT = 4
 MANIFEST, ITEMS, MODEL = "index.json", "items.json", "model"  # the last is a folder
 IMAGES, CAPTIONS, RELEVANCE = (f"{name}.safetensors" for name in ("images", "captions", "relevance"))
 GALLERIES = (IMAGES, CAPTIONS)
-_CHUNK = 256  # items encoded at a time, as in encode_split, so that the numbers are equal
 _WRITTEN = 4096  # items written at a time
 
 
@@ -57,36 +55,28 @@ def index_folder(
 ) -> Path:
     """Encode all images of a folder and its sub-folders into an index.
 
-    trained: a run, or a model of xmr.load, which needs no run here. Images alone are encoded and written in chunks, so
-    they need not fit into memory; images with captions (docs/data.md) are encoded in one piece. progress: as of
-    open_folder. Returns and raises as save_index; raises as open_folder.
+    trained: a run, or a model of xmr.load, which needs no run here. Images are encoded and written in chunks, so they
+    need not fit into memory. progress: as of open_folder. Returns and raises as save_index; raises as open_folder.
     """
-    corpus = load_folder(images)
+    model, corpus = as_model(trained), load_folder(images)
     source = Source("folder", str(Path(images).expanduser().resolve()), corpus.fingerprint)
-    if len(corpus.captions):
-        return save_index(open_folder(trained, images, progress=progress), trained, folder, source, dtype)
-    model, n = as_model(trained), len(corpus.images)
-    method, inputs = model.method, model.raw.images_of(corpus, progress)
-
-    def encoded():
-        for start in range(0, n, _CHUNK):
-            with torch.inference_mode():
-                chunk = inputs(np.arange(start, min(start + _CHUNK, n)))
-                yield method.encode_images(chunk.to(method.device)).to("cpu")
-
-    items = {"label": method.name, "pixels": True, "image_ids": corpus.images.index.tolist()}
-    items |= {"caption_ids": [], "texts": []}
-    return _write(folder, model, source, dtype, {IMAGES: (encoded(), n)}, items, {})
+    library = folder_library(model, corpus, progress=progress)
+    return save_index(library, model, folder, source, dtype, encoded_images(library))
 
 
 def save_index(
-    library: Library, trained: TrainedRun | Model, folder: Path | str, source: Source, dtype: str = "float32"
+    library: Library,
+    trained: TrainedRun | Model,
+    folder: Path | str,
+    source: Source,
+    dtype: str = "float32",
+    images: Iterable[Representation] | None = None,
 ) -> Path:
     """Write a library as an index. Returns the folder, which is an index once it holds index.json, written last.
 
-    An older index in the folder is replaced. trained: the run or model whose method encoded the library; the model goes
-    into the index, so that it opens anywhere. dtype: 'float32', or 'float16' for
-    half the disk space.
+    An older index in the folder is replaced. trained: the run or model whose method encoded the library; it goes into
+    the index, so that this opens anywhere. dtype: 'float32', or 'float16' for half the disk space. images: those of the
+    library in chunks, where it does not hold them itself.
     Raises: BadInput for a library of another method than the run's; CannotWrite where the folder refuses.
     """
     model = as_model(trained)
@@ -94,12 +84,40 @@ def save_index(
     if weights.keys() != ours.keys() or not all(torch.equal(weights[n].cpu(), ours[n].cpu()) for n in weights):
         name = model.about.get("run", model.label)
         raise BadInput(f"the library was not encoded by the method of {name}; open it from that run or model.")
-    galleries = {IMAGES: library.images} | ({} if library.captions is None else {CAPTIONS: library.captions})
+    galleries = {IMAGES: (images or _chunks(library.images), len(library.image_ids))}
+    if library.captions is not None:
+        galleries[CAPTIONS] = _chunks(library.captions), len(library.caption_ids)
     items = {"label": library.label, "pixels": library.pixels is not None}
     items |= {name: getattr(library, name).tolist() for name in ("image_ids", "caption_ids", "texts")}
     items["splits"] = None if library.splits is None else library.splits.tolist()
-    chunks = {name: (_chunks(r), len(r)) for name, r in galleries.items()}
-    return _write(folder, model, source, dtype, chunks, items, library.relevance_sets)
+    items["relevance_sets"] = list(library.relevance_sets)
+    folder = Path(folder).expanduser()
+    require_index_place(folder)
+    with building(folder):
+        own = (MANIFEST, *GALLERIES, ITEMS, RELEVANCE)  # the list first, so that a killed process leaves no index
+        remove(folder, own, remainders=own)
+        for name, (chunks, n) in galleries.items():
+            write_gallery(folder / name, chunks, n, dtype)
+        files.write_json(folder / ITEMS, items)
+        arrays = {
+            f"{kind}/{name}": np.ascontiguousarray(getattr(r, name))
+            for kind, r in library.relevance_sets.items()
+            for name in ("indptr", "indices")
+        }
+        files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
+        write_model(model, folder / MODEL)
+        of_model = (f"{MODEL}/{name}" for name in (CONFIG, *read_config(folder / MODEL)["files"]))
+        write_record(
+            folder / MANIFEST,
+            {
+                "format": FORMAT,
+                "code": {"xmr_core": __version__, "git_commit": commit()[0]},
+                "source": asdict(source),
+                "dtype": dtype,
+                "files": {name: described(folder / name) for name in (*galleries, ITEMS, RELEVANCE, *of_model)},
+            },
+        )
+    return folder
 
 
 def _chunks(items: Representation) -> Iterable[Representation]:
@@ -110,57 +128,3 @@ def require_index_place(folder: Path) -> None:
     """Refuse a folder in which an index would replace files that are of none. Raises: BadInput."""
     ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
     require_own(folder, (MANIFEST, *GALLERIES, ITEMS, RELEVANCE, MODEL), ours, "index")
-
-
-def _write(
-    folder: Path | str,
-    model: Model,
-    source: Source,
-    dtype: str,
-    galleries: Mapping[str, tuple[Iterable[Representation], int]],
-    items: dict,
-    relevances: Mapping[str, Relevance],
-) -> Path:
-    folder = Path(folder).expanduser()
-    require_index_place(folder)
-    with building(folder):
-        start_anew(folder / MANIFEST, (*GALLERIES, ITEMS, RELEVANCE))
-        for name, (chunks, n) in galleries.items():
-            write_gallery(folder / name, chunks, n, dtype)
-        files.write_json(folder / ITEMS, {**items, "relevance_sets": list(relevances)})
-        arrays = {
-            f"{kind}/{name}": np.ascontiguousarray(getattr(r, name))
-            for kind, r in relevances.items()
-            for name in ("indptr", "indices")
-        }
-        files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
-        write_model(model, folder / MODEL)
-        names = [*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in written_files(folder / MODEL))]
-        write_manifest(
-            folder / MANIFEST,
-            {
-                "format": FORMAT,
-                "code": {"xmr_core": __version__, "git_commit": commit()[0]},
-                "model": identity_of_model(model),
-                "source": asdict(source),
-                "items": {"images": len(items["image_ids"]), "captions": len(items["caption_ids"])},
-                "dtype": dtype,
-                "tensors": {name: tensors_of(folder / name) for name in galleries},
-                "files": {name: described(folder / name) for name in names},
-            },
-        )
-    return folder
-
-
-def tensors_of(path: Path) -> dict[str, list]:
-    """name → [type code, *shape] of the tensors in a gallery's file."""
-    return {name: [code, *shape] for name, (shape, code, _) in read_header(path)[2].items()}
-
-
-def identity_of_model(model: Model) -> dict:
-    """What connects indexes that one trained method encoded. Another training, even with the same id, has other
-    weights."""
-    names = ("run", "method", "form", "options", "dataset")
-    weights = tensor_bytes(model.method.state_dict())
-    about = {name: model.about[name] for name in names if name in model.about}
-    return {"label": model.label, **about, "weights": fingerprint.bytes_hash(weights)}

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.search.library import Library
@@ -38,8 +38,6 @@ def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
     >>> map_frame(example_library())[["modality", "item"]].values.tolist()[2:4]
     [['images', '2.png'], ['captions', '0.txt']]
     """
-    if layout not in LAYOUTS:
-        raise unknown("layout of the map", layout, LAYOUTS)
     parts = [_facts(library, modality) for modality in ("images", "captions") if len(library.ids(modality))]
     vectors = np.concatenate([_centred(library, table["modality"].iloc[0]) for table in parts])
     x, y = coordinates(vectors, layout).T

@@ -1,13 +1,14 @@
 """A library: the encoded items that a query is ranked against, and the method that encoded them."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation
@@ -62,8 +63,7 @@ class Library:
         """Position of an id among 'images' or 'captions'. Raises: BadInput for an unknown id."""
         positions = self.once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
         if item not in positions:
-            example = f", with ids such as {next(iter(positions))!r}" if positions else ""
-            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library{example}.")
+            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library.")
         return positions[item]
 
     def items(self, modality: str) -> Representation:
@@ -130,15 +130,10 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if chosen else 1
 
 
-def paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
+def _paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
     """The image file at each position of some rows of a corpus; None for a corpus whose images are no files."""
     files = corpus.images.get("path")
     return None if files is None else lambda position: str(files.iloc[rows[position]])
-
-
-def splits_of(corpus: Corpus, rows: np.ndarray) -> np.ndarray | None:
-    """The split of some rows of a corpus; None for one without captions, whose splits say nothing."""
-    return corpus.images["split"].to_numpy(object)[rows] if len(corpus.captions) else None
 
 
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
@@ -148,8 +143,7 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
     Raises: BadInput for an unknown split.
     """
     prepared = run.prepared()
-    if split not in prepared.splits:
-        raise BadInput(f"split must be one of {', '.join(prepared.splits)}, got {split!r}.")
+    require_choice("split", split, prepared.splits)
     part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
     images, captions = encode_split(method, part)
     relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}
@@ -163,7 +157,7 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
         label or run.config.method, method, prepared, images, captions,
         corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
         part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
-        paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
+        _paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
     )  # fmt: skip
 
 
@@ -177,22 +171,30 @@ def open_folder(
     disk. progress: as of RawInputs.images_of.
     Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
     """
-    model = as_model(trained)
-    corpus = load_folder(folder)
-    inputs = model.raw.images_of(corpus, progress)
+    library = folder_library(as_model(trained), load_folder(folder), label, progress)
+    return replace(library, images=joined([*encoded_images(library)]))
+
+
+def folder_library(model: Model, corpus: Corpus, label: str = "", progress: Callable | None = None) -> Library:
+    """A library of a folder's corpus with its captions encoded and its images not, which encoded_images encodes."""
+    inputs, rows = model.raw.images_of(corpus, progress), np.arange(len(corpus.images))
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
-    texts, relevances, captions = corpus.captions["text"].to_numpy(), {}, None
+    texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):
         pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
         relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
-        captions = model.encode_texts(texts.tolist())
-    parts = []
-    for start in range(0, len(ids), _ENCODED):
-        with torch.inference_mode():
-            chunk = inputs(np.arange(start, min(start + _ENCODED, len(ids)))).to(model.method.device)
-            parts.append(model.method.encode_images(chunk).to("cpu"))
+        captions, splits = model.encode_texts(texts.tolist()), corpus.images["split"].to_numpy(object)
     return Library(
-        label or model.method.name, model.method, model.raw, joined(parts), captions, ids, caption_ids, texts,
+        label or model.method.name, model.method, model.raw, None, captions, ids, caption_ids, texts,
         relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
-        paths_of(corpus, np.arange(len(ids))), splits_of(corpus, np.arange(len(ids))),
+        _paths_of(corpus, rows), splits,
     )  # fmt: skip
+
+
+def encoded_images(library: Library) -> Iterator[Representation]:
+    """The images of a library, encoded in chunks."""
+    for start in range(0, len(library.image_ids), _ENCODED):
+        with torch.inference_mode():
+            positions = np.arange(start, min(start + _ENCODED, len(library.image_ids)))
+            encoded = library.method.encode_images(library.inputs(positions).to(library.method.device)).to("cpu")
+        yield encoded

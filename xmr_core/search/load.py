@@ -53,7 +53,7 @@ def load(
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: 'no-such-run' is no run, folder or file here...
     """
-    device = resolve_device(device)
+    device = resolve_device(device)  # refuses an unknown one before anything is read
     return _read(source, method, vocabulary, options).to(device)
 
 
@@ -68,24 +68,25 @@ def _read(source: str | Path | TrainedRun | Model, method: str, vocabulary: str 
         )
     name, path = str(source), Path(source).expanduser()
     if (method or vocabulary or options) and path.suffix not in _OFFICIAL:
-        superfluous = ", ".join([*["method"] * bool(method), *["vocabulary"] * bool(vocabulary), *options])
-        raise BadInput(f"leave out {superfluous}: only a checkpoint of the authors needs it, and {name!r} is none.")
+        raise BadInput(f"leave out method, vocabulary and options: {name!r} is no checkpoint of the authors.")
     if path.is_file():
-        if path.suffix == ".safetensors":
-            return _of_file(path)
         if path.suffix in _OFFICIAL:
             return _official(path, method, vocabulary, options)
+        if path.suffix == ".safetensors":
+            return _of_file(path)
         raise BadInput(f"{path} is no model: give a .safetensors file of run.export, or a checkpoint of the authors.")
-    if name in stored_ids():
-        return model_of(load_run(name))
-    if not path.is_dir() and "/" not in name:
-        if (run_id := find_run(name)) is not None:
-            return model_of(load_run(run_id))
+    elsewhere = path.is_dir() or "/" in name
+    run_id = name if name in stored_ids() else None if elsewhere else find_run(name)
+    if run_id is not None:
+        return model_of(load_run(run_id))
+    if not elsewhere:
         raise BadInput(
             f"{name!r} is no run, folder or file here. `python -m xmr_core runs` lists the runs in "
             f"{paths.root() / 'runs'}; a model on the hub has a name with a slash."
         )
-    folder = _folder_of(name)
+    if path.is_dir() and not (path / CONFIG).exists():
+        raise BadInput(f"{path} holds no {CONFIG}, so it is no model. Give a folder of save_pretrained.")
+    folder = path if path.is_dir() else hub_folder(name)
     if read_settings(folder / CONFIG).get("model_type") == TYPE:
         return read_model(folder)
     return _dual(name)
@@ -170,10 +171,3 @@ def _dual(name: str) -> Model:
     inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=model.resolution)
     raw = RawInputs(inputs, None, model.pieces, describer, lambda texts: model.tokens(texts)[0])
     return Model(find_pretrained(name).name, model, raw, {"model": model.identity})
-
-
-def _folder_of(name: str) -> Path:
-    path = Path(name).expanduser()
-    if path.is_dir() and not (path / CONFIG).exists():
-        raise BadInput(f"{path} holds no {CONFIG}, so it is no model. Give a folder of save_pretrained.")
-    return path if path.is_dir() else hub_folder(name)

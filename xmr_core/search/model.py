@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.devices import resolve_device
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
@@ -74,8 +75,6 @@ class Model:
         Raises: BadInput for none, or what is no image; DamagedFile for a file that cannot be read.
         """
         images = listed(images, one_has_three_axes=self.raw.describer is not None)
-        if not len(images):
-            raise BadInput("no image given; give at least one.")
         if self.raw.describer is None:
             return self._in_parts(self.method.encode_images, regions(images, self.raw.inputs), len(images))
         parts = []
@@ -108,8 +107,7 @@ class Model:
         gallery holds images, or 'images', then it holds texts. Raises: BadInput for another word, k that is no
         whole number from 1, or nothing to rank.
         """
-        if queries_are not in ("texts", "images"):
-            raise BadInput(f"queries_are must be 'texts' or 'images', got {queries_are!r}.")
+        require_choice("queries_are", queries_are, ("texts", "images"))
         of_texts = queries_are == "texts"
         images, texts = self._encoded(*((gallery, queries) if of_texts else (queries, gallery)))
         scores, n = self._scoring(images, texts), len(images if of_texts else texts)

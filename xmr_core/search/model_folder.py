@@ -1,7 +1,6 @@
 """A model as a folder: weights, words, networks and settings, in the form that the Hugging Face hub uses."""
 
 import warnings
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import filelock
@@ -13,7 +12,7 @@ from xmr_core.base.fingerprint import content_hash, file_hash
 from xmr_core.data.describer import NETWORK, SUFFIXES, TENSORS
 from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
 from xmr_core.methods.checkpoints import load_with_inputs, save_method
-from xmr_core.search.files import json_object, require_own
+from xmr_core.search.files import json_object, read_manifest, remove, require_own
 from xmr_core.search.model import Model
 from xmr_core.search.model_card import model_card
 
@@ -47,108 +46,39 @@ def write_model(model: Model, folder: Path | str) -> Path:
         )
     about = {**model.about, **{name: _public(model.about[name]) for name in _PLACES if model.about.get(name)}}
     folder = files.named(folder, "model's folder")
-    ours = json_object(folder / CONFIG).get("model_type") == TYPE or (folder / ".lock").exists()
-    require_own(folder, _NAMES, ours, "model")
+    written = json_object(folder / CONFIG)
+    require_own(folder, _NAMES, written.get("model_type") == TYPE or (folder / ".lock").exists(), "model")
     with filelock.FileLock(files.make_folder(folder) / ".lock"):
-        changed = _changed_card(folder)
-        _remove(folder, [CONFIG])  # without it, what is being written is no model
-        _remove(folder, _left_over(folder))
+        remove(folder, [CONFIG])  # without it, what is being written is no model
         words = model.raw.vocabulary or model.raw.pieces
         save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
         inputs = write_inputs(model.raw, folder, model.about.get("text_model", ""))
-        card = model_card(model.label, about)
-        if changed and changed != card:
-            warnings.warn(f"{folder / CARD} was changed by its owner and is left so; see that it fits.", stacklevel=3)
+        card, path = model_card(model.label, about), folder / CARD
+        left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
+        if left != card and content_hash(left) != written["card"]:
+            warnings.warn(f"{path} was changed by its owner and is left so; see that it fits.", stacklevel=3)
         else:
-            files.write_atomic(folder / CARD, card)
-        names = _written(folder, inputs)
-        _remove(folder, set(written_files(folder)) - {*names, CARD})  # of an older model
-        description = {"model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label}
+            files.write_atomic(path, card)
+        names = _needed(folder, inputs)
+        remove(folder, set(_present(folder)) - {*names, CARD}, remainders=[*names, CARD, CONFIG])  # of an older model
         digests = {name: file_hash(folder / name) for name in names}
-        description |= {"inputs": inputs, "about": about, "files": digests, "card": content_hash(card)}
-        files.write_record(folder / CONFIG, description)
+        files.write_record(
+            folder / CONFIG,
+            {
+                "model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label,
+                "inputs": inputs, "about": about, "files": digests, "card": content_hash(card),
+            },
+        )  # fmt: skip
     return folder
 
 
-def _changed_card(folder: Path) -> str:
-    """The model card as its owner left it, or '' where there is none or it is as it was written."""
-    written = json_object(folder / CONFIG).get("card")
-    if not isinstance(written, str) or not (folder / CARD).is_file():
-        return ""
-    text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
-    return "" if content_hash(text) == written else text
-
-
-def written_files(folder: Path) -> list[str]:
+def _present(folder: Path) -> list[str]:
     """The names of the files of a model in a folder, '/' between folders; others that lie there are left out."""
-    roots = [folder / name for name in _NAMES]
-    files_there = [f for root in roots for f in (sorted(root.rglob("*")) if root.is_dir() else [root]) if f.is_file()]
-    return sorted(f.relative_to(folder).as_posix() for f in files_there if not f.name.startswith("."))
+    paths = [path for name in _NAMES for path in (folder / name, *(folder / name).rglob("*"))]
+    return [p.relative_to(folder).as_posix() for p in paths if p.is_file() and not p.name.startswith(".")]
 
 
-def read_model(folder: Path | str, verify: bool = True) -> Model:
-    """The model in a folder of `write_model`.
-
-    verify: compare the digest of every file. Raises: BadInput for a folder without such a model, or one of another
-    format; DamagedFile for a file that is missing, altered, or does not fit.
-    """
-    folder = Path(folder).expanduser()
-    config = read_config(folder)
-    listed_files(folder, config, verify)
-    try:
-        method, words, about, sizes = load_with_inputs(folder / WEIGHTS)
-        raw = read_inputs(folder, config["inputs"], sizes, words)
-        if config["inputs"]["texts"] == "states":
-            about["text_model"] = str(folder / STATES)  # where it now lies, so that it can be written again
-        return Model(str(config["label"]), method, raw, about)
-    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as e:
-        raise _torn(folder, e) from None
-
-
-def read_config(folder: Path) -> dict:
-    """config.json of a folder of `write_model`. Raises: BadInput for another folder or format."""
-    config = files.read_json(files.existing_file(folder / CONFIG, "model"))
-    if not isinstance(config, dict) or config.get("model_type") != TYPE:
-        raise BadInput(f"{folder} holds no model of this package: its {CONFIG} has another model_type.")
-    if config.get("format") != FORMAT:
-        raise BadInput(f"{folder} has format {config.get('format')}, and this version reads {FORMAT}. Save it again.")
-    return files.read_record(folder / CONFIG)
-
-
-def listed_files(folder: Path, config: dict, verify: bool = False) -> list[str]:
-    """The files that a config.json lists, which lie in its folder. verify: compare their digests too.
-
-    Raises: DamagedFile for one that is missing or altered, or a list that is not whole or leads out of the folder.
-    """
-    try:
-        digests = {name: digest for name, digest in config["files"].items() if name != CARD}  # its owner's to change
-        if outside := [n for n in digests if PurePosixPath(n).is_absolute() or ".." in PurePosixPath(n).parts]:
-            raise DamagedFile(f"{folder / CONFIG} lists {outside[0]}, which lies outside. Do not use this folder.")
-    except (KeyError, TypeError, AttributeError) as e:
-        raise _torn(folder, e) from None
-    for name, digest in digests.items():
-        path = folder / name
-        if not path.is_file() or (verify and file_hash(path) != digest):
-            raise DamagedFile(f"{path} is missing or altered. Copy the folder again.")
-    return list(digests)
-
-
-def _remove(folder: Path, names: Iterable[str]) -> None:
-    try:
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as e:
-        raise files.cannot_write(folder, e) from None
-
-
-def _left_over(folder: Path) -> list[str]:
-    """Files under a name of their own for the time of writing, of a process that was killed."""
-    roots = CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, f"{NETWORK}/", f"{STATES}/"
-    patterns = [f"{name}.*.*.tmp" if name.endswith("/") else f".{name}.*.tmp" for name in roots]
-    return [path.relative_to(folder).as_posix() for pattern in patterns for path in folder.glob(pattern)]
-
-
-def _written(folder: Path, inputs: dict) -> list[str]:
+def _needed(folder: Path, inputs: dict) -> list[str]:
     """What a reader needs: neither files of an older model, nor others that its owner may have put there."""
     images = inputs["images"] or {}
     names = [WEIGHTS] + [TENSORS] * bool(images.get("tensors")) + [NEAREST] * ("nearest" in inputs)
@@ -158,10 +88,45 @@ def _written(folder: Path, inputs: dict) -> list[str]:
     return names
 
 
+def read_model(folder: Path | str, verify: bool = True) -> Model:
+    """The model in a folder of `write_model`.
+
+    verify: compare the digest of every file. Raises: BadInput for a folder without such a model, or one of another
+    format; DamagedFile for a file that is missing, altered, or does not fit.
+    """
+    folder = Path(folder).expanduser()
+    try:
+        config = read_config(folder, verify)
+        method, words, about, sizes = load_with_inputs(folder / WEIGHTS)
+        raw = read_inputs(folder, config["inputs"], sizes, words)
+        if config["inputs"]["texts"] == "states":
+            about["text_model"] = str(folder / STATES)  # where it now lies, so that it can be written again
+        return Model(str(config["label"]), method, raw, about)
+    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as e:
+        reason = f"{type(e).__name__}: {e}"
+        raise DamagedFile(f"{folder / CONFIG} is not whole ({reason}). Copy the folder again.") from None
+
+
+def read_config(folder: Path, verify: bool | None = False) -> dict:
+    """config.json of a folder of `write_model`, whose files lie there. verify: compare their digests too; None: read
+    config.json alone.
+
+    Raises: BadInput for another folder or format; DamagedFile for a file that is missing or altered, or a list that is
+        not whole or leads out of the folder.
+    """
+    path = files.existing_file(folder / CONFIG, "model")
+    if json_object(path).get("model_type", TYPE) != TYPE:
+        raise BadInput(f"{folder} holds no model of this package: its {CONFIG} has another model_type.")
+    config = read_manifest(path, FORMAT, "Model.save_pretrained")
+    config["files"] = {name: digest for name, digest in config["files"].items() if name != CARD}
+    for name, digest in config["files"].items():  # the card is its owner's to change
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise DamagedFile(f"{path} lists {name}, which lies outside. Do not use this folder.")
+        if verify is not None and (not (folder / name).is_file() or (verify and file_hash(folder / name) != digest)):
+            raise DamagedFile(f"{folder / name} is missing or altered. Copy the folder again.")
+    return config
+
+
 def _public(source: str) -> str:
     """A hub name as it is; of a folder its name alone, because the places of one's own disk concern nobody."""
     return Path(source).name if Path(source).expanduser().is_dir() else source
-
-
-def _torn(folder: Path, error: Exception) -> DamagedFile:
-    return DamagedFile(f"{folder / CONFIG} is not whole ({type(error).__name__}: {error}). Copy the folder again.")

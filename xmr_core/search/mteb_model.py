@@ -1,15 +1,16 @@
 """A model of this package as the benchmark library mteb calls one."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
+from xmr_core.base.tensor_files import tensor_bytes
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.analysis.representations import joined
-from xmr_core.evaluation.engine import Scoring, best, score_matrix
+from xmr_core.evaluation.engine import top_k as best_of
 from xmr_core.search.model import Model
 
 _TOGETHER = 256  # rows of a data set that are decoded at a time
@@ -30,8 +31,6 @@ class MtebModel:
     def __init__(self, model: Model, name: str = ""):
         require("an evaluation by mteb", "mteb", "mteb")
         self.model, self.name = model, name or f"xmr_core/{model.label}"
-        self._gallery: tuple[str, Representation] | None = None
-        self._ids: list[str] = []
 
     @property
     def mteb_model_meta(self):
@@ -39,17 +38,10 @@ class MtebModel:
         training is taken for this one's."""
         from mteb.models import ModelMeta
 
-        digest = hashlib.blake2b(digest_size=8)
-        for name, tensor in sorted(self.model.method.state_dict().items()):
-            digest.update(name.encode() + np.ascontiguousarray(tensor.detach().cpu().float().numpy()).tobytes())
-        parameters = sum(p.numel() for p in self.model.method.parameters())
-        facts = {
-            "name": self.name,
-            "revision": digest.hexdigest(),
-            "n_parameters": parameters,
-            "framework": ["PyTorch"],
-        }
-        return ModelMeta.create_empty(facts | {"modalities": ["image", "text"]})
+        method = self.model.method
+        facts = {"name": self.name, "framework": ["PyTorch"], "modalities": ["image", "text"]}
+        facts["revision"] = fingerprint.bytes_hash(tensor_bytes(method.state_dict()))
+        return ModelMeta.create_empty(facts | {"n_parameters": sum(p.numel() for p in method.parameters())})
 
     def index(self, corpus, **_) -> None:
         """Encode the items that are ranked. corpus: a data set with columns id, and image or text."""
@@ -57,31 +49,23 @@ class MtebModel:
 
     def search(self, queries, *, top_k: int, top_ranked: Mapping[str, Sequence[str]] | None = None, **_) -> dict:
         """query id → {item id: score} of the best top_k items, or of those that top_ranked names for the query."""
-        if self._gallery is None:
-            raise BadInput("nothing was indexed; call index first.")
         (kind, items), (of_queries, encoded) = self._gallery, self._encoded(queries)
-        names = [str(name) for name in queries["id"]]
-        pair = (items, encoded) if kind == "image" else (encoded, items)
         if kind == of_queries and not self.model.method.similarity.symmetric:
             raise BadInput(f"{self.model.label} compares images with texts only, and this task compares {kind}s.")
-        if top_ranked is not None:
-            return self._ranked_again(kind, items, encoded, names, top_ranked)
-        scores = Scoring(self.model.method.similarity, *pair)
-        values, order = best(scores, min(top_k, len(items)), "captions" if kind == "image" else "images")
-        return {
-            name: {self._ids[n]: float(value) for n, value in zip(row, own, strict=True)}
-            for name, row, own in zip(names, order.tolist(), values.tolist(), strict=True)
-        }
-
-    def _ranked_again(self, kind, items, encoded, names, top_ranked) -> dict:
-        out, places = {}, {name: n for n, name in enumerate(self._ids)}
-        for n, name in enumerate(names):
-            chosen = [str(item) for item in top_ranked[name]]
-            candidates, query = items[np.array([places[item] for item in chosen])], encoded[[n]]
-            pair = (candidates, query) if kind == "image" else (query, candidates)
-            scores = score_matrix(self.model.method.similarity, *pair).reshape(-1)
-            out[name] = dict(zip(chosen, scores.tolist(), strict=True))
-        return out
+        names, modality = [str(name) for name in queries["id"]], "captions" if kind == "image" else "images"
+        similarity = self.model.method.similarity
+        if top_ranked is None:
+            values, order = best_of(similarity, encoded, items, top_k, modality)
+            pairs = zip(order, values, strict=True)
+            answers = [zip([self._ids[m] for m in row], own, strict=True) for row, own in pairs]
+        else:
+            places, answers = {name: n for n, name in enumerate(self._ids)}, []
+            for n, name in enumerate(names):
+                chosen = [str(item) for item in top_ranked[name]]
+                some = items[np.array([places[item] for item in chosen])]
+                values, order = best_of(similarity, encoded[[n]], some, len(chosen), modality)
+                answers.append(zip([chosen[m] for m in order[0]], values[0], strict=True))
+        return {name: {item: float(v) for item, v in own} for name, own in zip(names, answers, strict=True)}
 
     def _encoded(self, rows) -> tuple[str, Representation]:
         """('image' or 'text', representations) of a data set."""

@@ -13,28 +13,17 @@ from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Features, Pixels
+from xmr_core.data.inputs import ImageReader
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.search.files import check_files, read_by_size, read_manifest
+from xmr_core.search.files import check_files, read_manifest
 from xmr_core.search.gallery import open_gallery
-from xmr_core.search.index import (
-    CAPTIONS,
-    FORMAT,
-    GALLERIES,
-    IMAGES,
-    ITEMS,
-    MANIFEST,
-    MODEL,
-    RELEVANCE,
-    Source,
-    tensors_of,
-)
+from xmr_core.search.index import CAPTIONS, FORMAT, GALLERIES, IMAGES, ITEMS, MANIFEST, MODEL, RELEVANCE, Source
 from xmr_core.search.library import Library
 from xmr_core.search.model import Model
 from xmr_core.search.model_folder import read_model
 from xmr_core.training.runs import TrainedRun, load
 
 _AGAIN = "python -m xmr_core index RUN OUT, with --folder for images of your own"
-_ATTEMPTS = 5  # to open a folder that is built anew again and again
 
 
 @dataclass(frozen=True)
@@ -57,51 +46,27 @@ def open_index(folder: Path | str, verify: bool | None = None, images: Path | st
     explaining by their cells, reads the images themselves at first use: those of a folder from where they were, or from
     `images` if they were moved; those of a run's own split from that run.
     verify: True compares the digests of all files; None those of files up to 1 GiB, and of larger galleries the size
-    and the header; False leaves out the galleries. A folder that another process builds anew meanwhile is opened as one
-    of the two builds, never as a mixture.
+    and the header; False leaves out the galleries. Files that another process replaces meanwhile do not match their
+    digests: open the folder again.
 
     Raises: BadInput for a folder without a finished index, or one of another format; DamagedFile for a file that is
         missing, cut or altered. Every message says what to do.
     """
+    folder = files.existing(folder, "index")
     try:
-        folder = files.existing(folder, "index")
-    except BadInput as e:
-        raise BadInput(f"{str(e).removesuffix('.')}, or build it: {_AGAIN}.") from None
-    for attempt in range(_ATTEMPTS):
-        before = _stamp(folder / MANIFEST)
-        try:
-            return _open(folder, verify, images)
-        except DamagedFile:  # perhaps because the files were replaced between two of them
-            if _stamp(folder / MANIFEST) == before or attempt + 1 == _ATTEMPTS:
-                raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError) as e:
-            if isinstance(e, XmrError):
-                raise
-            reason = f"{type(e).__name__}: {str(e)[:100]}"
-            raise DamagedFile(f"{folder} is no index of this package ({reason}). Build it: {_AGAIN}.") from None
-    raise AssertionError
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """What changes when a file is replaced; zeros while there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_ino, status.st_mtime_ns
+        return _open(folder, verify, images)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError) as e:
+        if isinstance(e, XmrError):
+            raise
+        reason = f"{type(e).__name__}: {str(e)[:100]}"
+        raise DamagedFile(f"{folder} is no index of this package ({reason}). Build it: {_AGAIN}.") from None
 
 
 def _open(folder: Path, verify: bool | None, images: Path | str) -> Index:
     about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-    check_files(folder, about["files"], read_by_size(about["files"], GALLERIES, verify), _AGAIN)
+    check_files(folder, about["files"], GALLERIES, verify, _AGAIN)
     model = read_model(folder / MODEL, verify=False)  # its files were checked with the others
-    galleries = {}
-    for name, tensors in about["tensors"].items():
-        if tensors_of(folder / name) != tensors:
-            raise DamagedFile(
-                f"{folder / name} holds other tensors than index.json says. Copy it again, or build it again: {_AGAIN}."
-            )
-        galleries[name] = open_gallery(folder / name)
+    galleries = {name: open_gallery(folder / name) for name in GALLERIES if name in about["files"]}
     items = files.read_json(folder / ITEMS)
     ids, caption_ids, texts = (_objects(items[name]) for name in ("image_ids", "caption_ids", "texts"))
     arrays = load_arrays((folder / RELEVANCE).read_bytes())
@@ -110,11 +75,7 @@ def _open(folder: Path, verify: bool | None, images: Path | str) -> Index:
         for kind in items["relevance_sets"]
     }
     n = {IMAGES: len(ids), CAPTIONS: len(caption_ids)}
-    if (
-        not galleries.keys() <= n.keys()
-        or len(texts) != len(caption_ids)
-        or any(len(gallery) != n[name] for name, gallery in galleries.items())
-    ):
+    if len(texts) != len(caption_ids) or any(len(gallery) != n[name] for name, gallery in galleries.items()):
         raise DamagedFile(f"{folder / ITEMS} does not fit the galleries beside it. Build it again: {_AGAIN}.")
     source = _Images(model, Source(**about["source"]), images)
     return Index(
@@ -157,20 +118,20 @@ class _Images:
         return corpus
 
     @cached_property
+    def _reader(self) -> ImageReader:
+        corpus = self._corpus  # refuses one that has changed
+        if self._source.kind == "folder":
+            return self._model.raw.images_of(corpus)
+        return self._run.prepared().splits[self._source.name].images_at
+
+    @cached_property
     def _rows(self) -> np.ndarray:
         n = len(self._corpus.images)
         return np.arange(n) if self._source.kind == "folder" else self._corpus.rows(self._source.name)[0]
 
-    @cached_property
-    def _read(self):
-        if self._source.kind == "folder":
-            return self._model.raw.images_of(self._corpus)
-        return self._run.prepared().splits[self._source.name].images_at
-
     def inputs(self, positions: np.ndarray) -> Features | Pixels:
         """The method's input for the images at these positions."""
-        _ = self._corpus  # refuses a corpus that has changed
-        return self._read(positions)
+        return self._reader(positions)
 
     def pixels(self, position: int) -> UInt8[np.ndarray, "h w 3"]:
         """The image at a position."""

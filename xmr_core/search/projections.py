@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
 
@@ -43,8 +44,7 @@ def projected(vectors: Float[np.ndarray, "n d"], name: str = "pca") -> Float[np.
     >>> projected(np.eye(4)).shape
     (4, 2)
     """
-    if name not in PROJECTIONS:
-        raise unknown("projection", name, PROJECTIONS)
+    require_choice("projection", name, PROJECTIONS)
     if name == "pca":
         xy = components(vectors, 2)
         return np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))  # a single item has no second component

@@ -5,18 +5,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels, Representation
-from xmr_core.data.images.files import array_reader
 from xmr_core.data.text.tokenisers import rule
+from xmr_core.search.given_images import one_image, pixels_of
 from xmr_core.search.library import Library
 
-KINDS = {
-    "text": "images",
-    "caption": "images",
-    "image": "captions",
-    "upload": "captions",
-}  # kind → modality of the answers
+# kind → modality of the answers
+KINDS = {"text": "images", "caption": "images", "image": "captions", "upload": "captions"}
 
 
 @dataclass(frozen=True)
@@ -36,15 +33,13 @@ class Query:
     pixels: np.ndarray | None = field(default=None, compare=False)
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise unknown("kind of query", self.kind, KINDS)
+        require_choice("kind of query", self.kind, KINDS)
         if self.kind == "text" and not self.text.strip():
             raise BadInput("the sentence is empty; type what the image should show.")
         if self.kind in ("caption", "image") and self.item == "":  # 0 is an id
             raise BadInput(f"a query by {self.kind} needs the id of one.")
-        x = self.pixels
-        if self.kind == "upload" and (x is None or x.ndim != 3 or x.shape[2] != 3 or x.dtype != np.uint8 or not x.size):
-            raise BadInput("an image must be an array of whole numbers 0…255, height × width × 3, and not empty.")
+        if self.kind == "upload":
+            pixels_of(self.pixels)  # refuses what is no image
 
     @property
     def target(self) -> str:
@@ -70,8 +65,7 @@ def encode(library: Library, query: Query) -> Representation:
 
 def uploaded_input(library: Library, query: Query) -> Features | Pixels:
     """The method's input for the image of a query of the kind 'upload'."""
-    raw = library.prepared
-    return raw.new_images(array_reader(query.pixels[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit))
+    return library.prepared.new_images(one_image(query.pixels, library.prepared)[None])
 
 
 def _encode(library: Library, query: Query) -> Representation:
@@ -98,10 +92,13 @@ def known_words(library: Library, text: str) -> list[str]:
     return words
 
 
-def nearest_of(library: Library, text: str) -> dict[str, str]:
-    """Words of a sentence that no training caption has → the training word that each is read as."""
-    vocabulary, nearest = library.prepared.vocabulary, library.prepared.nearest
-    if vocabulary is None or nearest is None:
-        return {}
-    words = rule(vocabulary.tokeniser)(text)
-    return {w: nearest[w] for w in words if w not in vocabulary.numbers and w in nearest}
+def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[str, str]]:
+    """(words of a sentence that the method does not know, words that no training caption has → the training word that
+    each is read as); of a typed sentence only."""
+    if query.kind != "text":
+        return (), {}
+    raw, words = library.prepared, []
+    nearest = raw.nearest or {}
+    if raw.vocabulary is not None:
+        words = [w for w in rule(raw.vocabulary.tokeniser)(query.text) if w not in raw.vocabulary.numbers]
+    return tuple(raw.words_of(query.text)[1]), {w: nearest[w] for w in words if w in nearest}

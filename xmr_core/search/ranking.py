@@ -13,7 +13,7 @@ from xmr_core.base.types import GaussianEmbedding
 from xmr_core.evaluation.analysis.element_subsets import keep_elements
 from xmr_core.evaluation.engine import checked_k, relevant_ranks, score_matrix
 from xmr_core.search.library import Library, elements_of
-from xmr_core.search.query import Query, encode, nearest_of
+from xmr_core.search.query import Query, encode, read_words
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.distances import GaussianDistance
 
@@ -54,11 +54,16 @@ class Ranking:
 
 
 def rank(
-    library: Library, query: Query, settings: Settings = Settings(), among: Int[np.ndarray, " n"] | None = None
+    library: Library,
+    query: Query,
+    settings: Settings = Settings(),
+    among: Int[np.ndarray, " n"] | None = None,
+    target: str = "",
 ) -> Ranking:
     """Rank all images, or all captions, of a library for a query.
 
     among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
+    target: modality of the answers, '' for that of the query; an image that ranks images takes the role of a caption.
     Equal scores are in file order. The ranks of right answers never profit from ties.
     Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
 
@@ -67,22 +72,17 @@ def rank(
     [['annotated', '0.txt', 2]]
     """
     check_settings(library, settings)
-    gallery = library.items(query.target)  # raises, before anything is encoded, where there are no captions
+    target = target or query.target
+    gallery = library.items(target)  # raises, before anything is encoded, where there are no captions
     encoded = encode(library, query)
     if settings.elements:
         encoded = keep_elements(encoded, settings.elements)
-    similarity = similarity_of(library, settings)
-    if query.target == "images":
-        scores = score_matrix(similarity, gallery, encoded)[:, 0]
-    else:
-        scores = score_matrix(similarity, encoded, gallery)[0]
-    require_finite_scores(scores, library.label)
+    pair = (gallery, encoded) if target == "images" else (encoded, gallery)
+    scores = score_matrix(similarity_of(library, settings), *pair).reshape(-1)
     among = np.arange(len(scores)) if among is None else among
     order = among[np.argsort(-scores[among], kind="stable")[: settings.k]]
-    ids = library.ids(query.target)
-    table = pd.DataFrame({"rank": np.arange(1, len(order) + 1), "item": ids[order], "score": scores[order]})
-    if query.target == "captions":
-        table.insert(2, "text", library.texts[order])
+    require_finite_scores(scores, library.label)
+    ids, table = library.ids(target), answer_table(library, target, order, scores[order])
     rows = []
     for kind, right in _right(library, query).items():
         table[kind] = np.isin(order, right)
@@ -96,17 +96,20 @@ def rank(
                 for row in zip(best_first, relevant_ranks(scores[None, among], relevance).ranks.tolist(), strict=True)
             ]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
-    if query.kind != "text":
-        return Ranking(query.target, scores, order, table, relevant, n=len(among))
-    unknown_words, nearest = library.prepared.words_of(query.text)[1], nearest_of(library, query.text)
-    return Ranking(query.target, scores, order, table, relevant, tuple(unknown_words), nearest, len(among))
+    return Ranking(target, scores, order, table, relevant, *read_words(library, query), len(among))
+
+
+def answer_table(library: Library, target: str, positions: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
+    """Answers, best first, with columns rank (from 1), item, text (of captions) and score."""
+    ranks = np.arange(1, len(positions) + 1)
+    table = pd.DataFrame({"rank": ranks, "item": library.ids(target)[positions], "score": scores})
+    if target == "captions":
+        table.insert(2, "text", library.texts[positions])
+    return table
 
 
 def require_finite_scores(scores: np.ndarray, label: str) -> None:
-    """Raise DamagedFile for a score that is NaN or +∞, which no undamaged gallery and model give.
-
-    >>> require_finite_scores(np.array([0.5, -np.inf]), "dive")
-    """
+    """Raise DamagedFile for a score that is NaN or +∞, which no undamaged gallery and model give."""
     if np.isnan(scores).any() or np.isposinf(scores).any():
         raise DamagedFile(
             f"{label} gives scores that are not finite: its gallery or its weights are damaged. Build the index again."

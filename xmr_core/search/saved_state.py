@@ -28,9 +28,9 @@ def state_to_json(state: State) -> str:
         "format": _FORMAT,
         "methods": state.methods,
         "query": None if query is None else {"kind": query.kind, "text": query.text, "item": query.item},
-        "settings": [[place, label, _changed(settings)] for (place, label), settings in state.settings],
-        "usual": _changed(state.usual),
-        "filter": _changed(state.filter),
+        "settings": [[place, label, asdict(settings)] for (place, label), settings in state.settings],
+        "usual": asdict(state.usual),
+        "filter": asdict(state.filter),
     }
     return json.dumps(content, ensure_ascii=False, sort_keys=True, default=lambda value: value.item())
 
@@ -80,12 +80,6 @@ def state_from_link(letters: str) -> State:
     except (ValueError, zlib.error):  # binascii's errors are ValueErrors
         text = ""
     return state_from_json(text)
-
-
-def _changed(values: Settings | Filter) -> dict:
-    """The fields that are not at their defaults, k always."""
-    usual = asdict(type(values)())
-    return {name: value for name, value in asdict(values).items() if name == "k" or value != usual[name]}
 
 
 def _settings(values: dict) -> Settings:

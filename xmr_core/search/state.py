@@ -49,12 +49,7 @@ class State:
         return replace(self.past[-1], past=self.past[:-1], settings=self.settings, usual=self.usual, filter=self.filter)
 
     def set(self, place: int, **changes) -> "State":
-        """Other settings of the first (0) or second (1) method. Sliders move often, so this does not enter the history.
-
-        Raises: BadInput for a place without a method.
-        """
-        if not 0 <= place < len(self.methods):
-            raise BadInput(f"{len(self.methods)} methods are shown, so there is none in place {place}.")
+        """Other settings of the first (0) or second (1) method. Sliders move often, so this is no step back."""
         key = place, self.methods[place]
         settings = {**dict(self.settings), key: replace(self.settings_of(place), **changes)}
         return replace(self, settings=tuple(settings.items()))

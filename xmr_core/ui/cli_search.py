@@ -27,12 +27,6 @@ def add_to(commands) -> None:
     search.add_argument("-k", type=int, default=10, help="how many answers (default: 10)")
     fast = "do not compare every image: the query's elements propose some (needs --elements)"
     search.add_argument("--fast", action="store_true", help=fast)
-    certify = "with --fast: ask for N proposals for each element where the answer is not provably exact"
-    search.add_argument("--certify", type=int, metavar="N", help=certify)
-    also = "another index of the same run, searched together with OUT; may be given several times"
-    search.add_argument("--also", action="append", default=[], metavar="OUT", help=also)
-    processes = "search each index in a process of its own"
-    search.add_argument("--processes", action="store_true", help=processes)
     verify = "compare the digests of all files first, also of galleries of more than 1 GiB"
     search.add_argument("--verify", action="store_true", help=verify)
     explain = "say what each word of the sentence, and the cells of the image that count most, add to each score"
@@ -81,56 +75,30 @@ def _uncollected() -> Iterator[None]:
 @_uncollected()
 def search(arguments: argparse.Namespace) -> int:
     """Run `search`. Returns 0."""
-    from xmr_core.base.errors import BadInput
     from xmr_core.base.regular import printable
+    from xmr_core.search import Query, explained, in_sentences, open_elements, open_index
+    from xmr_core.search import search as search_library
+    from xmr_core.search.given_images import pixels_of
 
-    query, verify = (arguments.text, arguments.image, arguments.k), arguments.verify or None
-    if arguments.certify is not None and arguments.certify < 1:
-        raise BadInput(f"--certify must be at least 1, got {arguments.certify}.")
-    if arguments.certify is not None and not arguments.fast:
-        raise BadInput("--certify asks for proposals of --fast; give both, or neither: without --fast all is compared.")
-    if arguments.also or arguments.processes:
-        if arguments.explain:
-            raise BadInput("--explain shows the answers of one index; leave out --also and --processes.")
-        from xmr_core.search import open_shards, search_shards
-
-        with open_shards([arguments.index, *arguments.also], arguments.fast, arguments.processes, verify) as shards:
-            table = search_shards(shards, *query, arguments.certify)
-    else:
-        from xmr_core.search import open_elements, open_index
-        from xmr_core.search import search as search_library
-
-        library, elements = open_index(arguments.index, verify), None
-        if arguments.fast:
-            elements = open_elements(library.folder, library.images, library.digest("images"), verify)
-        table = search_library(library, *query, elements=elements, most=arguments.certify)
-    explanation = None
+    text, file, verify = arguments.text, arguments.image, arguments.verify or None
+    library, elements = open_index(arguments.index, verify), None
+    if arguments.fast:
+        elements = open_elements(library.folder, library.images, library.digest("images"), verify)
+    table, lines = search_library(library, text, file, arguments.k, elements), []
     if arguments.explain:
-        from xmr_core.search import Query, explained, in_sentences
-        from xmr_core.search.answers import pixels_of
-
-        file = arguments.image
-        query_again = Query("text", arguments.text) if file is None else Query("upload", pixels=pixels_of(file))
-        explanation = explained(library, query_again, table)
-    if "certified" in table.attrs and arguments.certify:
-        print(_certificate(**table.attrs), file=sys.stderr)
-    if unknown := table.attrs.get("unknown_words"):
+        query = Query("text", text) if file is None else Query("upload", pixels=pixels_of(file))
+        lines = ["\nwhat adds to the scores", *in_sentences(explained(library, query, table))]
+    if unknown := table.attrs["unknown_words"]:
         print(printable(f"words that the method does not know: {', '.join(unknown)}"), file=sys.stderr)
-    if nearest := table.attrs.get("nearest"):
+    if nearest := table.attrs["nearest"]:
         pairs = ", ".join(f"{word} (as {other})" for word, other in nearest.items())
         print(printable(f"words without a training caption: {pairs}"), file=sys.stderr)
-    for name in {"folder", "item", "text"} & {*table.columns}:  # names and captions of others
+    for name in {"item", "text"} & {*table.columns}:  # names and captions of others
         table[name] = [printable(value).replace("\n", " ") for value in table[name]]
     print(table.to_string(index=False, float_format=lambda v: f"{v:.4f}"))
-    if explanation is not None:
-        print("\nwhat adds to the scores", *(printable(line) for line in in_sentences(explanation)), sep="\n")
+    for line in lines:
+        print(printable(line))
     return 0
-
-
-def _certificate(certified: bool, bound: float, reason: str, **_) -> str:
-    if certified:
-        return "the answer is provably that of comparing every image"
-    return f"the answer is not certified: {reason or f'an image that was not proposed could score {bound:.4f}'}"
 
 
 COMMANDS = {"index": index, "search": search}
