@@ -27,7 +27,7 @@ def add_to(commands) -> None:
     run.add_argument("--help-notebook", action="store_true", help="list the notebook's parameters and stop")
     notebooks = commands.add_parser("notebooks", help="copy the study's notebooks into a folder, to run and to change")
     notebooks.add_argument("folder", metavar="DIR", help="where to; files that are already there stay as they are")
-    explore = commands.add_parser("explore", help="open the explorer of a folder of images, or of an index, in a browser")
+    explore = commands.add_parser("explore", help="open the explorer of a folder of images or of an index in a browser")
     explore.add_argument("place", metavar="FOLDER_OR_INDEX", help="a folder of images, or one made by `index`")
     runs = "a run or model that encodes the folder (default: the newest run of each method); several may be given"
     explore.add_argument("--run", action="append", default=[], metavar="RUN", help=runs)

@@ -32,10 +32,13 @@ def check_parameters(namespace: dict) -> Parameters:
     >>> check_parameters({"__annotations__": {"alpha": float}, "alpha": 8})
     alpha = 8.0
     """
+    import pandas as pd
+
     _shorten_errors()
-    _show_sentences_in_full()
+    pd.set_option("display.max_colwidth", 160)  # tables hold claims and captions, cut after 50 letters otherwise
     _started["utc"] = datetime.now(UTC)
-    hints = namespace.get("__annotations__") or _annotations(namespace)
+    annotate = namespace.get("__annotate__")  # where Python 3.14 and later keep the annotations of a module
+    hints = namespace.get("__annotations__") or (annotate(1) if callable(annotate) else {})
     declared = {n: Parameter(n, t.__name__ if type(t) is type else str(t), None, "") for n, t in hints.items()}
     # papermill puts the given values into a cell of its own, which has this first line.
     injected = next((cell for cell in reversed(namespace.get("In", [])) if cell.startswith("# Parameters\n")), "")
@@ -126,19 +129,6 @@ def finish(
     if second := os.environ.get(RECORD_VARIABLE):
         storage.write_json(second, record | {"folder": str(folder.resolve())})
     print("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
-
-
-def _annotations(namespace: dict) -> dict:
-    """Module-level annotations, which Python 3.14 and later keep behind a function."""
-    annotate = namespace.get("__annotate__")
-    return annotate(1) if callable(annotate) else {}
-
-
-def _show_sentences_in_full() -> None:
-    """Tables hold claims and captions, which pandas would cut after 50 letters."""
-    import pandas as pd
-
-    pd.set_option("display.max_colwidth", 160)
 
 
 def _shorten_errors() -> None:

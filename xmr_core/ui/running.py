@@ -8,10 +8,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from xmr_core.base import files, fingerprint, paths
+from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.extras import require
-from xmr_core.ui.notebook import RECORD_VARIABLE
+from xmr_core.ui.notebook import RECORD_VARIABLE, output_folder
 from xmr_core.ui.parameter_rules import check_values
 from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters
 
@@ -29,10 +29,8 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     overrides = given_parameters(declared, pairs, yamls)
     values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
     check_values(values, {name: p.default for name, p in declared.items()})
-    if output is None:
-        output = paths.folder("outputs") / f"{source.stem}-{fingerprint.content_hash(values)}"
-        output /= source.name
-    elif output.is_dir():
+    output = output or output_folder(source.stem, values)
+    if output.is_dir():
         output /= source.name
     if output.resolve() == source.resolve():
         raise BadInput(f"the output would overwrite the notebook {source}. Choose another path.")
@@ -65,7 +63,10 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
     >>> given_parameters({"alpha": Parameter("alpha", "float", 16.0, "")}, [("alpha", "8")], ["alpha: 2"])
     {'alpha': 8.0}
     """
-    yaml, out = _yaml(), {}
+    require("reading parameters", "notebooks", "yaml")
+    import yaml
+
+    out = {}
     for text in yamls:
         try:
             values = yaml.safe_load(text)
@@ -100,16 +101,10 @@ def kernel_environment(**more: str) -> dict[str, str]:
     return inherited | {"PATH": programs, "PYDEVD_DISABLE_FILE_VALIDATION": "1"} | more
 
 
-def _yaml():
-    require("reading parameters", "notebooks", "yaml")
-    import yaml
-
-    return yaml
-
-
 def _read(parameter: Parameter, text: str) -> object:
     """A -p value by the declared type: text stays text, all else is a Python literal or YAML ('false', '[a, b]')."""
-    yaml = _yaml()
+    import yaml
+
     readers = {"str": (), "float": (float,)}.get(parameter.type, (ast.literal_eval, yaml.safe_load))
     for reader in readers:
         try:

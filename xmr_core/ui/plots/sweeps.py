@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from xmr_core.ui.plots.style import COLOURS, plain_numbers, start
+from xmr_core.ui.plots.style import COLOURS, plain_numbers, start, whole_numbers
 
 
 def ablation(
@@ -46,8 +46,7 @@ def ablation(
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
-        ax.set_xticks(sorted(tried))  # no others
-        plain_numbers(ax)
+        plain_numbers(ax, tried)
         ax.legend(frameon=False)
     return fig
 
@@ -99,5 +98,5 @@ def learning_curves(history: pd.DataFrame) -> Figure:
     axes[1].plot(history["epoch"] + 1, 100 * history["value"], marker="o", color=COLOURS[2])
     axes[1].set(xlabel="epoch", ylabel="validation RSUM (%)")
     for ax in axes:
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     return fig
