@@ -93,13 +93,10 @@ def test_values_of_the_type_pass(kind, value, expected):
 
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
-    [("int", True, "must be int, got True (bool)"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
-     ("float", "8", "must be float"), ("float", "1e-4", "unless it has a point: 1.0e-4"),
-     ("float", float("nan"), "Give a number"), ("bool", "false", "Write True or False"),
-     ("bool", 0, "Write True or False"), ("str", 1, "must be str"), ("list", "[1]", "-p x '[1, 2]'"),
-     ("list[float]", 1.0, "-p x '[1, 2]'"),
-     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[float]", ["1e-4"], "x[0] must be float"),
-     ("list[int]", [True], "x[0] must be int")],
+    [("int", True, "x must be int, got True"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
+     ("float", "1e-4", "1.0e-4"), ("float", float("nan"), "got nan"), ("bool", "false", "True or False"),
+     ("bool", 0, "True or False"), ("str", 1, "must be str"), ("list", "[1]", "'[1, 2]'"),
+     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[int]", [True], "x[0] must be int")],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(kind, value, message):
     assert message in refusal(checked_value, Parameter("x", kind, None, ""), value)

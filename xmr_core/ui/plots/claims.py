@@ -40,13 +40,13 @@ def ledger(table: pd.DataFrame) -> Figure:
         colour, marker = _VERDICTS[verdict]
         place, sign = float(np.clip(x, -_MOST, _MOST)), float(np.sign(x))
         ax.plot([place], [y], color=colour, marker=marker, ms=6)
-        ends = [place - 1, place + 1]
-        if place != x:  # further out: an arrow
-            words, side = (f"≥ {_MOST}", "right") if x > 0 else (f"≤ −{_MOST}", "left")
-            ax.text(place - 0.6 * sign, y, words, ha=side, va="center", fontsize=7, color="0.3")
-            ends = [place, place + 1.6 * sign]
-        ends_in = {"arrowstyle": "-" if place == x else "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", (ends[1], y), (ends[0], y), arrowprops=ends_in)
+        if place == x:
+            ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
+            continue
+        words, side = (f"≥ {_MOST}", "right") if x > 0 else (f"≤ −{_MOST}", "left")
+        ax.text(place - 0.6 * sign, y, words, ha=side, va="center", fontsize=7, color="0.3")
+        arrow = {"arrowstyle": "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", (place + 1.6 * sign, y), (place, y), arrowprops=arrow)
     ax.axvline(0, color="0.2", lw=1)
     ax.set(
         yticks=list(heights),

@@ -68,11 +68,8 @@ def whole_numbers(ax: Axes) -> None:
 
 def line_style(n: int) -> dict:
     """Colour, marker and dashes of the n-th line (from 0)."""
-    return {
-        "color": COLOURS[n % len(COLOURS)],
-        "marker": MARKERS[n % len(MARKERS)],
-        "ls": ("-", "--", ":", "-.")[n % 4],
-    }
+    dashes = ("-", "--", ":", "-.")[n % 4]
+    return {"color": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)], "ls": dashes}
 
 
 def wrapped(text: str, width: int = 42, lines: int = 2) -> str:

@@ -31,10 +31,10 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     fig, axes = start(PAGE / 2 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
     for ax, cost in zip(axes, costs, strict=False):
         for label, own in table.groupby("label", sort=False):
-            own = own.rename(columns={"rsum": "value", "rsum low": "low", "rsum high": "high"})
+            ends = own[["rsum", "rsum low", "rsum high"]].set_axis(["value", "low", "high"], axis=1)
             style = _style(label, order or [*table["label"]])
             faint = {"mfc": to_rgba(style["color"], 0.4), "ls": ""}  # translucent: two methods may stand in one place
-            _draw_line(ax, own[cost], own, label, style | faint)
+            _draw_line(ax, own[cost], ends, label, style | faint)
         own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
         front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
         style = {"color": "0.6", "lw": 1, "zorder": 0, "drawstyle": "steps-post"}
