@@ -6,15 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import fields
 
 from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.base.regular import printable
-
-TEXTS = (  # of a DataConfig, whatever they look like: the fold '1', a folder '2026'
-    "dataset", "data_root", "size", "fold", "features", "weights", "image_model", "text_model", "fine_tune",
-    "word_vectors", "vocabulary", "tokeniser", "corpus",
-)  # fmt: skip
 
 
 def add_to(commands) -> None:
@@ -38,12 +34,7 @@ def add_to(commands) -> None:
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
-    options = read_options(arguments.option, TEXTS)
-    if fixed := {"method", "data", "train", "options"} & set(options):
-        raise BadInput(
-            f"{', '.join(sorted(fixed))} is no option: the method is the first argument, and the rest is given "
-            "by single names, such as epochs=8 dataset=flickr8k."
-        )
+    from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.results import rsum_interval
     from xmr_core.study.presets import base_config
     from xmr_core.study.runs import Runs
@@ -51,6 +42,10 @@ def train(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs import train_or_load
     from xmr_core.training.runs.names import short_names
 
+    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
+    options = read_options(arguments.option, [f.name for f in fields(DataConfig) if f.type is str])
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
     named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
     config = base_config(arguments.method, **{**named, **options})
     if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
@@ -170,10 +165,7 @@ def _report(event: dict) -> None:
 
 
 def _end(*_) -> None:
-    raise TrainingFailed(
-        "another process of this run has ended, so this one ends too. Start the same command again: it continues from "
-        "the last saved state."
-    )
+    raise TrainingFailed("another process of this run has ended. The same command continues from the last saved state.")
 
 
 COMMANDS = {"train": train, "runs": runs, "check": check, "check-method": check_method, "info": info}

@@ -39,7 +39,6 @@ def data_uri(pixels: UInt8[np.ndarray, "h w 3"], resolution: int = THUMBNAIL) ->
 def answer(
     rank: int,
     score: float,
-    share: float,
     text: str = "",
     image: str = "",
     marks: Sequence[str] = (),
@@ -47,10 +46,10 @@ def answer(
     note: str = "",
     caption: str = "",
 ) -> str:
-    """One answer. share: filled part of the score bar, 0…1. image: a data URI. marks: relevance sets by which it is
-    right. name: of the file, or the id. note: a small line at the end. caption: a sentence that belongs to an image.
+    """One answer. image: a data URI. marks: relevance sets by which it is right. name: of the file, or the id. note: a
+    small line at the end. caption: a sentence that belongs to an image.
 
-    >>> "a dog" in answer(1, 0.5, 1.0, text="a dog")
+    >>> "a dog" in answer(1, 0.5, text="a dog")
     True
     """
     meanings = [(sign, escape(meaning)) for sign, meaning in (_MARKS.get(kind, ("✓", kind)) for kind in marks)]
@@ -60,7 +59,6 @@ def answer(
     parts += [f"<div>{escape(text)}</div>", f"<div>{rank}. {signs}<span class='xmr-soft'>{score:.3f}</span></div>"]
     small = (("xmr-name", name), ("xmr-caption", caption), ("", note))
     parts += [f"<div class='xmr-soft {kind}'>{escape(line)}</div>" for kind, line in small if line]
-    parts.append(f"<div class='xmr-bar'><div style='width:{round(100 * min(max(share, 0.0), 1.0))}%'></div></div>")
     label = ", ".join([f"answer {rank}", *(m for _, m in meanings)])
     return f"<div role='group' aria-label='{label}'{' class=xmr-relevant' if marks else ''}>{''.join(parts)}</div>"
 

@@ -84,7 +84,6 @@ class Column:
     ) -> None:
         """Show a ranking. verdicts: of each answer. notes: a small line for each answer, or none."""
         kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
-        low, high = float(ranking.scores.min()), float(ranking.scores.max())
         images, rows = ranking.target == "images", ranking.table.to_dict("records")
         while len(self.cards) < len(rows):
             self.cards.append(Card(self._number, len(self.cards), self._acts, self._styles))
@@ -93,9 +92,8 @@ class Column:
             if images:
                 caption = "".join(captions_of(library, position)[:1])
                 shown = {"image": thumbnail(library, position), "name": str(row["item"]), "caption": caption}
-            share = (row["score"] - low) / (high - low) if high > low else 1.0
             marks, note = [kind for kind in kinds if row[kind]], notes[n] if notes else ""
-            content = cards.answer(row["rank"], row["score"], share, marks=marks, note=note, **shown)
+            content = cards.answer(row["rank"], row["score"], marks=marks, note=note, **shown)
             self.cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), position, verdicts[n])
         self.head.value = cards.title(title) + cards.ranks(ranking.relevant, kinds)
         widgets = tuple(x for card in self.cards[: len(rows)] for x in (card.widget, card.panel))

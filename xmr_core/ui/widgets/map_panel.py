@@ -49,17 +49,12 @@ class MapPanel:
         drawn = w.HBox([self.place, self.item], layout=w.Layout(flex_flow="row wrap"))
         self.widget = w.VBox([menus, drawn], layout=w.Layout(display="none")).add_class("xmr-map")
 
-    @property
-    def visible(self) -> bool:
-        """Whether the panel is open."""
-        return self.widget.layout.display != "none"
-
     def update(self, library: Library, ranking: Ranking, query: tuple[str, int] | None) -> None:
         """Light up a query and its answers. query: modality and position of an item of the library, None for another
         one, which is drawn among its first answers."""
         changed = library is not self._library
         self._library, self._ranking, self._query = library, ranking, query
-        if self.visible:
+        if self.widget.layout.display != "none":
             self._draw() if changed or self.figure is None else self._light()
 
     def select_nothing(self) -> None:

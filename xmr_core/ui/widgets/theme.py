@@ -40,8 +40,6 @@ STYLE = f"""<style>
 .xmr-asked {{max-width:240px; max-height:180px}}
 .xmr-name {{overflow-wrap:anywhere}}
 .xmr-caption {{display:-webkit-box; -webkit-line-clamp:2; -webkit-box-orient:vertical; overflow:hidden}}
-.xmr-bar {{background:var(--xmr-line); height:4px; margin-top:2px}}
-.xmr-bar > div {{background:var(--xmr-accent); height:4px}}
 .xmr-panel {{grid-column:1/-1; border:2px solid var(--xmr-accent); border-radius:4px; padding:6px; margin:0;
   overflow:hidden; width:auto}}
 .xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
