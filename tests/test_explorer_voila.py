@@ -287,7 +287,7 @@ def test_every_text_can_be_read_in_light_and_dark(linked):
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, re.findall(r"\d+", background)[:3])) > 384) == (theme == "light"), background
         found = contrasts(page)
-        assert len(found) > 150, "all that is seen was measured"
+        assert len(found) > 100, "all that is seen was measured"
         assert [pair for pair in found if pair[0] < TEXT_CONTRAST] == [], theme
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import xmr_core
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
-from xmr_core.base.errors import BadInput, XmrError, unknown
+from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.ui.parameter_rules import check_values
-from xmr_core.ui.parameters import Parameter, Parameters, checked_value
+from xmr_core.ui.parameters import Parameter, Parameters, checked_values
 
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: a second place for the completion record
 _started = {"utc": datetime.now(UTC)}  # check_parameters sets it again when a notebook is run again in the same kernel
@@ -42,13 +42,11 @@ def check_parameters(namespace: dict) -> Parameters:
     declared = {n: Parameter(n, t.__name__ if type(t) is type else str(t), None, "") for n, t in hints.items()}
     # papermill puts the given values into a cell of its own, which has this first line.
     injected = next((cell for cell in reversed(namespace.get("In", [])) if cell.startswith("# Parameters\n")), "")
-    for node in ast.parse(injected).body:
-        for target in getattr(node, "targets", []):
-            if isinstance(target, ast.Name) and target.id not in declared:
-                raise unknown("parameter", target.id, declared)
-    if missing := [name for name in declared if name not in namespace]:
+    targets = [target for node in ast.parse(injected).body for target in getattr(node, "targets", [])]
+    names = dict.fromkeys([*declared, *(target.id for target in targets if isinstance(target, ast.Name))])
+    if missing := [name for name in names if name not in namespace]:
         raise BadInput(f"parameter {missing[0]} has no value. Run the parameters cell first.")
-    values = {name: checked_value(parameter, namespace[name]) for name, parameter in declared.items()}
+    values = checked_values(declared, {name: namespace[name] for name in names})
     check_values(values)
     namespace.update(values)
     return Parameters(values)

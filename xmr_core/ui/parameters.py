@@ -8,6 +8,7 @@ import ast
 import io
 import re
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +111,24 @@ def checked_value(parameter: Parameter, value: object) -> object:
     if inner:
         return [checked_value(Parameter(f"{parameter.name}[{i}]", inner, None, ""), v) for i, v in enumerate(value)]
     return value
+
+
+def checked_values(declared: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, object]:
+    """Each given value as its declared type.
+
+    Raises: BadInput with all unknown names and wrong types in one line.
+    """
+    values, faults = {}, []
+    for name, value in given.items():
+        try:
+            if name not in declared:
+                raise unknown("parameter", name, declared)
+            values[name] = checked_value(declared[name], value)
+        except BadInput as e:
+            faults.append(str(e))
+    if faults:
+        raise BadInput(" ".join(faults))
+    return values
 
 
 def _type_of(parameter: Parameter) -> tuple[type, str]:

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
 from xmr_core.ui.notebook import RECORD_VARIABLE, output_folder
 from xmr_core.ui.parameter_rules import check_values
-from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters
+from xmr_core.ui.parameters import Parameter, checked_values, declared_parameters
 
 
 def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]], yamls: list[str]) -> int:
@@ -27,8 +27,9 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     require("running a notebook", "notebooks", "papermill", "ipykernel", "nbformat", "yaml")
     declared = declared_parameters(source)
     overrides = given_parameters(declared, pairs, yamls)
-    values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
-    check_values(values, {name: p.default for name, p in declared.items()})
+    defaults = {name: p.default for name, p in declared.items()}
+    values = checked_values(declared, defaults) | overrides
+    check_values(values, defaults)
     output = output or output_folder(source.stem, values)
     if output.is_dir():
         output /= source.name
@@ -76,10 +77,7 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
             raise BadInput(f"-y needs YAML of the form 'name: value', got {text!r}.")
         out.update(values)
     out.update({name: _read(declared[name], text) if name in declared else text for name, text in pairs})
-    for name in out:
-        if name not in declared:
-            raise unknown("parameter", name, declared)
-    return {name: checked_value(declared[name], value) for name, value in out.items()}
+    return checked_values(declared, out)
 
 
 def own_kernel():

@@ -22,17 +22,13 @@ def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str 
 
     >>> explore("no-such-place")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: no-such-place is no folder. Give a folder of images, or an index.
+    xmr_core.base.errors.BadInput: no-such-place does not exist. Give a folder of images, or an index.
     """
     place = Path(place).expanduser()
-    if not (runs := models_of(place, runs)):
+    if not place.is_dir():
+        raise BadInput(f"{place} does not exist. Give a folder of images, or an index.")
+    if (place / MANIFEST).exists():
         index = open_index(place)
         return Explorer(lambda _: index, [index.label], k=k, view=view)
+    runs = folder_models(runs)
     return Explorer(lambda name: open_folder(load(name), place, name), runs, k=k, view=view)
-
-
-def models_of(place: Path, runs: Sequence[str]) -> list[str]:
-    """The models that encode a folder, [] for an index, which holds its own. Raises: as explore."""
-    if not place.is_dir():
-        raise BadInput(f"{place} is no folder. Give a folder of images, or an index.")
-    return [] if (place / MANIFEST).exists() else list(folder_models(runs))
