@@ -81,11 +81,12 @@ def page_of(place: Path, runs: list[str]) -> dict:
     >>> page_of(Path("photos"), ["dive-1"])["cells"][0]["source"].splitlines()[-1]
     "explore('photos', ['dive-1'])"
     """
+    from nbformat.v4 import new_code_cell, new_notebook
+
     source = f"from xmr_core.ui.widgets import explore\n\nexplore({str(place)!r}, {runs!r})"
-    cell = {"cell_type": "code", "id": "explorer", "metadata": {}, "execution_count": None, "outputs": []}
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": "Explorer"}
-    return {"cells": [{**cell, "source": source}], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return new_notebook(cells=[new_code_cell(source)], metadata=metadata)
 
 
 COMMANDS = {"run": run, "notebooks": shipped.notebooks, "explore": explore}

@@ -43,8 +43,6 @@ def regions(
         ax.set(title=title, xlabel="first dimension", aspect="equal")
     low, high = np.concatenate(corners).min(0), np.concatenate(corners).max(0)
     room = 0.08 * (high - low).max()
-    tall, wide = high[::-1] - low[::-1] + 2 * room
-    fig.set_figheight(min(4.3, 3.7 * tall / wide + 1.2))  # a low panel leaves no empty paper above and below
     axes[0].set(xlim=(low[0] - room, high[0] + room), ylim=(low[1] - room, high[1] + room), ylabel="second dimension")
     legend_below(fig, axes)
     return fig

@@ -15,12 +15,15 @@ import traitlets
 _SCRIPT = """
 function render({ model, el }) {
   const panel = () => el.closest(".xmr-map");
+  const known = new WeakSet();
   let width = 0;
   const say = points => { model.set("selected", points); model.save_changes(); };
   const place = plot => {
     const { xaxis, yaxis } = plot._fullLayout ?? {};
     if (!xaxis?.l2p) return;
-    plot.querySelector(".xmr-marks")?.replaceChildren(...model.get("marks").map(mark => {
+    const layer = plot.querySelector(".xmr-marks") ?? plot.appendChild(document.createElement("div"));
+    layer.className = "xmr-marks";
+    layer.replaceChildren(...model.get("marks").map(mark => {
       const sign = document.createElement("span"), x = xaxis.l2p(mark.x), y = yaxis.l2p(mark.y);
       sign.textContent = mark.text;
       sign.className = mark.kind;
@@ -33,7 +36,7 @@ function render({ model, el }) {
   const placeAll = () => panel()?.querySelectorAll(".js-plotly-plot").forEach(place);
   model.on("change:marks", placeAll);
   const connect = plot => {
-    plot.appendChild(document.createElement("div")).className = "xmr-marks";
+    known.add(plot);
     plot.on("plotly_selected", event => {
       if (!event) return;
       const points = {};
@@ -51,7 +54,7 @@ function render({ model, el }) {
   };
   const timer = setInterval(() => {
     for (const plot of panel()?.querySelectorAll(".js-plotly-plot") ?? [])
-      if (plot._fullLayout && plot.on && !plot.querySelector(".xmr-marks")) connect(plot);
+      if (plot._fullLayout && plot.on && !known.has(plot)) connect(plot);
     if (panel() && panel().clientWidth !== width) {
       width = panel().clientWidth;
       window.dispatchEvent(new Event("resize"));
@@ -66,8 +69,8 @@ export default { render };
 class MapPage(anywidget.AnyWidget):
     """selected: 'points', the number of a trace (as text) → numbers of its selected points, or None when the selection
     was taken back; and 'time', by which a selection that is drawn a second time differs from the first. hovered: the
-    number of a trace and of its point, and the time. marks: 'x' and 'y' in the units of the map, 'text',
-    and 'kind', a class of the style sheet; the last is drawn above the others."""
+    number of a trace and of its point, and the time. marks: 'x' and 'y' in the units of the map, 'text', and 'kind', a
+    class of the style sheet; the last is drawn above the others."""
 
     _esm = _SCRIPT
     selected = traitlets.Dict().tag(sync=True)
