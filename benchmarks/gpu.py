@@ -84,7 +84,7 @@ def golden(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterat
 def ranks(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterator[Measured]]]]:
     def compared(method: str) -> Iterator[Measured]:
         config = base_config(method, device=device, size=sizes.world, epochs=sizes.epochs, precision="float32")
-        run = train_or_load(config.replace(**({"d": 16} | papers()[method].tiny if sizes.d < 1024 else {})))
+        run = train_or_load(config.replace(**({"d": 16} if sizes.d < 1024 else {})))
         model, split = run.method().to(device), run.prepared().splits["test"]
         tables = []
         for half in (False, True):

@@ -12,7 +12,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from xmr_core.base.files import make_folder
-from xmr_core.methods.registry import method_spec
 from xmr_core.study import findings, results
 from xmr_core.study import paper_tables as published
 from xmr_core.study.again import THIRD, later_rows, trained_again
@@ -26,6 +25,7 @@ from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import deciding_and_budgets, equal_time_sentence, longer_sentence, order_sentence
 from xmr_core.study.changed_verdicts import changed_verdicts
 from xmr_core.study.claims import CLAIMS, has_verdict, ledger
+from xmr_core.study.claims_data import SWEEPS
 from xmr_core.study.convergence import unconverged
 from xmr_core.study.decision_rows import deciding, equally_long, protocol_curves, protocol_rows
 from xmr_core.study.flickr_results import flickr_results
@@ -215,7 +215,7 @@ def settings(left: pd.Series) -> str:
     if not len(table):
         return text + _absent(PART, left)
     for symbol, about in SWEPT.items():
-        points = swept(rows, *method_spec("dive").sweeps[about.option])
+        points = swept(rows, *SWEEPS["dive"][about.option])
         if sentence := swept_sentence(points, symbol, about.choice, about.words):
             figure = plots.ablation(points, about.paper(), "setting", symbol, about.log_x, about.option)
             text += (

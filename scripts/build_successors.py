@@ -13,9 +13,9 @@ from run_successors import EPOCHS, FOLDER, HIGH, LABELS, LOW, NESTED, OBJECTIVES
 from xmr_core import study
 from xmr_core.base import files
 from xmr_core.evaluation.stats import seed_interval
-from xmr_core.methods.registry import papers
 from xmr_core.study import cost, results
 from xmr_core.study.claims import CLAIMS, ledger
+from xmr_core.study.claims_data import successors
 
 SCORING = FOLDER / "scoring.csv"
 SHAPE = cost.Shape(d=64, regions=64, words=12)  # of the runs; captions of scenes have about ten words
@@ -116,7 +116,7 @@ def page(rows: pd.DataFrame, curves: pd.DataFrame) -> str:
     claims = [c for c in CLAIMS if c.family in FAMILIES]
     verdicts = ledger(rows, CLAIMS, [c.id for c in claims])
     columns = ["claim", "source", "sentence", "seeds", "effect", "low", "high", "p Holm", "verdict"]
-    ids = [f"`{name}`" for name, spec in papers().items() if any(c.family == "successors" for c in spec.claims)]
+    ids = [f"`{name}`" for name in successors.ABLATIONS]
     parts = [
         "# The successors beside what they descend from",
         "Made by `python scripts/build_successors.py` from the rows beside this page, which "

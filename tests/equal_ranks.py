@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tiny import tiny_config
+from tiny import TINY, tiny_config
 
 from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
@@ -44,7 +44,7 @@ def difference(ours, theirs) -> float:
 def measured(ranks, prepared, batch: Batch, name: str, form: str, options: dict) -> dict[str, float]:
     offered = method_spec(name).options.names(form)
     torch.manual_seed(0)
-    chosen = {k: v for k, v in {**method_spec(name).tiny, **SMALL, **options}.items() if k in offered}
+    chosen = {k: v for k, v in {**TINY.get(name, {}), **SMALL, **options}.items() if k in offered}
     alone = build(name, prepared.inputs, form, **chosen).double().train()
     together = copy.deepcopy(alone)
     expected = step(alone, lambda: alone.loss(batch, 1), 7)

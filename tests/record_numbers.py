@@ -23,12 +23,14 @@ def expected() -> dict[str, dict]:
 
 def of_method(method: str, form: str) -> dict:
     """Losses of each epoch and sums over the trained weights (|w| and w²), of a run of seconds."""
+    from tiny import TINY
+
     from xmr_core.methods.registry import method_spec
     from xmr_core.study.presets import base_config
     from xmr_core.training.runs import train_or_load
 
     spec = method_spec(method)
-    small = {"size": "tiny", "d": 16, "batch_images": 16, "epochs": 2, **spec.tiny}
+    small = {"size": "tiny", "d": 16, "batch_images": 16, "epochs": 2, **TINY.get(method, {})}
     preset = "published" if form == "published" else "quick"
     names = {*spec.options.names(form), "size", "batch_images", "epochs"}
     config = base_config(method, preset=preset, device="cpu").replace(**{k: v for k, v in small.items() if k in names})

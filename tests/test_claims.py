@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import t as student
 
 from xmr_core.base.errors import BadInput
-from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study import rules
 from xmr_core.study.claims import CLAIMS, counts, in_words, ledger
+from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.comparisons import degrees_of_freedom
 
 
@@ -250,24 +250,18 @@ def test_claims_have_different_ids_a_source_and_a_rule():
     )
     with pytest.raises(BadInput, match="unknown rule of a claim"):
         Claim("x", "s", "t", ("a",), rule="median")
-    with pytest.raises(BadInput, match="about no variant"):
+    with pytest.raises(BadInput, match="list labels"):
         Claim("x", "s", "t", ())
 
 
-@pytest.mark.parametrize(
-    ("claim", "message"),
-    [
-        ({"above": "DivE"}, "above of claim x lists labels, such as .*, got 'DivE'"),
-        ({"below": "VSE++"}, "below of claim x lists labels"),
-        ({"above": ("DivE", 3)}, "lists labels"),
-        ({"below": ("PVSE", "DivE")}, "claim x compares DivE with itself"),
-        ({"sentence": " "}, "claim 'x' needs a text as its sentence"),
-        ({"id": ""}, "needs a text as its id"),
-    ],
-)
-def test_a_claim_that_says_nothing_is_refused(claim, message):
-    with pytest.raises(BadInput, match=message):
-        Claim(**{"id": "x", "source": "s", "sentence": "t", "above": ("DivE",), **claim})
+def test_a_claim_that_compares_nothing_is_refused():
+    for claim, message in (
+        ({"above": "DivE"}, "list labels"),
+        ({"below": "VSE++"}, "list labels"),
+        ({"below": ("PVSE", "DivE")}, "DivE with itself"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            Claim(**{"id": "x", "source": "s", "sentence": "t", "above": ("DivE",), **claim})
 
 
 def test_a_label_that_nobody_runs_and_two_claims_of_one_id_are_refused():

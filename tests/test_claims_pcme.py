@@ -18,12 +18,12 @@ from xmr_core.evaluation.stats import image_error
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gaussian_linear import LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS, hinge_label
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.similarities.distances import DISTANCES
 from xmr_core.study._measures import gaussian, means
 from xmr_core.study.benchmarks import benchmark_run
+from xmr_core.study.claims_data.pcme import ABLATIONS, CLAIMS
 from xmr_core.study.measures import MEASURES, measured
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
@@ -128,12 +128,6 @@ def test_pvse_takes_the_negatives_that_are_asked_for(mining, form):
     reduction = "mean" if form == "matched" or mining == "semi-hard" else "batch_mean"
     assert_close(loss.score_loss(scores, match), hinge_triplet(scores, match, 0.1, mining, reduction))
     assert (loss.warmup_epochs > 0) == (form == "matched" and mining == "hardest")
-
-
-def test_labels_of_negatives():
-    assert set(ABLATIONS["negatives"]) == {
-        hinge_label(k, m) for k in (1, 2, 4) for m in ("hardest", "semi-hard", "all")
-    }
 
 
 # numbers of both directions

@@ -21,6 +21,7 @@ from xmr_core.methods.registry import build, method_spec
 from xmr_core.study._measures.convergence import negatives, negatives_per_128
 from xmr_core.study.adaptive import epochs_to
 from xmr_core.study.claims import CLAIMS, ledger
+from xmr_core.study.claims_data import ABLATIONS
 from xmr_core.study.measures import measured
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
@@ -33,7 +34,7 @@ INPUTS = Inputs(image_width=5, cells=4, vocabulary=12, word_dim=6)
 def test_every_label_can_be_trained_and_no_two_of_a_table_are_the_same_run():
     for claim in OURS.values():
         assert {*claim.above, *claim.below} <= known_labels(), claim.id
-    for name, table in SPEC.ablations.items():
+    for name, table in ABLATIONS["vse+2ad"].items():
         runs = [str(SPEC.full_options("matched", options)) for _, options in table.values()]
         assert len(set(runs)) == len(runs) and next(iter(table)) == "VSE+2AD", name
     assert set(study.ablation("vse+2ad", "simple poolings")) & set(study.ablation("vse+2ad", "removals"))
@@ -41,7 +42,7 @@ def test_every_label_can_be_trained_and_no_two_of_a_table_are_the_same_run():
 
 def test_a_label_means_one_run_in_every_table():
     meant = {}
-    for table in SPEC.ablations.values():
+    for table in ABLATIONS["vse+2ad"].values():
         for label, variant in table.items():
             assert meant.setdefault(label, variant) == variant, label
 

@@ -9,13 +9,10 @@ import pytest
 from tiny import tiny_config
 
 from xmr_core.base import code_version
-from xmr_core.base.code_version import code_hash, own_code_version
-from xmr_core.base.errors import CannotWrite
+from xmr_core.base.code_version import own_code_version
 from xmr_core.data import corpora, image_inputs
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import identity_of
-from xmr_core.methods.registry import papers
-from xmr_core.training.runs import versions
 from xmr_core.training.runs.produce import plan_run
 from xmr_core.training.runs.versions import code_of, component_versions
 
@@ -72,14 +69,13 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
     assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
 
 
-def test_words_of_an_own_file_do_not_count_and_its_helpers_do(tmp_path):
-    def version(factor=1, words="Mean colour"):
+def test_helpers_of_an_own_file_count(tmp_path):
+    def version(factor=1):
         imported(tmp_path, "helping", HELPER.format(factor=factor))
-        text = EXTRACTOR.format(helper="helping").replace("Mean colour", words)
-        return own_code_version(imported(tmp_path, "extracting", "# so\n" * len(words) + text).Brightness)
+        return own_code_version(imported(tmp_path, "extracting", EXTRACTOR.format(helper="helping")).Brightness)
 
     first = version()
-    assert version(words="The colour") == first == version() and version(factor=100) != first
+    assert version() == first != version(factor=100)
 
 
 def test_an_inherited_version_does_not_speak_for_other_code():
@@ -98,7 +94,7 @@ def test_a_reader_in_any_file_counts_with_its_code(tmp_path, monkeypatch):
         return component_versions("dive", "holiday")["reader"]
 
     first = version()
-    assert version(words="reads all") == first != version(seed=1)
+    assert version() == first != version(seed=1)
     monkeypatch.setitem(corpora.READERS, "flickr8k", corpora.READERS["holiday"])
     assert component_versions("dive", "flickr8k")["reader"] == version(seed=1), "another function under a known name"
     assert component_versions("dive", "coco")["reader"] == 1
@@ -110,71 +106,24 @@ def test_an_own_method_counts_with_its_code(tmp_path):
     def version(text):
         return own_code_version(imported(tmp_path, "own_method", text).matched)
 
-    assert (
-        version(source)
-        == version(source.replace("Every word", "Each word"))
-        != version(source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)"))
-    )
-
-
-def test_the_recorded_code_is_that_of_the_method_and_blind_to_words(tmp_path, monkeypatch):
-    before = {name: code_of(name, "scenes") for name in papers()}
-    assert len(set(before.values())) == len(before), "every method reaches code of its own"
-    assert code_of("dive", "flickr8k") != before["dive"]
-
-    def changed_by(module: str, old: str, new: str) -> set[str]:
-        file = code_version.PACKAGE / module
-        text, real = file.read_text(), Path.read_text
-        assert old in text
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                Path, "read_text", lambda p, *a, **k: text.replace(old, new, 1) if p == file else real(p, *a, **k)
-            )
-            code_version._plain_file.cache_clear()
-            after = {name: code_of(name, "scenes") for name in papers()}
-        code_version._plain_file.cache_clear()
-        return {name for name in after if after[name] != before[name]}
-
-    assert changed_by("losses/soft_contrastive.py", "return", "return 2 *") == {"pcme"}
-    assert changed_by("training/schedule.py", "return", "return 2 *") == set(papers())
-    assert changed_by("training/schedule.py", '"""', '"""More words. ') == set()
-    assert changed_by("training/schedule.py", "def lr_factor", "def lr_factor(((") == set(papers()), (
-        "a file that is being edited"
-    )
-    assert changed_by("base/errors.py", "class", "X = 1\n\n\nclass") == set()
+    changed = source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)")
+    assert version(source) == version(source) != version(changed)
 
 
 def test_a_function_without_a_file_counts_with_what_it_computes():
     first, second, third = {}, {}, {}
     for scope, number in ((first, 1), (second, 2), (third, 1)):
         exec(f"def toy(inputs):\n    return {number}", scope)
-    for version in (own_code_version, lambda function: code_hash(function, [])):
-        assert version(first["toy"]) == version(third["toy"]) != version(second["toy"])
+    assert own_code_version(first["toy"]) == own_code_version(third["toy"]) != own_code_version(second["toy"])
 
 
-def test_a_note_of_the_code_holds_while_no_byte_changes(tmp_path, monkeypatch):
-    known = versions.noted_code_of("dive", "scenes")
-    assert known == code_of("dive", "scenes")
-    (note,) = (tmp_path / "cache").glob("code-*.json")
-    monkeypatch.setattr(versions, "code_of", lambda *_: "found anew")
-    assert versions.noted_code_of("dive", "scenes") == known, "the note is taken"
-    with monkeypatch.context() as patch:
-        patch.setattr(versions, "package_content", lambda: "of an edited package")
-        assert versions.noted_code_of("dive", "scenes") == "found anew"
-    note.write_text(note.read_text().replace("found anew", "found else"))
-    monkeypatch.setattr(versions, "package_content", lambda: "of an edited package")
-    assert versions.noted_code_of("dive", "scenes") == "found anew", "a damaged note is not taken"
-    monkeypatch.setattr(versions.files, "write_record", lambda *_: (_ for _ in ()).throw(CannotWrite("full")))
-    note.unlink()
-    assert versions.noted_code_of("dive", "scenes") == "found anew", "a folder that cannot be written is no error"
-
-
-def test_the_content_of_the_package_changes_with_every_file(tmp_path, monkeypatch):
+def test_the_recorded_code_changes_with_every_file(tmp_path, monkeypatch):
+    assert code_of("dive", "scenes") == code_version.package_hash()
     monkeypatch.setattr(code_version, "PACKAGE", tmp_path)
     (tmp_path / "inner").mkdir()
     seen = set()
     for text in ("x = 1", "x = 1  # words count too", "x = 2"):
         (tmp_path / "inner" / "a.py").write_text(text)
-        seen.add(code_version.package_content())
+        seen.add(code_version.package_hash.__wrapped__())
     (tmp_path / "inner" / "b.py").write_text("")
-    assert len(seen | {code_version.package_content()}) == 4
+    assert len(seen | {code_version.package_hash.__wrapped__()}) == 4

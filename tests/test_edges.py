@@ -164,7 +164,7 @@ def test_one_relevant_item_may_be_named_without_a_list():
 
 
 def test_a_published_form_refuses_what_it_would_not_read():
-    with pytest.raises(BadInput, match="the published form of vse\\+2ad has objective 'adopt' or the hinge"):
+    with pytest.raises(BadInput, match="has objective 'adopt'"):
         build("vse+2ad", INPUTS, "published", d=16, objective="infonce")
     for name, spec in papers().items():
         if "published" in spec.forms and "dropout" in spec.options.names():

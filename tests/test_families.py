@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from test_claims import FIVE, rows
 
-from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study.claims import ledger
+from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.rules import rule_hash
 from xmr_core.study.variants import known_labels
 

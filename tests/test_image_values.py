@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from xmr_core.base.provenance import environment
 from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated, Provenance, Setting
-from xmr_core.methods.claim import Claim, Measure
 from xmr_core.study import comparisons as compared
 from xmr_core.study.claims import ledger
+from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.image_values import FILE, ImageValues, image_errors, image_lines, read_image_values
 from xmr_core.study.results import append_once
 

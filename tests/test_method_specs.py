@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields, replace
 
-import pandas as pd
 import pytest
 import torch
 import toy_method
@@ -10,13 +9,12 @@ from tiny import tiny_config
 
 from xmr_core import study
 from xmr_core.base.errors import BadInput
-from xmr_core.methods import registry
+from xmr_core.methods import MODULES, registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
-from xmr_core.study.claims import CLAIMS, all_claims, ledger
-from xmr_core.study.method_tables import methods_table, options_table, published_table
 from xmr_core.study.variants import known_labels, label_of
+from xmr_core.ui.parameter_rules import check_values
 
 ADDRESS = "toy_method:SPEC"
 INPUTS = Inputs(5, 3, 9, word_dim=4)
@@ -29,7 +27,7 @@ def registered(monkeypatch):
 
 
 def test_every_module_listed_is_a_method_and_every_id_is_its_own():
-    assert len(papers()) == len(registry.MODULES) and all(name == spec.id for name, spec in papers().items())
+    assert list(papers()) == list(MODULES) and all(name == spec.id for name, spec in papers().items())
     assert len({spec.label for spec in papers().values()}) == len(papers())
     labels = [label for spec in papers().values() for label in spec.variants]
     assert len(labels) == len(set(labels)) and set(study.comparison()) == set(labels)
@@ -48,18 +46,14 @@ def test_options_have_help_and_defaults_in_range(name):
         )
 
 
-def test_a_misspelt_option_is_refused_at_once_and_the_nearest_is_named():
-    for call in (
-        lambda: study.base_config("dive", slotss=4),
-        lambda: study.base_config("dive", device="cpu", alphaa=4.0),
-        lambda: build("dive", INPUTS, slotss=4),
+def test_a_misspelt_name_is_refused_and_the_nearest_is_named():
+    for name, call in (
+        ("slots", lambda: study.base_config("dive", slotss=4)),
+        ("slots", lambda: build("dive", INPUTS, slotss=4)),
+        ("scan", lambda: study.base_config("scna")),
     ):
-        with pytest.raises(BadInput, match="Did you mean '(slots|alpha)'"):
+        with pytest.raises(BadInput, match=f"Did you mean '{name}'"):
             call()
-    with pytest.raises(BadInput, match="unknown method 'scna'. Did you mean 'scan'"):
-        study.base_config("scna")
-    with pytest.raises(TypeError):
-        study.base_config("dive", "scenes")  # what used to be seven positions is named
 
 
 def test_sixteen_and_sixteen_point_nought_are_the_same_run():
@@ -72,22 +66,16 @@ def test_the_temperature_reaches_the_objective():
     assert method.objective.score_loss.log_scale.exp().item() == pytest.approx(5.0)
 
 
-def test_tables_hold_every_paper():
-    for table in (methods_table(), options_table()):
-        assert all(f"`{name}`" in table for name in papers())
-    assert all((f"`{name}`" in published_table()) == bool(spec.published) for name, spec in papers().items())
-
-
 def test_a_spec_says_what_is_wrong_with_it():
-    with pytest.raises(BadInput, match="short name without blank"):
-        replace(toy_method.SPEC, id="my method")
-    with pytest.raises(BadInput, match="no published form"):
-        replace(toy_method.SPEC, published_options={"d": 1024})
-    with pytest.raises(BadInput, match="unknown option of toy-maxsim 'dd'"):
-        replace(toy_method.SPEC, variants={"x": {"dd": 3}})
-    with pytest.raises(BadInput, match="Toy MaxSim has no published form"):
+    for wrong, word in (
+        ({"id": "my method"}, "short name"), ({"published_options": {"d": 1024}}, "no published form"),
+        ({"variants": {"x": {"dd": 3}}}, "unknown option"), ({"label": " "}, "label"),
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match=word):
+            replace(toy_method.SPEC, **wrong)
+    with pytest.raises(BadInput, match="unknown form"):
         toy_method.SPEC.build(INPUTS, "published")
-    with pytest.raises(BadInput, match="Toy MaxSim has no published settings"):
+    with pytest.raises(BadInput, match="unknown corpus"):
         study.base_config(ADDRESS, preset="published")
 
 
@@ -97,28 +85,27 @@ def test_options_need_their_type_and_range():
         share: float | None = option(None, "a share", least=0, most=1)
 
     assert Few(share=1).share == 1.0 and Few().share is None
-    for value, words in ((1.5, "at least 0 and at most 1"), ("a", "type float"), (True, "type float")):
-        with pytest.raises(BadInput, match=words):
+    for value in (1.5, -0.1, float("nan"), "a", True):
+        with pytest.raises(BadInput, match="share must be"):
             Few(share=value)
 
 
 def test_addresses_that_lead_nowhere():
-    for address, words in (
-        ("no_such_module:SPEC", "cannot be imported"),
-        ("toy_method:SPECS", "cannot be imported"),
-        ("toy_method:matched", "not a MethodSpec"),
+    for address, word in (
+        ("no_such_module:SPEC", "imported"),
+        ("toy_method:SPECS", "imported"),
+        ("toy_method:matched", "MethodSpec"),
     ):
-        with pytest.raises(BadInput, match=words):
+        with pytest.raises(BadInput, match=word):
             method_spec(address)
-    with pytest.raises(BadInput, match="belongs to a method of the package"):
+    with pytest.raises(BadInput, match="method of the package"):
         register(replace(toy_method.SPEC, id="dive"))
-    with pytest.raises(BadInput, match="a MethodSpec can be registered"):
-        register("dive")
 
 
 def test_a_method_from_outside_is_compared_and_labelled(registered):
     assert methods()["toy-maxsim"] is registered and "toy-maxsim" not in papers()
     assert study.comparison()["Toy MaxSim i2t"] == ("toy-maxsim", {"direction": "i2t"})
+    check_values({"method": "toy-maxsim"})  # of a notebook, or the command line
     assert label_of("toy-maxsim") == "Toy MaxSim" and "Toy MaxSim" in known_labels()
     first, second = study.variant_configs(tiny_config("scan"), ["Toy MaxSim i2t", ADDRESS], [3])
     assert (first.method, first.options["direction"], first.train.seed) == ("toy-maxsim", "i2t", 3)
@@ -126,17 +113,3 @@ def test_a_method_from_outside_is_compared_and_labelled(registered):
     torch.manual_seed(0)
     one, other = build("toy-maxsim", INPUTS, d=8), build(ADDRESS, INPUTS, d=8)
     assert one.n_parameters() == other.n_parameters() and other.address == ADDRESS
-
-
-@pytest.mark.slow
-def test_claims_of_a_user_change_nothing_of_the_papers(registered):
-    rows = study.results.study_rows()
-    before = ledger(rows, CLAIMS)
-    with_user = all_claims()
-    assert len(with_user) == len(CLAIMS) + 1 and with_user[-1].family == "toy-maxsim"
-    both = ledger(rows, with_user)
-    assert both.iloc[: len(before)].equals(before) and both.iloc[-1]["claim"] == "toy-beats-vse"
-    own = rows[rows["variant"] == "DivE"].assign(variant="Toy MaxSim")
-    decided = ledger(pd.concat([rows, own], ignore_index=True), with_user)
-    assert decided[decided["claim"].isin(before["claim"])].reset_index(drop=True).equals(before)
-    assert decided.iloc[-1]["verdict"] != "not measured"

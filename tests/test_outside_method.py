@@ -88,11 +88,11 @@ def test_a_notebook_trains_it(tmp_path, monkeypatch):
 
 
 def test_one_line_puts_it_into_the_readme_and_every_list(monkeypatch):
-    """The line is one name in registry.MODULES; here the module stands in for a file of the package."""
+    """The line is one name in methods.MODULES; here the module stands in for a file of the package."""
     import sys
 
     monkeypatch.setitem(sys.modules, "xmr_core.methods.toy_maxsim", toy_method)
-    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "toy_maxsim"))
+    monkeypatch.setitem(registry.MODULES, "toy-maxsim", "toy_maxsim")
     registry.papers.cache_clear()
     try:
         assert "| `toy-maxsim` | Toy MaxSim | Each word counts its best region. |" in methods_table()

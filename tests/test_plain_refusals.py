@@ -197,8 +197,8 @@ def objective_of(change):
 
 
 MADE = {
-    "a loss": ({"objective": losses.InfoNCE()}, r"objective of mine must take .*give Objective\(InfoNCE\(\)\)"),
-    "a plain loss": ({"objective": each}, r"give Objective\(each\)"),
+    "a loss": ({"objective": losses.InfoNCE()}, "objective of mine .* as Objective"),
+    "a plain loss": ({"objective": each}, "as Objective"),
     "the class Objective": ({"objective": losses.Objective}, "objective of mine .* got the class Objective"),
     "the class SumMax": ({"similarity": s.SumMax}, "got the class SumMax"),
     "no head": ({"image_head": None}, "image_head of mine must be a module, got NoneType"),
@@ -218,7 +218,7 @@ CHANGED = {
     "no terms": (lambda loss: loss, r"must return \(loss, terms by name\), got Tensor"),
     "nothing at all": (lambda loss: None, r"must return \(loss, terms by name\), got NoneType"),
     "detached": (lambda loss: (loss.detach(), {}), "the loss of mine has no gradient"),
-    "a vector": (lambda loss: (loss[None], {}), "the loss of mine must be one number, got shape"),
+    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got shape"),
 }
 
 

@@ -12,7 +12,7 @@ from xmr_core.evaluation.analysis.selective import (
     score_confidence,
     selective_recall,
 )
-from xmr_core.methods.registry import method_spec
+from xmr_core.study.claims_data import pcme
 from xmr_core.study.measures import measured
 from xmr_core.training.runs import train_or_load
 
@@ -69,7 +69,7 @@ def test_bad_input_is_refused():
 def test_a_trained_pcme_has_rows_of_every_confidence(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     run = train_or_load(tiny_config("pcme", epochs=1))
-    claims = [c for c in method_spec("pcme").claims if c.family == "selective retrieval"]
+    claims = [c for c in pcme.CLAIMS if c.family == "selective retrieval"]
     assert len(claims) == 4
     made = measured(run, ["PCME"], claims).metrics
     own = made[made["metric"].str.startswith("selective_")].set_index(["relevance", "direction", "metric"])["value"]

@@ -5,6 +5,7 @@ import math
 import pytest
 import reference
 import torch
+from tiny import TINY
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
@@ -71,8 +72,7 @@ def test_the_bias_starts_where_the_mean_pair_has_the_odds_of_a_match():
 
 @pytest.mark.parametrize("name", list(papers()))
 def test_every_method_can_be_trained_with_it(name):
-    spec = papers()[name]
-    method = build(name, INPUTS, d=16, objective="siglip", **spec.tiny)
+    method = build(name, INPUTS, d=16, objective="siglip", **TINY.get(name, {}))
     assert isinstance(method.objective.score_loss, PairwiseSigmoid)
 
 

@@ -271,7 +271,7 @@ def test_one_broken_package_takes_no_other_method_away(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
     registry._installed.cache_clear()
     try:
-        with pytest.warns(UserWarning, match=r"'no_such_module:SPEC' cannot be imported .* It is left out"):
+        with pytest.warns(UserWarning, match="cannot be imported.*left out"):
             assert "dive" in all_methods.methods()
     finally:
         registry._installed.cache_clear()

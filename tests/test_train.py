@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from xmr_core.training import TrainConfig, loop, train
 from xmr_core.training.clipping import clip_gradients
 from xmr_core.training.collapse import PATIENCE, CollapseWatch
 from xmr_core.training.precision import full_precision
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.state import load_state, previous, save_state
 
@@ -38,7 +40,7 @@ class Stop(Exception):
     pass
 
 
-def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=None):
+def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=None, also=None):
     """Train tiny DivE with dropout; stop_after raises in the middle, as a kill would."""
     prepared = prepare(tiny_config().data)
     torch.manual_seed(seed)
@@ -50,6 +52,8 @@ def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=N
         steps += "epoch_done" not in event
         if stop_after is not None and steps > stop_after:
             raise Stop
+        if also is not None:
+            also(event)
 
     batches = Batches(prepared.splits["train"], 16, 2, seed)
     history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
@@ -125,6 +129,31 @@ def test_the_loss_falls_and_one_seed_is_one_result():
     (a, history), (b, _), (c, _) = run(epochs=4), run(epochs=4), run(epochs=4, seed=1)
     assert history.epochs[-1]["loss"] < history.epochs[0]["loss"]
     assert same(a, b) and not same(a, c)
+
+
+def test_what_other_code_sets_and_draws_between_steps_has_no_say():
+    expected, threads = run(epochs=2)[0], torch.get_num_threads()
+
+    def meddle(event):
+        torch.rand(3), torch.set_num_threads(2), torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64), torch.set_default_device("meta")
+        torch.set_autocast_enabled("cpu", True)
+
+    try:
+        got = run(epochs=2, also=meddle)[0]
+    finally:
+        torch.set_num_threads(threads), torch.set_grad_enabled(True), torch.set_autocast_enabled("cpu", False)
+        torch.set_default_dtype(torch.float32), torch.set_default_device(None)
+    assert same(got, expected)
+
+
+def test_two_threads_train_as_one_after_the_other(monkeypatch, tmp_path):
+    configs = [tiny_config(seed=seed, dropout=0.3, epochs=3) for seed in (0, 1)]
+    expected = [train_or_load(config).weights() for config in configs]
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "threads"))
+    with ThreadPoolExecutor(2) as pool:
+        got = [run.weights() for run in pool.map(train_or_load, configs)]
+    assert all(torch.equal(a[k], b[k]) for a, b in zip(got, expected, strict=True) for k in a)
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 4, 6, 11])

@@ -1,9 +1,8 @@
-"""A method outside the package, in one file: trained MaxSim with a variant, a claim and no publication."""
+"""A method outside the package, in one file: trained MaxSim with a variant and no publication."""
 
 from dataclasses import dataclass
 
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -33,5 +32,4 @@ SPEC = MethodSpec(
     options=MaxSimOptions,
     matched=matched,
     variants={"Toy MaxSim": {}, "Toy MaxSim i2t": {"direction": "i2t"}},
-    claims=(Claim("toy-beats-vse", "ours", "Tokens beat one vector.", ("Toy MaxSim",), ("VSE++",)),),
 )

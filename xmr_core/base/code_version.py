@@ -1,36 +1,24 @@
-"""Versions of code: hashes of source files that are blind to comments, docstrings and layout."""
+"""Hashes of code: of this package, which is recorded with a run, and of a user's own parts, which name it too."""
 
-import ast
-import builtins
 import hashlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cache, partial
 from pathlib import Path
 
-from xmr_core.base.source_text import imported_names, parsed_source, plain_source, without_docstrings
-from xmr_core.base.value_text import arguments_text, value_text
+import numpy as np
 
 PACKAGE = Path(__file__).parent.parent
-# Not followed: messages and files, and the list of all readers, of which a run reaches one
-_SKIPPED = {"base/errors.py", "base/files.py", "base/paths.py", "base/lazy.py", "data/corpora.py"}
+_IMPORTS = re.compile(r"^\s*(?:from|import)\s+\.*([\w.]+)", re.MULTILINE)
 
 
-def code_hash(function: Callable, modules: Iterable[str]) -> str:
-    """12 hex digits for the code that a function and some modules of this package reach by imports.
-
-    It says whether two results were made by the same code. It is recorded with a run and is no part of its identity.
-    function: the builder of a method; one from outside the package counts with its own file.
-    """
-    function = _defined(function)
-    source = _source_file(function)
-    try:
-        text = source.read_text(encoding="utf-8") if source else inspect.getsource(function)
-    except (OSError, TypeError):  # typed where Python keeps no source: the compiled code instead
-        text = f"_ = {_compiled(function)!r}"
-    reached = _reached([*modules, *imported_names(ast.parse(text))], _package_file) - {source}
-    return _digest([plain_source(text), *(_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(reached))])
+@cache
+def package_hash() -> str:
+    """12 hex digits that name the text of every file of this package: whether two results were made by the same code.
+    It is recorded with a run and is no part of its identity."""
+    return _digest(p.read_bytes() for p in sorted(PACKAGE.rglob("*.py")))
 
 
 def is_own_code(thing: type | Callable) -> bool:
@@ -39,8 +27,7 @@ def is_own_code(thing: type | Callable) -> bool:
     >>> is_own_code(is_own_code), is_own_code(print)
     (False, True)
     """
-    thing = _defined(thing)
-    return is_own_module(getattr(thing, "__module__", ""))
+    return is_own_module(getattr(_defined(thing), "__module__", ""))
 
 
 def is_own_module(name: str) -> bool:
@@ -55,10 +42,8 @@ def is_own_module(name: str) -> bool:
 def own_code_version(thing: type | Callable) -> str:
     """10 hex digits for a user's own class or function: its file, and the files beside it that this one imports.
 
-    A class typed into a notebook counts with its text, and with the text or value of everything of that notebook that
-    it names: functions, classes, numbers, texts, arrays, and lists and dicts of such. A partial function counts with
-    its arguments. An object of another kind counts by its class alone. Code of this package is not followed, because
-    its parts have explicit versions.
+    What was typed into a notebook counts with its text, and with the text or value of everything of that notebook that
+    it names. A partial function counts with its arguments.
 
     >>> class Doubled:
     ...     def __call__(self, x):
@@ -66,86 +51,86 @@ def own_code_version(thing: type | Callable) -> str:
     >>> len(own_code_version(Doubled))
     10
     """
-    arguments = [text] if (text := arguments_text(thing)) else []
+    arguments = []
+    while isinstance(thing, partial):
+        arguments.append(_value_text((thing.args, thing.keywords)))
+        thing = thing.func
     thing = _defined(thing)
-    source = _source_file(thing)
-    if source is None:
-        return _digest([*sorted(_named_sources(thing).items()), *arguments])[:10]
-    return _digest([*_own_sources(source), *arguments])[:10]
+    return _digest([*(_own_files(f) if (f := _source_file(thing)) else _typed(thing)), *arguments])[:10]
 
 
 def own_module_version(name: str) -> str:
-    """10 hex digits for an imported module: its file and the files beside it that this one imports, as for what is
-    defined in it; '' for a module without a file."""
+    """10 hex digits for an imported module, as own_code_version; '' for a module without a file."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    return _digest(_own_sources(Path(file)))[:10] if file and Path(file).is_file() else ""
+    return _digest(_own_files(Path(file)))[:10] if file and Path(file).is_file() else ""
 
 
-def package_content() -> str:
-    """12 hex digits that name the text of every file of this package, words and layout included."""
-    return _digest((str(p), p.read_text(encoding="utf-8")) for p in sorted(PACKAGE.rglob("*.py")))
+def _digest(parts: Iterable[str | bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()
 
 
-def _own_sources(source: Path) -> list[str]:
-    """The plain text of a file and of the files beside it that it imports."""
-    names = imported_names(ast.parse(source.read_text(encoding="utf-8")))
-    files = _reached(names, lambda name: _file_beside(name, source)) | {source}
-    return [_plain_file(f, f.stat().st_mtime_ns)[0] for f in sorted(files)]
-
-
-def _digest(parts: Iterable[object]) -> str:
-    return hashlib.blake2b(repr(list(parts)).encode(), digest_size=6).hexdigest()
-
-
-def _reached(names: Iterable[str], file_of: Callable[[str], Path | None]) -> set[Path]:
-    """Files that these module names lead to, import by import."""
-    files, waiting = set(), list(names)
+def _own_files(source: Path) -> list[bytes]:
+    """The bytes of a file and of those beside it, or in the packages around it, that it imports, import by import."""
+    roots = [source.parent]
+    while (roots[-1] / "__init__.py").exists():
+        roots.append(roots[-1].parent)
+    files, waiting = {}, [source]
     while waiting:
-        file = file_of(waiting.pop())
-        if file is not None and file not in files:
-            files.add(file)
-            waiting += _plain_file(file, file.stat().st_mtime_ns)[1]
-    return files
+        if (file := waiting.pop()) not in files:
+            files[file] = file.read_bytes()
+            names = _IMPORTS.findall(files[file].decode("utf-8", "replace"))
+            paths = [root.joinpath(*name.split(".")) for root in roots for name in names if is_own_module(name)]
+            waiting += [f for path in paths for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()]
+    return [files[file] for file in sorted(files)]
 
 
-@lru_cache(maxsize=1024)
-def _plain_file(path: Path, changed: int) -> tuple[str, list[str]]:
-    """(source without comments and docstrings, names it imports) of a file that was changed at a time in
-    nanoseconds.
-    """
-    text = path.read_text(encoding="utf-8")
-    try:
-        tree = parsed_source(text)
-        return without_docstrings(tree), imported_names(tree)
-    except SyntaxError:  # somebody is editing it; what runs was imported before
-        return text, []
+def _typed(thing: type | Callable) -> list[str]:
+    """The text of what was typed into a notebook, and of everything there that it names; a value as its text."""
+    scope, texts, waiting = vars(sys.modules.get(thing.__module__, sys)), {}, [thing]
+    while waiting:
+        name = getattr(current := waiting.pop(), "__qualname__", repr(current))
+        if name in texts:
+            continue
+        try:
+            texts[name] = inspect.getsource(current)
+        except (OSError, TypeError):  # Python keeps no source: the compiled code instead
+            texts[name] = _compiled(getattr(current, "__code__", None) or name)
+        for used in scope.keys() & set(re.findall(r"\w+", texts[name])):
+            value = scope[used]
+            if not inspect.isclass(value) and not inspect.isroutine(value):
+                if not inspect.ismodule(value):
+                    texts[used] = _value_text(value)
+            elif getattr(value, "__module__", None) == thing.__module__:
+                waiting.append(value)
+    return [f"{name} {texts[name]}" for name in sorted(texts)]
 
 
-def _package_file(module: str) -> Path | None:
-    """The file of a module of this package that can change a number, or None."""
-    top, *rest = module.split(".")
-    if top != "xmr_core" or not rest:
-        return None
-    base = PACKAGE.joinpath(*rest)
-    for file in (base.with_suffix(".py"), base / "__init__.py"):
-        if file.exists():
-            return None if file.relative_to(PACKAGE).as_posix() in _SKIPPED else file
-    return None
+def _value_text(value: object) -> str:
+    """Plain values, arrays and collections of such as text that differs where they do; other objects by their class."""
+    if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
+        return repr(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k!r}: {_value_text(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(_value_text, value))})"
+    if isinstance(value, (set, frozenset)):
+        return f"set({', '.join(sorted(map(_value_text, value)))})"
+    if hasattr(value, "__array__") and hasattr(value, "dtype"):
+        array = np.ascontiguousarray(np.asarray(value))
+        return f"{array.dtype} {array.shape} {_digest([array.tobytes()])}"
+    kind = _defined(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _file_beside(module: str, source: Path) -> Path | None:
-    """The file of a user's module that lies in the folder of `source`, below it, or in the package that holds it."""
-    folder, name = source.parent, module.lstrip(".")
-    roots = [folder]
-    while (folder / "__init__.py").exists():
-        folder = folder.parent
-        roots.append(folder)
-    for root in roots if name and not name.startswith("xmr_core") else []:
-        base = root.joinpath(*name.split("."))
-        for file in (base.with_suffix(".py"), base / "__init__.py"):
-            if file.exists():
-                return file
-    return None
+def _compiled(code: object) -> str:
+    """What Python runs: instructions, constants and names."""
+    if not inspect.iscode(code):
+        return repr(code)
+    return repr((code.co_code, [*map(_compiled, code.co_consts)], code.co_names))
 
 
 def _defined(thing: type | Callable) -> type | Callable:
@@ -161,39 +146,3 @@ def _source_file(thing: type | Callable) -> Path | None:
     except TypeError:  # of __main__ in a notebook
         return None
     return Path(name) if name and Path(name).is_file() else None
-
-
-def _compiled(thing: type | Callable) -> str:
-    """What Python runs for a function without a source: instructions, constants and names."""
-    code = thing if inspect.iscode(thing) else getattr(thing, "__code__", None)
-    if code is None:
-        return getattr(thing, "__qualname__", repr(thing))
-    constants = [_compiled(c) if inspect.iscode(c) else repr(c) for c in code.co_consts]
-    return repr((code.co_code, constants, code.co_names))
-
-
-def _named_sources(thing: type | Callable) -> dict[str, str]:
-    """Sources of a class or function of a notebook and of everything there that it names, by name."""
-    scope, sources, waiting = vars(sys.modules.get(thing.__module__, builtins)), {}, [thing]
-    while waiting:
-        current = waiting.pop()
-        name = getattr(current, "__qualname__", repr(current))
-        if name in sources:
-            continue
-        try:
-            tree = parsed_source(inspect.getsource(current))
-        except (OSError, TypeError, SyntaxError):  # no source: the compiled code instead
-            sources[name] = _compiled(current)
-            continue
-        sources[name] = plain_source(ast.unparse(tree))
-        for used in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & scope.keys()):
-            value = scope[used]
-            if getattr(value, "__module__", None) == thing.__module__ and (
-                inspect.isclass(value) or inspect.isroutine(value)
-            ):
-                waiting.append(value)
-            elif (
-                not inspect.isclass(value) and not inspect.isroutine(value) and (text := value_text(value)) is not None
-            ):
-                sources[used] = text
-    return sources

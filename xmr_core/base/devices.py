@@ -2,6 +2,7 @@
 
 import os
 import platform
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,6 +12,8 @@ import torch
 
 from xmr_core.base.errors import BadInput, unknown
 
+# Held while torch's random numbers, which all threads share, are one training's or one network's
+alone = threading.RLock()
 _USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
 
 
@@ -90,6 +93,7 @@ def set_random_state(device: str | torch.device, state: torch.Tensor | None) -> 
 @contextmanager
 def own_random_numbers(device: str | torch.device) -> Iterator[None]:
     """Whatever is seeded and drawn inside leaves torch's random numbers outside as they were, on CPU and device.
+    One thread at a time is inside.
 
     >>> before = torch.get_rng_state()
     >>> with own_random_numbers("cpu"):
@@ -97,12 +101,13 @@ def own_random_numbers(device: str | torch.device) -> Iterator[None]:
     >>> torch.equal(torch.get_rng_state(), before)
     True
     """
-    cpu, own = torch.get_rng_state(), random_state(device)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(cpu)
-        set_random_state(device, own)
+    with alone:
+        cpu, own = torch.get_rng_state(), random_state(device)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(cpu)
+            set_random_state(device, own)
 
 
 def _generator_of(device: str | torch.device):

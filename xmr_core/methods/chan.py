@@ -7,8 +7,7 @@ from xmr_core.encoders.regions import LinearRegions, SelfAttentionRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods.claim import Claim
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
@@ -58,16 +57,7 @@ def published(inputs: Inputs, o: CHANOptions) -> Method:
     return Method("chan", image, text, TokenHead(o.d, o.d), TokenHead(text.local_width, o.d), _similarity(o), loss)
 
 
-_SETTINGS = {
-    "lr": 5e-4,
-    "weight_decay": 1e-2,
-    "epochs": 25,
-    "decay_every": 15,
-    "batch_images": 384,
-    "cell_drop": 0.2,
-    "word_drop": 0.2,
-    "word_rule": "vse",
-}
+_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, "batch_images": 384, **VSE_DROPS}
 SPEC = MethodSpec(
     id="chan",
     label="CHAN",
@@ -75,53 +65,7 @@ SPEC = MethodSpec(
     citation="Pan et al., CVPR 2023",
     options=CHANOptions,
     matched=matched,
-    pairwise=True,
     published=published,
     published_options={"d": 1024, "margin": 0.05, "divide": False},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    ablations={
-        "coding": {
-            "CHAN": ("chan", {}),
-            "CHAN THA": ("chan", {"coding": "tha"}),
-            "CHAN VSA": ("chan", {"coding": "vsa"}),
-        },
-        "pooling": {
-            "CHAN": ("chan", {}),
-            **{f"CHAN {pooling}": ("chan", {"pooling": pooling}) for pooling in ("max", "mean", "sum", "softmax")},
-        },
-    },
-    claims=(
-        Claim(
-            "chan-scan",
-            "CHAN, abstract (unverified)",
-            "Hard assignment beats cross attention.",
-            ("CHAN",),
-            ("SCAN t-i", "SCAN i-t"),
-            family="successors",
-        ),
-        Claim(
-            "chan-hard",
-            "CHAN, ablation of codings (table number unverified)",
-            "Hard assignment beats soft assignment, regions asking.",
-            ("CHAN THA",),
-            ("CHAN VSA",),
-            family="successors",
-        ),
-        Claim(
-            "chan-lse",
-            "CHAN, ablation of poolings (table number unverified)",
-            "LSE pooling beats max and mean pooling.",
-            ("CHAN",),
-            ("CHAN max", "CHAN mean"),
-            family="successors",
-        ),
-        Claim(
-            "chan-words",
-            "ours",
-            "Words that take regions beat regions that take words.",
-            ("CHAN",),
-            ("CHAN THA",),
-            family="successors",
-        ),
-    ),
 )

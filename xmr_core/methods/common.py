@@ -6,7 +6,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import EmbeddingSet
 from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
@@ -26,6 +27,7 @@ from xmr_core.similarities.mil import MaxPairwise
 
 OBJECTIVES = ("infonce", "siglip", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")
+VSE_DROPS = {"cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse"}  # of VSE∞ and those that came after it
 SET_HEADS = ("slots", "transformer", "pie-net")
 
 
@@ -85,9 +87,7 @@ def matched_encoders(inputs: Inputs, d: int, dropout: float, local: str) -> tupl
 def gru(inputs: Inputs, d: int, **options) -> GRUEncoder:
     """A GRU over word vectors. Raises: BadInput where the captions are not word numbers."""
     if inputs.text_width or inputs.text_network:
-        raise BadInput(
-            "the published form reads words through a GRU; use the matched form with a text model, or no text model."
-        )
+        raise BadInput("the published form reads words through a GRU; take the matched form with a text model.")
     return GRUEncoder(inputs.vocabulary, inputs.word_dim, d, vectors=inputs.word_vectors, **options)
 
 
@@ -130,20 +130,15 @@ def set_similarity(name: str, alpha: float, learned_mp: bool) -> Similarity:
     probability).
 
     alpha: scale of smooth-Chamfer. learned_mp: whether the scale and shift of the match probability are trained.
-    Raises: BadInput for another name.
 
     >>> set_similarity("smooth_chamfer", alpha=16, learned_mp=True).options
     {'alpha': 16.0}
     """
-    choices = {
-        "smooth_chamfer": lambda: SmoothChamfer(alpha),
-        "chamfer": Chamfer,
-        "mil": MaxPairwise,
-        "mp": lambda: MatchProbability(learned=learned_mp),
-    }
-    if name not in choices:
-        raise unknown("similarity", name, choices)
-    return choices[name]()
+    if name == "smooth_chamfer":
+        return SmoothChamfer(alpha)
+    if name == "mp":
+        return MatchProbability(learned=learned_mp)
+    return {"chamfer": Chamfer, "mil": MaxPairwise}[name]()
 
 
 def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn.Module:
@@ -151,17 +146,15 @@ def set_head(name: str, d_local: int, d: int, positions: str, shape: dict) -> nn
 
     d_local, d: width of the local features and of the set's elements. positions: code of positions, as in SlotHead.
     shape: what SlotHead takes besides; of it, PIE-Net reads slots (how many elements) and dropout.
-    Raises: BadInput for another name.
     """
     if name == "pie-net":
         return PIENet(d_local, d, shape["slots"], dropout=shape["dropout"])
-    if name == "slots":
-        return SlotHead(d_local, d, positions=positions, **shape)
-    if name == "transformer":
-        return SlotHead(d_local, d, positions=positions, softmax_over="inputs", **shape)
-    raise unknown("head", name, ("slots", "transformer", "pie-net"))
+    return SlotHead(
+        d_local, d, positions=positions, softmax_over={"slots": "slots", "transformer": "inputs"}[name], **shape
+    )
 
 
-def on_both(regulariser: Callable[[Tensor], Tensor]) -> Callable:
+@of_sets
+def on_both(images: EmbeddingSet, captions: EmbeddingSet, regulariser: Callable[[Tensor], Tensor]) -> Tensor:
     """A diversity loss of one modality's residuals, summed over both modalities."""
-    return of_sets(lambda images, captions: regulariser(images.residual) + regulariser(captions.residual))
+    return regulariser(images.residual) + regulariser(captions.residual)

@@ -8,10 +8,10 @@ from xmr_core.losses.diversity import pairwise_diversity
 from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.dive import ABLATIONS, CLAIMS, SWEEPS
 from xmr_core.methods.common import (
     SET_HEADS,
     SET_SIMILARITIES,
+    VSE_DROPS,
     Inputs,
     MatchedOptions,
     gru,
@@ -55,7 +55,7 @@ class DivEOptions(MatchedOptions):
 
 
 def _regularisers(o: DivEOptions) -> dict:
-    return {"diversity": (o.diversity, on_both(pairwise_diversity)), "mmd": (o.mmd_weight, mmd)}
+    return {"diversity": (o.diversity, partial(on_both, regulariser=pairwise_diversity)), "mmd": (o.mmd_weight, mmd)}
 
 
 def _slots(o: DivEOptions) -> dict:
@@ -92,8 +92,7 @@ def published(inputs: Inputs, o: DivEOptions) -> Method:
 
 _SETTINGS = {
     "lr": 1e-3, "weight_decay": 1e-4, "clip": 1.0, "epochs": 80, "schedule": "cosine", "batch_images": 200,
-    "captions_per_image": 5, "unit": "images", "positives": "annotated", "cell_drop": 0.2, "word_drop": 0.2,
-    "word_rule": "vse",
+    "captions_per_image": 5, "unit": "images", "positives": "annotated", **VSE_DROPS,
 }  # fmt: skip
 
 SPEC = MethodSpec(
@@ -107,8 +106,4 @@ SPEC = MethodSpec(
     published_options={"d": 1024},
     settings={corpus: {**_SETTINGS, "slot_lr": slot_lr} for corpus, slot_lr in (("f30k", 0.05), ("coco", 0.1))},
     variants={"DivE": {}, "DivE on GRU states": {"text_local": "states"}},
-    ablations=ABLATIONS,
-    sweeps=SWEEPS,
-    claims=CLAIMS,
-    tiny={"iterations": 1},
 )

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from xmr_core.heads.tokens import TokenHead
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -41,56 +40,5 @@ SPEC = MethodSpec(
     citation="Khattab & Zaharia, SIGIR 2020 (ColBERT)",
     options=MaxSimOptions,
     matched=matched,
-    pairwise=True,
     variants={"MaxSim t-i": _T2I, "MaxSim i-t": _I2T, "MaxSim both": _BOTH},
-    ablations={
-        "length": {
-            "MaxSim mean": ("maxsim", {**_T2I, "aggregate": "mean"}),
-            "MaxSim sum": ("maxsim", {**_T2I, "aggregate": "sum"}),
-            # about ten words in a caption: the temperature in proportion tells the length of a caption from the scale
-            "MaxSim sum, τ=0.5": ("maxsim", {**_T2I, "aggregate": "sum", "temperature": 0.5}),
-        },
-    },
-    claims=(
-        Claim(
-            "maxsim-one-vector",
-            "ours, after ColBERT",
-            "Late interaction beats one vector.",
-            ("MaxSim t-i",),
-            ("VSE++", "VSE∞"),
-            family="successors",
-        ),
-        Claim(
-            "maxsim-both",
-            "ours, after DivE's Chamfer similarity",
-            "Both directions beat either.",
-            ("MaxSim both",),
-            ("MaxSim t-i", "MaxSim i-t"),
-            family="successors",
-        ),
-        Claim(
-            "maxsim-scan-t2i",
-            "ours, after SCAN, Table 3, with means for sums",
-            "Attention to all regions beats the best region.",
-            ("SCAN t-i",),
-            ("MaxSim t-i",),
-            family="successors",
-        ),
-        Claim(
-            "maxsim-scan-i2t",
-            "ours, after SCAN, Table 3, with means for sums",
-            "Attention to all words beats the best word.",
-            ("SCAN i-t",),
-            ("MaxSim i-t",),
-            family="successors",
-        ),
-        Claim(
-            "maxsim-length",
-            "ours",
-            "The mean over words beats the sum.",
-            ("MaxSim mean",),
-            ("MaxSim sum",),
-            family="successors",
-        ),
-    ),
 )

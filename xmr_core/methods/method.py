@@ -104,28 +104,24 @@ class Method(nn.Module):
 
     def _represented(self, made: object, n: int, what: str) -> Representation:
         """What a head made. Raises: BadInput unless it is a representation of n items."""
-        if not isinstance(made, Rows):
+        if not isinstance(made, Rows) or len(made) != n:
+            got = f"{len(made)} items" if isinstance(made, Rows) else _shown(made)
             raise BadInput(
-                f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding, got "
-                f"{_shown(made)}; wrap vectors as Embedding(x)."
+                f"the {what} of {self.address} must return an Embedding, EmbeddingSet or GaussianEmbedding of {n} "
+                f"items, got {got}; wrap vectors as Embedding(x)."
             )
-        if len(made) != n:
-            raise BadInput(f"the {what} of {self.address} returned {len(made)} items for {n}; give one for each.")
         return made
 
     def _require_loss(self, result: object, trains: bool) -> None:
         """Raise BadInput unless an objective gave (loss, its terms by name), the loss one number with a gradient."""
         if not isinstance(result, tuple | list) or len(result) != 2 or not isinstance(result[1], Mapping):
             raise BadInput(f"the objective of {self.address} must return (loss, terms by name), got {_shown(result)}.")
-        loss, subject = result[0], f"the loss of {self.address}"
-        if not isinstance(loss, Tensor):
-            raise BadInput(
-                f"{subject} must be a tensor with one number, got {_shown(loss)}; return what torch computed."
-            )
-        if loss.ndim:
-            raise BadInput(f"{subject} must be one number, got shape {tuple(loss.shape)}.")
+        loss = result[0]
+        if not isinstance(loss, Tensor) or loss.ndim:
+            got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else _shown(loss)
+            raise BadInput(f"the loss of {self.address} must be a tensor with one number, got {got}.")
         if trains and not loss.requires_grad:
-            raise BadInput(f"{subject} has no gradient; leave out .detach(), .item() and numpy on the way to it.")
+            raise BadInput(f"the loss of {self.address} has no gradient; leave out .detach(), .item() and numpy.")
 
     @property
     def device(self) -> torch.device:
@@ -139,18 +135,18 @@ class Method(nn.Module):
 
 def _require_objective(objective: object, name: str) -> None:
     """Raise BadInput for what cannot be called with the five arguments of an objective, as a plain loss of scores."""
-    arguments = "(scores, match, images, captions, epoch)"
-    if not callable(objective) or isinstance(objective, type):
-        raise BadInput(f"the objective of {name} must be a function of {arguments}, got {_shown(objective)}.")
     try:
+        if not callable(objective) or isinstance(objective, type):
+            raise TypeError
         signature = inspect.signature(objective.forward if isinstance(objective, nn.Module) else objective)
-    except (TypeError, ValueError):  # compiled functions have none
-        return
-    try:
         signature.bind(*range(5))
+    except ValueError:  # compiled functions have no signature
+        return
     except TypeError:
-        own = getattr(objective, "__name__", f"{type(objective).__name__}()")
-        raise BadInput(f"the objective of {name} must take {arguments}; give Objective({own}).") from None
+        raise BadInput(
+            f"the objective of {name} must be a function of (scores, match, images, captions, epoch), got "
+            f"{_shown(objective)}; a loss of (scores, match) is given as Objective(loss)."
+        ) from None
 
 
 def _attached(*representations: Representation) -> bool:

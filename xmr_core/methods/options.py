@@ -77,9 +77,7 @@ class Options:
             if name not in cls.names():
                 raise unknown(f"option of {method}", name, cls.names())
             if name not in cls.names(form):
-                raise BadInput(
-                    f"option {name} of {method} is not read by its {form} form. Leave it out, or take the other form."
-                )
+                raise BadInput(f"option {name} of {method} is not read by its {form} form. Leave it out.")
         return cls(**values)
 
 
@@ -95,30 +93,20 @@ def require_options_class(kind: object) -> None:
 
 
 def _checked(f: Field, type_: object, value: object) -> object:
-    """A value of one field, converted to its type. Raises BadInput naming the option, what was given and what is
-    allowed.
-    """
-    kinds = get_args(type_) or (type_,)
-    if value is None and type(None) in kinds:
+    """A value of one field, converted to its type. Raises BadInput naming the option and what is allowed."""
+    kind, *others = get_args(type_) or (type_,)
+    if value is None and type(None) in others:
         return None
-    kind = next(k for k in kinds if k is not type(None))
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int:
         value = float(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        allowed = "True or False" if kind is bool else f"of type {kind.__name__}"
-        raise BadInput(f"{f.name} must be {allowed}, got {value!r}. {f.metadata['help'].capitalize()}.")
+        raise BadInput(f"{f.name} must be of type {kind.__name__}, got {value!r:.60}. {f.metadata['help']}.")
     if (choices := f.metadata["choices"]) and value not in choices:
         raise unknown(f.name, value, choices)
     if kind in (int, float):
         least, above, most = (f.metadata[k] for k in ("least", "above", "most"))
-        largest = LARGEST_COUNT if kind is int else LARGEST
-        if not (-largest <= value <= largest and least <= value <= most and value > above):
-            limits = _range(least, above, min(most, largest) if value > largest else most)
-            raise BadInput(f"{f.name} must be {limits}, got {value!r:.60}. {f.metadata['help'].capitalize()}.")
+        most, low = min(most, LARGEST_COUNT if kind is int else LARGEST), max(least, -LARGEST)
+        if not (low <= value <= most and value > above):
+            least_text = f"above {above:g}" if above > -math.inf else f"at least {low:g}"
+            raise BadInput(f"{f.name} must be {least_text} and at most {most:g}, got {value!r:.60}.")
     return value
-
-
-def _range(least: float, above: float, most: float) -> str:
-    limits = [f"above {above:g}"] * (above > -math.inf) + [f"at least {least:g}"] * (least > -math.inf)
-    limits += [f"at most {most:g}"] * (most < math.inf)
-    return " and ".join(limits) or "a finite number"

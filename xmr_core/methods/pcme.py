@@ -10,7 +10,6 @@ from xmr_core.heads.gaussian_linear import LinearGaussianHead
 from xmr_core.losses.gaussian import FORMS, kl_to_normal, uniformity
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.soft_contrastive import soft_contrastive
-from xmr_core.methods._claims.pcme import ABLATIONS, CLAIMS
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import Options, option
@@ -60,9 +59,7 @@ def _method(inputs: Inputs, o: PCMEOptions, form: str) -> Method:
     Raises: BadInput for heads in few dimensions together with an option that only the paper's heads read.
     """
     if o.plane and (o.spread != "per dimension" or o.squash or not (o.mean_attention and o.spread_attention)):
-        raise BadInput(
-            f"plane={o.plane} takes linear heads with one σ per dimension; leave out spread, squash and the attentions."
-        )
+        raise BadInput(f"plane={o.plane} takes linear heads; leave out spread, squash and the attentions.")
     common = {"samples": o.samples, "log_std_start": o.log_std_start}
     attention = {"mean_attention": o.mean_attention, "spread_attention": o.spread_attention}
     shape = {**common, **attention, "spread": o.spread, "squash": o.squash}
@@ -121,8 +118,5 @@ SPEC = MethodSpec(
         "coco": {"lr": 2e-4, "epochs": 30, **_SETTINGS},
         "cub": {"lr": 1e-4, "epochs": 10, **_SETTINGS, "batch_images": 150, "unit": "classes", **_CUB_OPTIONS},
     },
-    ablations=ABLATIONS,
-    trials={4: {"kl": 1e-4}, 6: {"kl": 1e-6}, 7: {"objective": "infonce"}},
-    claims=CLAIMS,
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse", "caption_head.rnn.weight_hh_l0_reverse"),
 )

@@ -9,8 +9,7 @@ from xmr_core.heads.gaussian_gpo import GaussianGPOHead
 from xmr_core.losses.gaussian import mean_kl_to_normal
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.pseudo_positives import pseudo_positive_matching
-from xmr_core.methods.claim import Claim, Measure, correlation
-from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.mixing import MixedSamples
 from xmr_core.methods.options import option
@@ -75,48 +74,9 @@ def published(inputs: Inputs, o: PCMEPPOptions) -> Method:
     return _method(inputs, o, image, text, (image_width, text.local_width), "matching", 1e4)
 
 
-def _claims() -> tuple[Claim, ...]:
-    """What tuning chose for the label PCME++ is InfoNCE in place of the paper's loss, under which the σ of a query
-    cancels in its softmax: claims on it are our own. The paper's are decided by its own loss (_OWN)."""
-    directions, table1, table3 = ("i2t", "t2i"), "PCME++, Table 1 (unverified)", "PCME++, Table 3 (unverified)"
-
-    def claim(name: str, source: str, sentence: str, below: tuple[str, ...], above: str = _OWN, **rule) -> Claim:
-        return Claim(f"pcmepp-{name}", source, sentence, (above,), below, family="successors", **rule)
-
-    def uncertainty(name: str, d: str, above: str, source: str, loss: str) -> Claim:
-        measure = correlation("uncertainty and R@1", "annotated", d, "spearman_uncertainty_r1")
-        sentence = f"The more uncertain a query of PCME++ {loss}, the lower its R@1 ({d})."
-        return claim(f"{name}-{d}", source, sentence, (), above, measure=measure, smaller=True)
-
-    def part(name: str, what: str, label: str) -> list[Claim]:
-        measures = {d: Measure(f"mAP@R exhaustive, {d}", "exhaustive", d, "map_at_r", factor=100) for d in directions}
-        sentence = f"{what} help to find all true matches"
-        return [claim(f"{name}-{d}", table3, f"{sentence} ({d}).", (label,), measure=m) for d, m in measures.items()]
-
-    return (
-        claim("pcme", "ours", "PCME++ by InfoNCE beats PCME.", ("PCME",), "PCME++"),
-        claim("vse-infty", "ours", "PCME++ by InfoNCE beats VSE∞.", ("VSE∞",), "PCME++"),
-        claim("own-pcme", table1, "The closed form, with its own loss, beats PCME's sampled probability.", ("PCME",)),
-        claim("infonce", table1, "PCME++ beats its mean alone under InfoNCE.", ("PCME++, μ by InfoNCE",)),
-        claim("spread", table1, "PCME++ beats the same model trained without σ.", ("PCME++, μ only",)),
-        claim("wasserstein", table3, "CSD beats the Wasserstein distance.", ("PCME++, Wasserstein",)),
-        *part("pseudo", "Pseudo-positives", "PCME++, no pseudo-positives"),
-        *part("mixed", "Mixed samples", "PCME++, no mixed samples"),
-        *part("divergence", "Divergences from the standard normal", "PCME++, no divergence"),
-        *(uncertainty("uncertainty", d, "PCME++", "ours", "by InfoNCE") for d in directions),
-        *(
-            uncertainty("own-uncertainty", d, _OWN, "PCME++, Figure 4 (unverified)", "by its own loss")
-            for d in directions
-        ),
-    )
-
-
-# What varies the loss says which loss it is, so that tuning, which may choose another, does not take it away.
-_OWN, _MATCHING = "PCME++, own loss", {"objective": "matching"}
-_MEAN = {"distance": "mean only", "vib": 0.0}
 _SETTINGS = {
     "lr": 5e-4, "weight_decay": 1e-4, "epochs": 25, "decay_every": 15, "batch_images": 128, "positives": "annotated",
-    "cell_drop": 0.2, "word_drop": 0.2, "word_rule": "vse", "pretrained_lr": 0.01, "freeze_epochs": 2,
+    **VSE_DROPS, "pretrained_lr": 0.01, "freeze_epochs": 2,
 }  # fmt: skip
 SPEC = MethodSpec(
     id="pcme++",
@@ -128,17 +88,4 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024, "log_variance_start": 0.0},
     settings={"coco": _SETTINGS},
-    ablations={
-        "loss": {
-            _OWN: ("pcme++", _MATCHING),
-            "PCME++, no pseudo-positives": ("pcme++", {**_MATCHING, "pseudo": 0.0}),
-            "PCME++, no mixed samples": ("pcme++", {**_MATCHING, "mix": 0.0}),
-            "PCME++, no divergence": ("pcme++", {**_MATCHING, "vib": 0.0}),
-            "PCME++, Wasserstein": ("pcme++", {**_MATCHING, "distance": "2-Wasserstein"}),
-            "PCME++, μ only": ("pcme++", {**_MATCHING, **_MEAN}),
-            "PCME++, μ by InfoNCE": ("pcme++", {**_MEAN, "objective": "infonce"}),
-        },
-    },
-    trials={4: {"vib": 1e-3}, 6: {"vib": 1e-5}, 7: {"objective": "infonce"}},
-    claims=_claims(),
 )

@@ -11,7 +11,6 @@ from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import MINING, hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
-from xmr_core.methods.nested import nested_ablation, nested_claims
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.base import Similarity
@@ -37,7 +36,8 @@ class PVSEOptions(MatchedOptions):
 
 def _regularisers(o: PVSEOptions) -> dict:
     """Both regularisers; a single embedding has nothing to keep apart."""
-    return {"diversity": (o.diversity, on_both(gram_diversity)), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
+    diversity = partial(on_both, regulariser=gram_diversity)
+    return {"diversity": (o.diversity, diversity), "mmd": (o.mmd_weight, mmd)} if o.slots > 1 else {}
 
 
 def _similarity(o: PVSEOptions) -> Similarity:
@@ -79,8 +79,6 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024, "slots": 2},
     settings={"coco": {"lr": 2e-4, "epochs": 30, "schedule": "constant", "batch_images": 256, "slots": 2}},
-    ablations={"nested": nested_ablation("pvse", "PVSE")},
-    claims=nested_claims("pvse", "PVSE"),
     # its summary reads the backward state at the last token, which has seen one word and no state before it
     untrained=("caption_encoder.rnn.weight_hh_l0_reverse",),
 )

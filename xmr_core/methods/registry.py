@@ -1,8 +1,8 @@
 """Every method by name: those of the package, installed ones, and any file's by its address.
 
-A method of the package is one file here and one line in `MODULES`. A method from elsewhere is named by its address,
-'mypackage.mine:SPEC', which works in worker processes and notebooks too, or registered for this process by `register`.
-An installed package may announce specs under the entry-point group 'xmr_core.methods'.
+A method of the package is one file here and one line in `methods.MODULES`. A method from elsewhere is named by its
+address, 'mypackage.mine:SPEC', which works in worker processes and notebooks too, or registered for this process by
+`register`. An installed package may announce specs under the entry-point group 'xmr_core.methods'.
 """
 
 import traceback
@@ -13,14 +13,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from xmr_core.base.errors import BadInput, XmrError, unknown
+from xmr_core.methods import MODULES
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.spec import MethodSpec
 
-MODULES = (  # in the order of every table: the five papers and their forerunners, then the successors
-    "vsepp", "pvse", "pcme", "scan", "sgraf", "vse_infty", "vse_2ad", "dive",
-    "pcmepp", "maxsim", "chan",
-)  # fmt: skip
 _registered: dict[str, MethodSpec] = {}
 
 
@@ -31,8 +28,11 @@ def papers() -> dict[str, MethodSpec]:
     >>> list(papers())[:3]
     ['vse++', 'pvse', 'pcme']
     """
-    specs = [import_module(f"xmr_core.methods.{name}").SPEC for name in MODULES]
-    return {spec.id: spec for spec in specs}
+    return {name: _own(name) for name in MODULES}
+
+
+def _own(name: str) -> MethodSpec:
+    return import_module(f"xmr_core.methods.{MODULES[name]}").SPEC
 
 
 def methods() -> dict[str, MethodSpec]:
@@ -52,32 +52,27 @@ def method_spec(name: str) -> MethodSpec:
     >>> method_spec("pcme").citation
     'Chun et al., CVPR 2021'
     """
-    if not isinstance(name, str):
-        raise BadInput(f"a method is named by a word such as 'dive', got {name!r}.")
-    if ":" in name:
+    if name in MODULES:  # without importing the others
+        return _own(name)
+    if isinstance(name, str) and ":" in name:
         return _from_address(name)
-    if (spec := _own(name)) is not None:
-        return spec
-    specs = methods()
-    if name not in specs:
-        raise BadInput(f"{unknown('method', name, specs)} A method of your own is named 'module:SPEC', or registered.")
-    return specs[name]
+    if (spec := methods().get(name)) is None:
+        raise BadInput(f"{unknown('method', name, methods())} One of your own is named 'module:SPEC', or registered.")
+    return spec
 
 
 def register(spec: MethodSpec) -> MethodSpec:
     """Make a spec known by its id in this process, and give it back. Other processes need its address instead.
 
-    Raises: BadInput for what is no spec, an id that a paper has, or a label that another method has.
+    Raises: BadInput for an id that a paper has, or a label that another method has.
 
     >>> from dataclasses import replace
-    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={}, sweeps={})).label
+    >>> register(replace(method_spec("dive"), id="my-dive", label="My DivE", variants={})).label
     'My DivE'
     >>> "my-dive" in methods(), _registered.pop("my-dive").id
     (True, 'my-dive')
     """
-    if not isinstance(spec, MethodSpec):
-        raise BadInput(f"a MethodSpec can be registered, got {type(spec).__name__}.")
-    if spec.id in papers():
+    if spec.id in MODULES:
         raise BadInput(f"the id {spec.id!r} belongs to a method of the package; choose another.")
     _refuse_labels(spec, methods().values())
     _registered[spec.id] = spec
@@ -121,62 +116,43 @@ def full_options(method: str, form: str, options: dict) -> dict[str, object]:
     return method_spec(method).full_options(form, options)
 
 
-def _own(name: str) -> MethodSpec | None:
-    """The package's own method whose module is named after its id ('vse++' in vsepp.py), without importing the
-    others."""
-    module = name.replace("++", "pp").replace("+", "_").replace("-", "_")
-    spec = import_module(f"xmr_core.methods.{module}").SPEC if module in MODULES else None
-    return spec if spec is not None and spec.id == name else None
-
-
 def _from_address(address: str) -> MethodSpec:
     module, _, attribute = address.partition(":")
     try:
         value = getattr(import_module(module), attribute or "SPEC")
-    except (ImportError, AttributeError) as e:
-        raise BadInput(
-            f"method {address!r} cannot be imported ({e}). Give 'module:ATTRIBUTE' of a file on the Python path."
-        ) from None
     except XmrError as e:
         raise BadInput(f"method {address!r}: {e}") from e
     except Exception as e:  # whatever a file of someone else raises while it is imported
-        raise BadInput(f"method {address!r} cannot be imported: {type(e).__name__}: {e} ({_line_of(e)}).") from e
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        file, line = (e.filename, e.lineno) if isinstance(e, SyntaxError) else (last.filename, last.lineno)
+        place = "" if file.startswith("<") else f" ({file}, line {line})"
+        raise BadInput(
+            f"method {address!r} cannot be imported: {type(e).__name__}: {e}{place}. Give 'module:ATTRIBUTE' of a file "
+            "on the Python path."
+        ) from e
     if not isinstance(value, MethodSpec):
         raise BadInput(f"{address!r} is a {type(value).__name__}, not a MethodSpec.")
-    if value.id in papers() and papers()[value.id] is not value:
+    if value.id in MODULES and value is not _own(value.id):
         raise BadInput(f"{address!r} has the id {value.id!r} of a method of the package; choose another.")
     _refuse_labels(value, papers().values())
     return value
 
 
-def _line_of(error: Exception) -> str:
-    """File and line at which an error arose."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}"
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{last.filename}, line {last.lineno}"
-
-
 def _refuse_labels(spec: MethodSpec, others: Iterable[MethodSpec]) -> None:
-    """A label names one thing in every table: raise BadInput where another method has it for something else."""
-    own = spec.labels()
+    """A label names one thing in every table: raise BadInput where another method has it."""
     for other in others:
-        theirs = other.labels() if other.id != spec.id else {}
-        if common := [label for label in own.keys() & theirs.keys() if own[label] != theirs[label]]:
-            raise BadInput(
-                f"the label {min(common)!r} of {spec.id} belongs to method {other.id}; choose another, or tables would "
-                "show one in place of the other."
-            )
+        if other.id != spec.id and (common := spec.variants.keys() & other.variants.keys()):
+            raise BadInput(f"the label {min(common)!r} of {spec.id} belongs to method {other.id}; choose another.")
 
 
 @cache
 def _installed() -> dict[str, MethodSpec]:
-    specs = []
+    specs: dict[str, MethodSpec] = {}
     for point in entry_points(group="xmr_core.methods"):
         try:
-            specs.append(_from_address(point.value))
+            spec = _from_address(point.value)
+            _refuse_labels(spec, specs.values())
+            specs[spec.id] = spec
         except BadInput as e:  # one broken package must not take all other methods away
             warnings.warn(f"the installed {e} It is left out.", stacklevel=2)
-    for spec in specs:
-        _refuse_labels(spec, specs)  # those of the papers were refused by the address
-    return {spec.id: spec for spec in specs}
+    return specs

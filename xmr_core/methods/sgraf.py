@@ -7,7 +7,6 @@ from xmr_core.encoders.regions import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.sgraf import ABLATIONS, claims
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
@@ -63,7 +62,6 @@ SPEC = MethodSpec(
     citation="Diao et al., AAAI 2021",
     options=SGRAFOptions,
     matched=matched,
-    pairwise=True,
     published=published,
     published_options={"d": 1024, "m": 256},
     settings={
@@ -72,7 +70,4 @@ SPEC = MethodSpec(
     },
     special=[("f30k", {"reasoner": "saf"}, {"epochs": 30, "decay_every": 20})],
     variants={"SAF": {"reasoner": "saf"}, "SGR": {"reasoner": "sgr"}, "SGRAF, joint": {"reasoner": "joint"}},
-    ablations=ABLATIONS,
-    claims=claims(),
-    tiny={"m": 8},
 )

@@ -3,40 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
+from xmr_core.base.devices import alone
 from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.methods.claim import Claim
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import FORMS, Options, require_options_class
 
 Builder = Callable[[Inputs, Options], Method]
-Variant = tuple[str, Mapping[str, object]]  # (id of a method, its options)
-
-
-def _is_sweep(value: object) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)
-
-
-_MAPPINGS = ("published_options", "settings", "variants", "ablations", "sweeps", "trials", "tiny")
-_KINDS: tuple[tuple[tuple[str, ...], str, Callable[..., bool]], ...] = (  # fields of a spec, and what they must be
-    (("matched",), "a function of (inputs, options)", callable),
-    (("published",), "a function of (inputs, options), or None", lambda value: value is None or callable(value)),
-    (_MAPPINGS, "a mapping", lambda value: isinstance(value, Mapping)),
-    (("ablations",), "name → label → (method, options)", lambda v: all(isinstance(t, Mapping) for t in v.values())),
-    (("sweeps",), "option → (symbol, values)", lambda value: all(map(_is_sweep, value.values()))),
-    (("version",), "a whole number", lambda value: type(value) is int),
-    (("pairwise",), "true or false", lambda value: type(value) is bool),
-    (("claims",), "a tuple of Claim", lambda v: isinstance(v, tuple | list) and all(isinstance(c, Claim) for c in v)),
-)
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """One method of the field, whole: how it is built, what may be varied, what its paper set and claims.
+    """One method of the field, whole: how it is built, and what its paper set.
 
     Everything that lists methods derives from it: the README's table, labels, presets, choices of the command line,
-    comparisons, contract tests, the ledger of claims and the version in the identity of a run.
+    comparisons, contract tests and the version in the identity of a run.
 
     Args:
         id: the name in code, files and tables ('dive'). label: the name that is shown ('DivE').
@@ -48,18 +30,11 @@ class MethodSpec:
             on photographs. special: (corpus, options, settings): what was set differently on that corpus ('' for each)
             for these values of options.
         variants: label → options, compared with every other method; the default is the method itself under its label.
-        ablations: name → label → (method id, options): comparisons that the paper makes inside the method.
-        sweeps: option → (symbol, values) that the paper varies; rows carry labels such as 'α=16'.
-        trials: number of a tuning trial (docs/protocol.md) → what this method changes in it instead, where its loss has
-            numbers of its own.
-        claims: sentences of the paper, with the rule that decides each.
         version: raised by one whenever a change of the code changes the method's numbers.
-        tiny: options that make it small, for tests. untrained: parameters that the published form never trains.
-        pairwise: whether it computes something for every pair, so that a run of it is dear and the study gives it fewer
-            seeds.
-    Raises: BadInput for an id with a blank or a colon, no label, a class that is none of options, and options in
-        published_options, special, variants, ablations, sweeps, trials or tiny that the class refuses. Names and values
-        in settings are checked where a preset is made from them.
+        untrained: parameters that the published form never trains.
+    Raises: BadInput for an id that is no short name, no label, a class that is none of
+        options, and options in published_options, special or variants that the class refuses. Names and values in
+        settings are checked where a preset is made from them.
 
     >>> from xmr_core.methods import method_spec
     >>> method_spec("dive").make_options("published", {}).d
@@ -77,14 +52,8 @@ class MethodSpec:
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     special: Sequence[tuple[str, Mapping[str, object], Mapping[str, object]]] = ()
     variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    ablations: Mapping[str, Mapping[str, Variant]] = field(default_factory=dict)
-    sweeps: Mapping[str, tuple[str, tuple]] = field(default_factory=dict)
-    trials: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
     version: int = 1
-    tiny: Mapping[str, object] = field(default_factory=dict)
     untrained: tuple[str, ...] = ()
-    pairwise: bool = False
 
     def __post_init__(self):
         if not self.id.strip(".") or any(c in self.id for c in " :/"):
@@ -92,32 +61,16 @@ class MethodSpec:
         if not self.label.strip():
             raise BadInput(f"method {self.id} needs a label, the name under which tables show it.")
         require_options_class(self.options)
-        for names, what, fits in _KINDS:
-            for name in names:
-                if not fits(value := getattr(self, name)):
-                    raise BadInput(f"{name} of method {self.id} must be {what}, got {value!r}.")
         if not self.variants:
             object.__setattr__(self, "variants", {self.label: {}})
-        own = [v for table in self.ablations.values() for method, v in table.values() if method == self.id]
-        swept = [{name: value} for name, (_, values) in self.sweeps.items() for value in values]
-        for values in (*self.variants.values(), *self.trials.values(), self.tiny, *own, *swept):
+        for values in self.variants.values():
             self.options.make(self.id, "matched", values)
         if self.published is None:
             if self.published_options or self.settings or self.special:
                 raise BadInput(f"method {self.id} has published settings but no published form.")
             return
-        self.options.make(self.id, "published", self.published_options)
-        for _, when, _ in self.special:
+        for when in ({}, *(when for _, when, _ in self.special)):
             self.options.make(self.id, "published", {**self.published_options, **when})
-
-    def labels(self) -> dict[str, Variant]:
-        """Every label that this spec puts on runs: label → (id of a method, options)."""
-        out = {label: (self.id, dict(options)) for label, options in self.variants.items()}
-        for table in self.ablations.values():
-            out |= {label: (method, dict(o)) for label, (method, o) in table.items() if label not in out}
-        for option, (symbol, values) in self.sweeps.items():
-            out |= {f"{symbol}={v}": (self.id, {option: v}) for v in values if f"{symbol}={v}" not in out}
-        return out
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -129,10 +82,8 @@ class MethodSpec:
 
         Raises: BadInput for a form that the method does not have, an unknown option, or a value out of range.
         """
-        if form not in FORMS:
-            raise unknown("form", form, FORMS)
         if form not in self.forms:
-            raise BadInput(f"{self.label} has no published form; use form='matched'.")
+            raise unknown(f"form of {self.label}", form, self.forms)
         preset = self.published_options if form == "published" else {}
         return self.options.make(self.id, form, {**preset, **values})
 
@@ -148,7 +99,7 @@ class MethodSpec:
         """The untrained method, in float32. Raises: BadInput as make_options does, what the builder refuses, and where
         the builder returns no Method."""
         options = self.make_options(form, values)
-        with in_single_precision():
+        with alone, in_single_precision():
             built = (self.matched if form == "matched" else self.published)(inputs, options)
         if not isinstance(built, Method):
             raise BadInput(f"the {form} builder of {self.id} must return a Method, got {type(built).__name__}.")
@@ -159,11 +110,9 @@ class MethodSpec:
 
         Raises: BadInput when the method has no published settings, or none for this corpus.
         """
-        if not self.settings:
-            raise BadInput(f"{self.label} has no published settings; use another preset.")
-        corpus = corpus or next(iter(self.settings))
+        corpus = corpus or next(iter(self.settings), "")
         if corpus not in self.settings:
-            raise unknown(f"corpus with published settings of {self.id}", corpus, self.settings)
+            raise unknown(f"corpus with published settings of {self.id}", corpus, self.settings or ["none"])
         own = {**COMMON_SETTINGS, **self.settings[corpus]}
         for where, when, settings in self.special:
             if where in ("", corpus) and when.items() <= (options or {}).items():

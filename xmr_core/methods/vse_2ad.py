@@ -13,8 +13,15 @@ from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
-from xmr_core.methods._claims.vse_2ad import ABLATIONS, CLAIMS
-from xmr_core.methods.common import OBJECTIVES, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
+from xmr_core.methods.common import (
+    OBJECTIVES,
+    VSE_DROPS,
+    Inputs,
+    MatchedOptions,
+    gru,
+    matched_encoders,
+    matched_objective,
+)
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
@@ -59,10 +66,7 @@ def published(inputs: Inputs, o: VSE2ADOptions) -> Method:
     docs/differences.md#x-32). Raises: BadInput for an objective that the authors did not have.
     """
     if o.objective not in ("adopt", "triplet"):
-        raise BadInput(
-            f"the published form of vse+2ad has objective 'adopt' or the hinge, 'triplet'; got {o.objective!r}. Take "
-            "the matched form for others."
-        )
+        raise BadInput(f"the published form of vse+2ad has objective 'adopt' or 'triplet', got {o.objective!r}.")
     image = ResidualRegions(inputs.image_width, o.d)
     text = gru(inputs, o.d, summary="average", local="states", dropout=0.0, init="uniform")
     hinge = Objective(partial(hinge_triplet, margin=o.margin, reduction="sum"))
@@ -89,15 +93,7 @@ def _head(o: VSE2ADOptions, d_local: int, padding: str, manual: str) -> nn.Modul
     return AdaptivePoolHead(d_local, o.d, balance=balance, **shape)
 
 
-_SETTINGS = {
-    "lr": 5e-4,
-    "weight_decay": 1e-2,
-    "epochs": 25,
-    "decay_every": 15,
-    "cell_drop": 0.2,
-    "word_drop": 0.2,
-    "word_rule": "vse",
-}
+_SETTINGS = {"lr": 5e-4, "weight_decay": 1e-2, "epochs": 25, "decay_every": 15, **VSE_DROPS}
 SPEC = MethodSpec(
     id="vse+2ad",
     label="VSE+2AD",
@@ -108,7 +104,4 @@ SPEC = MethodSpec(
     published=published,
     published_options={"d": 1024},
     settings={corpus: _SETTINGS for corpus in ("f30k", "coco")},
-    trials={6: {"objective": "infonce"}},
-    ablations=ABLATIONS,
-    claims=CLAIMS,
 )

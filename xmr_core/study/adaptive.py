@@ -11,7 +11,7 @@ from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.methods.registry import build
-from xmr_core.training import train
+from xmr_core.training.loop import OwnState, train
 from xmr_core.training.runs import RunConfig
 
 SHARE = 0.95
@@ -62,17 +62,19 @@ def negatives_in_training(config: RunConfig) -> pd.DataFrame:
     xmr_core.base.errors.BadInput: vse++ has another objective than AdOpt here...
     """
     prepared = prepare(config.data, device=config.device)
-    torch.manual_seed(config.train.seed)
-    method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+    own = OwnState(config.train, config.device)
+    with own.inside():
+        torch.manual_seed(config.train.seed)
+        method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+        prepared.load_pretrained(method)
     loss = method.objective.score_loss
     if not isinstance(loss, AdaptiveClustering):
         raise BadInput(f"{config.method} has another objective than AdOpt here, which takes no number of negatives.")
-    prepared.load_pretrained(method)
     batches = Batches(
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives,
     )  # fmt: skip
-    train(method, batches, lambda method: {"value": 0.0}, config.train)
+    train(method, batches, lambda method: {"value": 0.0}, config.train, own=own)
     plans = [batches.plan(epoch) for epoch in range(config.train.epochs)]
     sizes = [(len(captions), len(images)) for plan in plans for images, captions in plan]
     table = pd.DataFrame([(i2t, t2i) for t2i, i2t in loss.history], columns=["i2t", "t2i"])

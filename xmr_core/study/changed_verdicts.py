@@ -5,8 +5,8 @@ from math import hypot
 
 import pandas as pd
 
-from xmr_core.methods.claim import Claim
 from xmr_core.study.claims import has_verdict, ledger
+from xmr_core.study.claims_data.claim import Claim
 
 COLUMNS = ["claim", "sentence", "corpus", "before", "effect before", "low before", "high before", "epochs before",
            "after", "effect after", "low", "high", "epochs after", "kind", "changed", "moved"]  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from xmr_core.methods.registry import method_spec
+from xmr_core.study.claims_data import TRIALS as OWN_TRIALS
 from xmr_core.study.protocol import TRIALS, base_of, labels, tuned_label, variants
 
 
@@ -32,7 +32,7 @@ def ablation_trial(label: str, rows: pd.DataFrame, chosen: Mapping[str, int]) ->
     2
     """
     base, (method, options) = base_of(label), variants()[label]
-    other_loss = [n for n, changes in method_spec(method).trials.items() if "objective" in changes]
+    other_loss = [n for n, changes in OWN_TRIALS.get(method, {}).items() if "objective" in changes]
     if chosen.get(base) not in other_loss:
         return chosen.get(base)
     if "objective" not in options:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
-from xmr_core.methods.claim import JOIN, Claim
+from xmr_core.study.claims_data.claim import JOIN, Claim
 from xmr_core.study.variants import known_labels
 
 

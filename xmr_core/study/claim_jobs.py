@@ -5,7 +5,7 @@ from functools import cache
 
 import pandas as pd
 
-from xmr_core.methods.claim import JOIN, Claim
+from xmr_core.study.claims_data.claim import JOIN, Claim
 from xmr_core.study.jobs import jobs
 from xmr_core.study.protocol import Job, canonical, labels, run_label
 
@@ -17,8 +17,8 @@ def jobs_of_claims(wanted: Sequence[Job], claims: Iterable[Claim]) -> list[Job]:
 
     Budget curves and ambiguity decide no claim, and are left out. An ensemble needs the runs of its members.
 
-    >>> from xmr_core.methods.registry import papers
-    >>> claims = [claim for claim in papers()["dive"].claims if claim.id == "dive-pvse"]
+    >>> from xmr_core.study.claims_data import CLAIMS
+    >>> claims = [claim for claim in CLAIMS if claim.id == "dive-pvse"]
     >>> none = pd.DataFrame(columns=["variant", "metric", "value", "seed"])
     >>> sorted({job.variant for job in jobs_of_claims(jobs(none), claims)})
     ['DivE', 'PCME', 'PVSE']

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from xmr_core.methods.claim import Claim
+from xmr_core.study.claims_data.claim import Claim
 from xmr_core.study.comparisons import comparisons
 from xmr_core.study.image_values import ImageValues
 

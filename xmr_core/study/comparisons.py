@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from xmr_core.methods.claim import JOIN, Claim, Measure
+from xmr_core.study.claims_data.claim import JOIN, Claim, Measure
 from xmr_core.study.image_values import ImageValues
 from xmr_core.study.results import latest
 

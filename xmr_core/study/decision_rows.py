@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.methods.claim import JOIN
 from xmr_core.study import results
+from xmr_core.study.claims_data.claim import JOIN
 from xmr_core.study.protocol import DECIDING, EPOCHS, canonical, run_label
 
 FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from xmr_core.methods.claim import JOIN, Claim
+from xmr_core.study.claims_data.claim import JOIN, Claim
 from xmr_core.study.jobs import comparisons, flickr8k, longer
 from xmr_core.study.protocol import Job, run_label
 from xmr_core.training.runs.config import readable_id

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from xmr_core.evaluation.simultaneous import holm_intervals
-from xmr_core.methods.claim import JOIN, Claim
+from xmr_core.study.claims_data.claim import JOIN, Claim
 from xmr_core.study.comparisons import Comparison, groups
 from xmr_core.study.photograph_jobs import LIGHT_SEEDS
 from xmr_core.study.photograph_jobs import SEEDS as PAIR_SEEDS

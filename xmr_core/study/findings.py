@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.methods.claim import RSUM
-from xmr_core.methods.registry import method_spec
 from xmr_core.study import results
 from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
 from xmr_core.study.ambiguity_trends import ambiguity_trends, trend_sentences
 from xmr_core.study.budgets import REFERENCE, deciding_and_budgets, equal_time_sentence, listed, order_sentence
 from xmr_core.study.claims import CLAIMS, NOT_MEASURED, ledger
+from xmr_core.study.claims_data import SWEEPS
+from xmr_core.study.claims_data.claim import RSUM
 from xmr_core.study.close_methods import close_methods
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_curves, protocol_rows
@@ -84,7 +84,7 @@ def unfinished_sentence(table: pd.DataFrame) -> str:
     when none is missing. table: of method_results.
 
     >>> unfinished_sentence(pd.DataFrame({"label": labels()[1:], "seeds": 1}))
-    'The comparison is not finished: 15 of 16 methods have runs so far, with 1 seed; missing: VSE++.'
+    'The comparison is not finished: ... methods have runs so far, with 1 seed; missing: VSE++.'
     """
     absent = [label for label in labels() if label not in set(table["label"])]
     if not absent:
@@ -138,7 +138,7 @@ def findings(folder: Path = FOLDER, parts: Sequence[str] = ("quality", "claims",
             out.append(apart_sentence(seeds_apart(deciding(scenes), labels())))
             points = budget_points(deciding_and_budgets(scenes), labels())
             out += [equal_time_sentence(points), order_sentence(points)]
-            alpha, elements = (swept(scenes, *method_spec("dive").sweeps[name]) for name in ("alpha", "slots"))
+            alpha, elements = (swept(scenes, *SWEEPS["dive"][name]) for name in ("alpha", "slots"))
             out.append(swept_sentence(alpha, "α", 16, "the scale of smooth-Chamfer"))
             out.append(swept_sentence(elements, "K", 4, "the number of elements"))
             out += trend_sentences(ambiguity_trends(ambiguity_gains(ambiguity_points(every))))

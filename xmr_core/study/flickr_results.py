@@ -3,7 +3,7 @@ ratings."""
 
 import pandas as pd
 
-from xmr_core.methods.claim import Measure
+from xmr_core.study.claims_data.claim import Measure
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.decision_rows import longest
 from xmr_core.study.method_results import mean_interval, method_results
@@ -52,7 +52,7 @@ def flickr_sentence(table: pd.DataFrame) -> str:
 
     >>> lines = pd.DataFrame({"label": ["DivE", "PCME"], "rsum": [260.0, 250.0], "converged": [True, False]})
     >>> flickr_sentence(lines.assign(seeds=1))
-    'On Flickr8k so far (2 of 16 methods, 1 seed, 1 of them not converged), annotated RSUM: DivE 260.0, PCME 250.0.'
+    'On Flickr8k so far (2 of ... methods, 1 seed, 1 of them not converged), annotated RSUM: DivE 260.0, PCME 250.0.'
     """
     own = table[table["label"].isin(labels())]
     if not len(own):

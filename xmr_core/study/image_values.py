@@ -11,7 +11,7 @@ from jaxtyping import Float
 from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated
 from xmr_core.evaluation.standard_errors import mean_error
 from xmr_core.evaluation.stats import Clustered, image_error, image_values
-from xmr_core.methods.claim import Claim, Measure
+from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.decision_rows import FOLDER
 
 COLUMNS = ["run_id", "relevance", "direction", "metric", "k", "values"]

@@ -6,7 +6,7 @@ from importlib import import_module
 import pandas as pd
 
 from xmr_core.base.errors import unknown
-from xmr_core.methods.claim import Claim
+from xmr_core.study.claims_data.claim import Claim
 from xmr_core.training.runs import TrainedRun
 
 # Name of a metric → "module:function". The function takes a TrainedRun and returns rows for its metrics table

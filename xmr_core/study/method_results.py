@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from xmr_core.methods.claim import RSUM, Measure
 from xmr_core.study.choices import chosen_trials
+from xmr_core.study.claims_data.claim import RSUM, Measure
 from xmr_core.study.comparisons import values_of
 from xmr_core.study.convergence import convergence
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows

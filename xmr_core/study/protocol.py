@@ -4,11 +4,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from xmr_core.base.errors import unknown
-from xmr_core.methods.registry import method_spec, methods, registered
-from xmr_core.methods.spec import Variant
+from xmr_core.base.shapes import only_shapes
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import method_spec, registered
+from xmr_core.study.claims_data import Variant
 from xmr_core.study.presets import base_config
 from xmr_core.study.trials import TRIALS, changes_of
-from xmr_core.study.variants import comparison
+from xmr_core.study.variants import comparison, labelled
 from xmr_core.training.runs import RunConfig
 
 EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
@@ -42,10 +44,7 @@ def variants() -> dict[str, Variant]:
 
 @cache
 def _variants(key: tuple) -> dict[str, Variant]:
-    out = {label: (method, dict(options)) for label, (method, options) in comparison().items()}
-    for spec in methods().values():
-        out |= {label: variant for label, variant in spec.labels().items() if label not in out}
-    return out
+    return labelled()
 
 
 def in_common_form(label: str, **changes) -> RunConfig:
@@ -148,7 +147,14 @@ def compares_pairs(label: str) -> bool:
     >>> compares_pairs("SAF"), compares_pairs("DivE")
     (True, False)
     """
-    return method_spec(variants()[label][0]).pairwise
+    return _compares_pairs(variants()[label][0], registered())
+
+
+@cache
+def _compares_pairs(method: str, key: tuple) -> bool:
+    with only_shapes():
+        built = method_spec(method).build(Inputs(image_width=8, cells=4, vocabulary=9))
+    return built.similarity.compares in ("tokens", "graphs")
 
 
 def base_of(label: str) -> str:

@@ -9,7 +9,7 @@ import filelock
 import pandas as pd
 
 from xmr_core.base import files, fingerprint
-from xmr_core.methods.claim import Claim
+from xmr_core.study.claims_data.claim import Claim
 
 REGISTER = Path(__file__).resolve().parents[2] / "reports" / "protocol" / "rules.csv"
 _COLUMNS = ["claim", "rule", "text", "fixed_utc"]

@@ -8,8 +8,8 @@ import pandas as pd
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.corpora import corpus_of
 from xmr_core.evaluation.chance import random_rsum
-from xmr_core.methods.spec import Variant
 from xmr_core.study import results
+from xmr_core.study.claims_data import Variant
 from xmr_core.study.presets import config_from, seeds
 from xmr_core.study.tables import run_table, seed_means
 from xmr_core.study.variants import comparison, label_of, variant_configs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from xmr_core.methods.claim import RSUM
+from xmr_core.study.claims_data.claim import RSUM
 from xmr_core.study.comparisons import values_of
 
 FAR, ENOUGH = 6.0, 5  # robust standard deviations; seeds

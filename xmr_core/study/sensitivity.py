@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from xmr_core.methods.claim import JOIN, Claim
 from xmr_core.study.claims import NONE_YET, NOT_MEASURED, has_verdict, ledger
+from xmr_core.study.claims_data.claim import JOIN, Claim
 from xmr_core.study.protocol import SEEDS, SEEN_EARLY, canonical
 
 NEVER, ALWAYS = "9999", ""  # as the time from which comparisons have the later rule's degrees of freedom

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from xmr_core.methods.claim import RSUM, Claim
+from xmr_core.study.claims_data.claim import RSUM, Claim
 from xmr_core.study.comparisons import comparisons, values_of
 from xmr_core.study.decision_rows import deciding
 from xmr_core.study.image_values import ImageValues

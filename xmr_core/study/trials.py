@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.spec import MethodSpec
+from xmr_core.study.claims_data import TRIALS as OWN_TRIALS
 
 TRIALS: tuple[Mapping[str, object], ...] = (
     {}, {"lr": 1e-3}, {"lr": 4e-3}, {"temperature": 0.1}, {"dropout": 0.1},
@@ -22,7 +23,7 @@ def changes_of(spec: MethodSpec, options: Mapping[str, object], number: int) -> 
     >>> changes_of(method_spec("dive"), {}, 4), changes_of(method_spec("pcme"), {}, 7)
     ({'temperature': 0.1}, {'objective': 'infonce'})
     """
-    changes = spec.trials[number] if number in spec.trials else _accepted(spec, TRIALS[number - 1])
+    changes = OWN_TRIALS.get(spec.id, {}).get(number) or _accepted(spec, TRIALS[number - 1])
     own = "objective" in options
     return {name: v for name, v in changes.items() if name not in options and not (own and name in _OF_THE_OBJECTIVE)}
 

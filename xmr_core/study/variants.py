@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.methods.registry import method_spec, methods
-from xmr_core.methods.spec import Variant
+from xmr_core.study.claims_data import ABLATIONS, SWEEPS, Variant
 from xmr_core.training.runs import RunConfig
 
 
@@ -25,7 +25,7 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
     >>> list(ablation("pcme", "spread"))
     ['PCME', 'PCME, one σ', 'PCME, μ only']
     """
-    ablations = method_spec(method).ablations
+    ablations = ABLATIONS.get(method, {})
     if name not in ablations:
         raise unknown(f"ablation of {method}", name, ablations or ["none"])
     return dict(ablations[name])
@@ -37,7 +37,22 @@ def known_labels() -> set[str]:
     >>> "α=16" in known_labels()
     True
     """
-    return {label for spec in methods().values() for label in spec.labels()}
+    return {*labelled()}
+
+
+def labelled() -> dict[str, Variant]:
+    """Every label that a comparison, an ablation or a sweep puts on runs: label → (method, options).
+
+    >>> labelled()["α=16"]
+    ('dive', {'alpha': 16})
+    """
+    out = comparison()
+    for method in ABLATIONS:
+        for table in ABLATIONS[method].values():
+            out |= {label: variant for label, variant in table.items() if label not in out}
+        for option, (symbol, values) in SWEEPS.get(method, {}).items():
+            out |= {f"{symbol}={v}": (method, {option: v}) for v in values if f"{symbol}={v}" not in out}
+    return out
 
 
 def label_of(method: str) -> str:

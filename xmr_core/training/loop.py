@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from xmr_core.base.devices import device_name, processor
+from xmr_core.base.devices import device_name, own_random_numbers, processor
 from xmr_core.base.dtype import in_single_precision
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
@@ -20,7 +20,7 @@ from xmr_core.training.precision import in_precision
 from xmr_core.training.ranks import OneRank
 from xmr_core.training.schedule import lr_factor
 from xmr_core.training.stages import pretrained_names, thaw
-from xmr_core.training.state import load_state, save_state, set_random_state
+from xmr_core.training.state import load_state, random_state, save_state, set_random_state
 
 
 def train(
@@ -35,6 +35,7 @@ def train(
     owner: str = "",
     ranks: OneRank = OneRank(),
     code: str = "",
+    own: "OwnState | None" = None,
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -49,7 +50,7 @@ def train(
         save_every_seconds: at least so long between two states inside an epoch. readers: threads that read batches
         ahead; results do not depend on them. owner: the run that the state belongs to. ranks: the processes that
         train together; all of them call this, rank 0 with the state_path. code: a hash of the code that trains; going
-        on from a state of other code is a message of the history.
+        on from a state of other code is a message of the history. own: where the method was built, if not here.
     Raises: TrainingFailed when the loss or a gradient is not finite; CannotWrite when the state cannot be written.
 
     >>> from xmr_core.data.prepare import DataConfig, prepare
@@ -60,6 +61,7 @@ def train(
     0
     """
     device = method.device
+    own = own or OwnState(config, device)
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
     half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
     autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
@@ -72,7 +74,7 @@ def train(
         progress = state["progress"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
-        set_random_state(state["random"], device)
+        own.random = state["random"]
         begun, coded = progress.get("device", machine), progress.get("code", code)  # older states do not say it
         at, told = f"from epoch {first_epoch} step {first_step}", []
         if begun != machine and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
@@ -95,20 +97,21 @@ def train(
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
             progress |= {"epoch": epoch, "step": step, "device": machine, "code": code}
-            save_state(state_path, method, optimiser, progress, owner)
+            with own.inside():
+                save_state(state_path, method, optimiser, progress, owner)
         saved = time.monotonic()
 
-    with on_threads(config.threads), in_single_precision(), in_precision(config.precision):
-        for epoch in range(first_epoch, config.epochs):
-            plan = batches.plan(epoch)
-            method.train()
-            thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
-            coming = batches.ahead(epoch, first_step, plan, readers)
-            for step, batch in enumerate(coming, first_step):
-                position, total = epoch * steps + step, config.epochs * steps
-                factor = lr_factor(position, total, config.schedule, config.warmup_steps, steps, config.decay_every)
-                for group in optimiser.param_groups:
-                    group["lr"] = config.lr * group["scale"] * factor
+    for epoch in range(first_epoch, config.epochs):
+        plan = batches.plan(epoch)
+        method.train()
+        thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
+        coming = batches.ahead(epoch, first_step, plan, readers)
+        for step, batch in enumerate(coming, first_step):
+            position, total = epoch * steps + step, config.epochs * steps
+            factor = lr_factor(position, total, config.schedule, config.warmup_steps, steps, config.decay_every)
+            for group in optimiser.param_groups:
+                group["lr"] = config.lr * group["scale"] * factor
+            with own.inside():
                 batch = batch.to(device)
                 with autocast():
                     loss, terms, scores = ranks.loss(method, batch, epoch)
@@ -127,22 +130,22 @@ def train(
                 optimiser.step()
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())
-                report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
-                if state_path is not None and step + 1 < steps and time.monotonic() - saved > save_every_seconds:
-                    save(epoch, step + 1)
-            first_step = 0
-            method.eval()
-            with torch.inference_mode():
-                values = ranks.from_first(lambda: validate(method))
-            means = {name: total / steps for name, total in sums.items()}
-            line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
-            history.epochs.append({**line, "seconds": clock() - started})
-            sums = {}
-            if values["value"] > history.best_value:
-                history.best_epoch, history.best_value = epoch, values["value"]
-                best = {k: v.detach().clone() for k, v in method.state_dict().items()}
-            save(epoch + 1, 0)
-            report({**line, "epoch_done": True, "steps": steps, "epochs": config.epochs})
+            report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
+            if state_path is not None and step + 1 < steps and time.monotonic() - saved > save_every_seconds:
+                save(epoch, step + 1)
+        first_step = 0
+        method.eval()
+        with own.inside(), torch.inference_mode():
+            values = ranks.from_first(lambda: validate(method))
+        means = {name: total / steps for name, total in sums.items()}
+        line = {"epoch": epoch, **means, "lr": optimiser.param_groups[0]["lr"], **values}
+        history.epochs.append({**line, "seconds": clock() - started})
+        sums = {}
+        if values["value"] > history.best_value:
+            history.best_epoch, history.best_value = epoch, values["value"]
+            best = {k: v.detach().clone() for k, v in method.state_dict().items()}
+        save(epoch + 1, 0)
+        report({**line, "epoch_done": True, "steps": steps, "epochs": config.epochs})
     if best is not None:
         method.load_state_dict(best)
     method.eval()
@@ -164,12 +167,33 @@ def _groups(method: Method, config: TrainConfig) -> list[dict]:
     ]
 
 
-@contextmanager
-def on_threads(n: int):
-    """Use n CPU threads inside the block, so that results do not depend on how many runs share a machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+class OwnState:
+    """What a training reads of its process: random numbers, threads, precision and modes of torch.
+
+    It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
+    other code draws or sets in between. One thread at a time is inside.
+    """
+
+    def __init__(self, config: TrainConfig, device: str | torch.device):
+        self.config, self.device = config, torch.device(device)
+        self.random = random_state(self.device)
+
+    @contextmanager
+    def inside(self):
+        """Compute as the configuration says, and leave the process as it was."""
+        with (
+            own_random_numbers(self.device),
+            torch.enable_grad(),
+            torch.autocast(self.device.type, enabled=False),
+            in_single_precision(),
+            in_precision(self.config.precision),
+            nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),  # slow, so not always
+        ):
+            threads = torch.get_num_threads()
+            torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
+            set_random_state(self.random, self.device)
+            try:
+                yield
+            finally:
+                self.random = random_state(self.device)
+                torch.set_num_threads(threads)

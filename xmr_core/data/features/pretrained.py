@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
+from xmr_core.base.devices import alone
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.features.model_folder import (
     ModelFolder,
@@ -57,7 +58,7 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
         raise BadInput(f"{name}: transformers has no model for a {config.model_type} alone. Choose another model here.")
     weights = weight_files(folder.path, name)[0]
     try:
-        with quiet():
+        with alone, quiet():
             model, report = library().AutoModel.from_pretrained(
                 folder.path,
                 config=config,
@@ -121,7 +122,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
     """The network with random weights, without a learned pooler. Raises: BadInput for an unknown architecture."""
     model_type = str(architecture.get("model_type"))
     try:
-        with quiet():
+        with alone, quiet():
             config = library().AutoConfig.for_model(**architecture)
             model = library().AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except Exception as e:

@@ -42,10 +42,9 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     """load_official, and the sizes from which the method was built. Raises: as load_official."""
     if method not in RULES:
         raise unknown("method", method, RULES)
-    official = read_official(path)
-    name, tensors = Path(path).name, _without_repeats(official.tensors, Path(path).name)
-    ours, surplus, unused = {}, [], (*UNUSED, *UNUSED_OF.get(method, ()))
-    for key, value in tensors.items():
+    name, surplus, unused = Path(path).name, [], (*UNUSED, *UNUSED_OF.get(method, ()))
+    ours: dict[str, Tensor] = {}
+    for key, value in _without_repeats(read_official(path).tensors, name).items():
         if key.startswith(unused) or key.endswith("position_ids"):
             continue
         if (new := renamed(method, key)) is None:
@@ -55,34 +54,33 @@ def official_with_inputs(path: str | Path, method: str, **options) -> tuple[Meth
     ours = _without_scalar_norm(ours)
     bert = {k.removeprefix(_BERT): v for k, v in ours.items() if k.startswith(_BERT)}
     needed = ["image_encoder.fc.weight", *(_BERT_SIZES if bert else ["caption_encoder.embed.weight"])]
-    if absent := [k for k in needed if k not in ours]:
-        _complain(name, method, absent, surplus, [])
-    flat = [f"{k}: {tuple(ours[k].shape)}" for k in [*needed, *_MATRICES] if k in ours and ours[k].ndim != _axes(k)]
-    _complain(name, method, [], [], flat)
+    absent = [k for k in needed if k not in ours]
+    axes = {k: 1 if k.endswith((".bias", "norm_local.weight")) else 2 for k in (*needed, *_MATRICES)}
+    flat = [f"{k}: {tuple(ours[k].shape)}" for k, n in axes.items() if k in ours and ours[k].ndim != n]
+    _complain(name, method, absent, surplus if absent else [], flat)
     with only_shapes():  # costs no memory, whatever sizes the file asks for
-        _compare(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
+        ours = _fitted(name, method, ours, surplus, _made(method, ours, bert, options)[0].state_dict())
     made, inputs = _made(method, ours, bert, options)
-    made.eval()
-    expected = made.state_dict()
-    ours = _compare(name, method, ours, surplus, expected)
-    made.load_state_dict({**expected, **ours})
-    return made, inputs
+    made.load_state_dict(ours, strict=False)  # but for the batches that a BatchNorm has seen, which some files lack
+    return made.eval(), inputs
 
 
 def _made(method: str, ours: dict[str, Tensor], bert: dict, options: dict) -> tuple[Method, Inputs]:
     """The untrained method in the sizes of a file."""
-    inputs = _inputs(ours)
+    embed = ours.get("caption_encoder.embed.weight", torch.empty(1, 1))  # of a GRU; BERT has its own
+    cells = len(ours.get("image_head.norm_local.weight", torch.empty(36)))
+    width = ours["image_encoder.fc.weight"].shape[1]
+    inputs = Inputs(width, cells, len(embed), word_dim=embed.shape[1], ordered_cells=False)
     made = build(method, inputs, "published", **{**_options(ours, method), **options})
     if bert:
         made.caption_encoder = BertEncoder(bert_of(bert), len(ours["image_encoder.fc.weight"]))
     if isinstance(made.image_encoder, ResidualRegions) and not any(k.startswith("image_encoder.mlp.") for k in ours):
-        made.image_encoder = ResidualRegions(
-            made.image_encoder.fc.in_features, made.image_encoder.fc.out_features, mlp=False
-        )
+        fc = made.image_encoder.fc
+        made.image_encoder = ResidualRegions(fc.in_features, fc.out_features, mlp=False)
     return made, inputs
 
 
-def _compare(
+def _fitted(
     name: str, method: str, ours: dict[str, Tensor], surplus: list[str], expected: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """The tensors of a file in the shapes that the method has. Raises: BadInput for others, all in one message."""
@@ -96,32 +94,13 @@ def _compare(
     return ours
 
 
-def _axes(name: str) -> int:
-    """How many axes a tensor has from which a size is read."""
-    return 1 if name.endswith((".bias", "norm_local.weight")) else 2
-
-
-def _inputs(ours: dict[str, Tensor]) -> Inputs:
-    embed = ours.get("caption_encoder.embed.weight")
-    words, word_dim = (1, 1) if embed is None else embed.shape  # of a GRU; BERT has its own
-    regions = ours.get("image_head.norm_local.weight")
-    return Inputs(
-        image_width=ours["image_encoder.fc.weight"].shape[1],
-        cells=len(regions) if regions is not None else 36,
-        vocabulary=words,
-        word_dim=word_dim,
-        ordered_cells=False,
-    )
-
-
 def _options(ours: dict[str, Tensor], method: str) -> dict:
     """The options of the method that follow from the shapes."""
     out = {"d": ours["image_encoder.fc.weight"].shape[0]}
     if method == "dive":
         out["head"] = "slots" if "image_head.latents" in ours else "pie-net"
     if method in ("dive", "pvse"):
-        elements = ours.get("image_head.latents", ours.get("image_head.w_2.weight"))
-        out["slots"] = 1 if elements is None else len(elements)
+        out["slots"] = len(ours.get("image_head.latents", ours.get("image_head.w_2.weight", torch.empty(1))))
     if method == "chan":
         out["self_attention"] = "image_encoder.norm.weight" in ours
     if method == "sgraf":
@@ -141,9 +120,7 @@ def _without_repeats(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]
         if repeat := _REPEATED.fullmatch(key):
             first = repeat[1] + "0" + repeat[3]
             if first not in tensors or not torch.equal(tensors[first], value):
-                raise BadInput(
-                    f"{name}: {key} differs from {first}, but DivE shares these weights between its iterations."
-                )
+                raise BadInput(f"{name}: {key} differs from {first}; DivE shares them between its iterations.")
         else:
             single[key] = value
     return single
@@ -160,10 +137,6 @@ def _without_scalar_norm(ours: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _complain(name: str, method: str, missing: list[str], surplus: list[str], shapes: list[str]) -> None:
     lists = (("missing", missing), ("surplus", surplus), ("of another shape", shapes))
-    faults = [f"{what}: {_first_names(items)}" for what, items in lists if items]
+    faults = [f"{len(items)} {what}: {', '.join(items[:6])}" for what, items in lists if items]
     if faults:
         raise BadInput(f"{name} is not a checkpoint of {method} as published. " + "; ".join(faults) + ".")
-
-
-def _first_names(items: list[str]) -> str:
-    return ", ".join(items[:6]) + (f" and {len(items) - 6} more" if len(items) > 6 else "")

@@ -72,10 +72,7 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
         with safe_open(path, "pt") as f:
             description = (f.metadata() or {}).get(_KEY)
             if description is None:
-                raise BadInput(
-                    f"{path.name} does not say which method it holds; it was not written by save_method. "
-                    "For the authors' files use load_official."
-                )
+                raise BadInput(f"{path.name} does not say which method it holds; save_method did not write it.")
             tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         description = json.loads(description)
         if (digest := description.pop("digest", "")) != _digest(description, tensors):
@@ -88,9 +85,8 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
         arguments = (description["method"], inputs, description["form"])
         with only_shapes():  # costs no memory, whatever sizes the file asks for
             expected = build(*arguments, **description["options"]).state_dict()
-        if different := [n for n in expected | tensors if n not in tensors or n not in expected
-                         or tensors[n].shape != expected[n].shape]:  # fmt: skip
-            raise DamagedFile(f"tensor {different[0]} is missing, surplus or of another shape")
+        if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in expected.items()}:
+            raise DamagedFile("its tensors do not fit its options")
         require_same_kind(tensors, expected, path.name)
         method = build(*arguments, **description["options"])
         method.load_state_dict(tensors)
@@ -104,9 +100,8 @@ def load_with_inputs(path: str | Path) -> tuple[Method, Vocabulary | WordPieces,
 
 def _digest(description: dict, tensors: dict) -> str:
     """Names the description and every tensor with its name, type, shape and bytes."""
-    numbers = {n: [str(t.dtype), list(t.shape), bytes_hash(_bytes(t))] for n, t in sorted(tensors.items())}
+    numbers = {}
+    for name, t in sorted(tensors.items()):
+        held = t.contiguous().flatten().view(torch.uint8).numpy().tobytes() if t.numel() else b""
+        numbers[name] = [str(t.dtype), list(t.shape), bytes_hash(held)]
     return content_hash([json.loads(json.dumps(description)), numbers])
-
-
-def _bytes(tensor: torch.Tensor) -> bytes:
-    return tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""

@@ -5,7 +5,7 @@ import pickle
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, is_zipfile
+from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import torch
 from torch import Tensor
@@ -39,34 +39,29 @@ def read_official(path: str | Path) -> Official:
         one that cannot be read to its end.
     """
     path = files.existing_file(path, "checkpoint")
-    _require_stored(path)
     try:
+        _require_stored(path)
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             # Files of Python 2 need the encoding. torch warns that it is not used, although it is.
             warnings.filterwarnings("ignore", "pickle_load_args only works")
             content = torch.load(path, map_location="cpu", weights_only=True, encoding="latin1")
-    except pickle.UnpicklingError as e:
-        if "Unsupported" in str(e) or "GLOBAL" in str(e):
-            raise BadInput(
-                f"{path.name} asks to run code while it is read, so it is refused. The reason: {first_line(e)}"
-            ) from None
-        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
+    except BadInput:
+        raise
     except Exception as e:  # a damaged file raises errors of many kinds
+        if isinstance(e, pickle.UnpicklingError) and ("Unsupported" in str(e) or "GLOBAL" in str(e)):
+            raise BadInput(f"{path.name} asks to run code while it is read: {first_line(e)}. Refused.") from None
         raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
     return _contents(content, path.name)
 
 
 def _require_stored(path: Path) -> None:
     """Refuse a zip file whose members are compressed: torch writes none, and a small one may expand without end."""
-    try:
-        if is_zipfile(path):
-            with ZipFile(path) as packed:
-                members = packed.infolist()
-            size = path.stat().st_size
-            if any(m.compress_type != ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
-                raise BadInput(f"{path.name} holds compressed or overlapping parts, as torch writes none. Refused.")
-    except (BadZipFile, OSError, NotImplementedError, UnicodeDecodeError) as e:
-        raise DamagedFile(f"{path.name} cannot be read as a checkpoint ({first_line(e)}). Fetch it again.") from None
+    if is_zipfile(path):
+        with ZipFile(path) as packed:
+            members = packed.infolist()
+        size = path.stat().st_size
+        if any(m.compress_type != ZIP_STORED for m in members) or sum(m.file_size for m in members) > size:
+            raise BadInput(f"{path.name} holds compressed or overlapping parts, as torch writes none. Refused.")
 
 
 def first_line(e: Exception) -> str:

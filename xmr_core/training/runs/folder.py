@@ -2,10 +2,9 @@
 
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 
 import filelock
@@ -24,7 +23,6 @@ from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
 from xmr_core.training.runs.run import MODEL, TrainedRun
 from xmr_core.training.runs.versions import component_versions
-from xmr_core.training.runs.versions import noted_code_of as code_of
 
 STATE = "state.sealed"
 TABLES = ("history", "metrics", "per_query")
@@ -144,21 +142,19 @@ def _require_method(run_id: str) -> None:
 
 
 def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
-    """One warning when runs were made by other code, another torch or another processor than those of this process."""
-    code = cache(code_of)  # of each method once, however many runs it has
-    reasons = {run.id: text for run in runs if (text := _difference(run, code))}
+    """One warning when runs were made by other versions of components, another torch or another processor."""
+    reasons = {run.id: text for run in runs if (text := _difference(run))}
     if reasons:
         first, text = next(iter(reasons.items()))
         which = f"run {first} was" if len(runs) == 1 else f"{len(reasons)} of {len(runs)} runs were"
-        warnings.warn(f"{which} made by other code than this ({text}).", stacklevel=3)
+        warnings.warn(f"{which} made by other versions than these ({text}).", stacklevel=3)
 
 
-def _difference(run: TrainedRun, code: Callable[[str, str], str]) -> str:
+def _difference(run: TrainedRun) -> str:
     made = run.provenance
     now = component_versions(run.config.method, run.config.data.dataset)
     pairs = {
         **{f"version of {name}": (made.versions.get(name), version) for name, version in now.items()},
-        "code": (made.code, code(run.config.method, run.config.data.dataset)),
         "torch": (made.environment.torch, str(torch.__version__)),
         "machine": (made.environment.machine, platform.machine()),
     }

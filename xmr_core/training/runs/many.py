@@ -107,7 +107,7 @@ def train_or_load_all(
 
 def _train_in_this_process(plan: Plan, bar, report: Report) -> TrainedRun:
     """Train a run in this process and move the bar along."""
-    before, tell = bar.n, report_of(plan.id, report, plan.config.device)
+    before, tell = bar.n, report_of(plan.id, report)
 
     def shown(event: dict) -> None:
         bar.n = before + event["epoch"] + (1 if event.get("epoch_done") else 0)

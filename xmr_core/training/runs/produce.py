@@ -15,7 +15,6 @@ import torch
 from tqdm import tqdm
 
 from xmr_core.base import files, paths
-from xmr_core.base.devices import own_random_numbers
 from xmr_core.base.provenance import environment
 from xmr_core.base.tensor_files import write_tensors
 from xmr_core.data.augment import UNKNOWN_ID, Augmentation
@@ -27,8 +26,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.evaluation.results import Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
-from xmr_core.training.loop import on_threads, train
-from xmr_core.training.precision import in_precision
+from xmr_core.training.loop import OwnState, train
 from xmr_core.training.ranks import OneRank, joined, started_ranks
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
@@ -62,7 +60,9 @@ class Plan:
         with filelock.FileLock(self.folder / "lock"):  # a file of relevances was added after the training
             run = load_finished(self.folder, self.config, self.identity, locked=True)
             if run is not None and not self.relevances <= set(run.provenance.relevances):
-                _evaluate(run.method().to(self.config.device), prepare(self.config.data), self.folder, run.provenance)
+                with OwnState(self.config.train, self.config.device).inside():
+                    method = run.method().to(self.config.device)
+                    _evaluate(method, prepare(self.config.data), self.folder, run.provenance)
         return load_finished(self.folder, self.config, self.identity)
 
 
@@ -93,7 +93,7 @@ def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
     if not together and (run := plan.finished()) is not None:
         warn_of_other_code([run])
         return run
-    return produce(plan, report_of(plan.id, report, config.device))
+    return produce(plan, report_of(plan.id, report))
 
 
 def produce(plan: Plan, report: Report = silent) -> TrainedRun:
@@ -101,8 +101,7 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     with joined(plan.config.processes, plan.config.device) as ranks:
         if not ranks.first:  # rank 0 locks the folder, and is the only one that writes
             if not ranks.from_first(bool):
-                with own_random_numbers(plan.config.device):
-                    _train(plan, None, silent, ranks)
+                _train(plan, None, silent, ranks)
                 ranks.from_first(bool)  # wait until it is evaluated
             return load_finished(plan.folder, plan.config, plan.identity)
         folder = files.make_folder(plan.folder)
@@ -112,7 +111,7 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
                 return run
             for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
                 left_over.unlink(missing_ok=True)
-            with begun(folder, plan.config, plan.identity), own_random_numbers(plan.config.device):
+            with begun(folder, plan.config, plan.identity):
                 _train(plan, folder, report, ranks)
         ranks.from_first(lambda: True)
         return load_finished(folder, plan.config, plan.identity)
@@ -122,17 +121,18 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
     """folder: None on a rank that does not write."""
     config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
-    torch.manual_seed(config.train.seed)
-    method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
-    prepared.load_pretrained(method)
+    with (own := OwnState(config.train, config.device)).inside():
+        code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
+        torch.manual_seed(config.train.seed)
+        method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+        prepared.load_pretrained(method)
     batches = Batches(
         prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
         config.positives, _augmentation(config, prepared),
     )  # fmt: skip
     readers = 1 if prepared.inputs.image_width else 2  # pixels are decoded anew for every batch
     # a state of another torch or architecture is not continued: the result would be that of neither; code is only told
-    whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code}
+    whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code, "own": own}
     validate, state = _validator(prepared, config.val_images), None if folder is None else folder / STATE
     history = train(method, batches, validate, config.train, state, report, readers=readers, ranks=ranks, **whose)
     if folder is None:
@@ -151,7 +151,7 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
         messages=tuple(history.messages),
         word_vector_coverage=prepared.coverage,
     )
-    with on_threads(config.train.threads), in_precision(config.train.precision):  # several runs share a machine
+    with own.inside():
         _evaluate(method, prepared, folder, provenance)
 
 

@@ -4,10 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
-from xmr_core.base import devices
-
 Report = Callable[[dict], None]
 
 
@@ -15,28 +11,15 @@ def silent(event: dict) -> None:
     """The `report` that does nothing."""
 
 
-def report_of(run_id: str, report: Report, device: str = "cpu") -> Report:
+def report_of(run_id: str, report: Report) -> Report:
     """A user's `report` for one run: it receives a copy of each event with the id under 'run'.
-
-    What the user's code draws from torch's random numbers is put back, so it changes nothing in the run.
 
     >>> seen = []
     >>> report_of("dive-1", seen.append)({"loss": 0.5})
     >>> seen
     [{'run': 'dive-1', 'loss': 0.5}]
     """
-    if report is silent:
-        return report
-
-    def apart(event: dict) -> None:
-        state, own = torch.get_rng_state(), devices.random_state(device)
-        try:
-            report({"run": run_id, **event})
-        finally:
-            torch.set_rng_state(state)
-            devices.set_random_state(device, own)
-
-    return apart
+    return report if report is silent else lambda event: report({"run": run_id, **event})
 
 
 class EventFile:

@@ -8,20 +8,9 @@ A method from outside the package, and a reader or a frozen extractor without a 
 `own_code_version`.
 """
 
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 
-from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.code_version import (
-    code_hash,
-    is_own_code,
-    is_own_module,
-    own_code_version,
-    own_module_version,
-    package_content,
-)
-from xmr_core.base.errors import XmrError
+from xmr_core.base.code_version import is_own_code, is_own_module, own_code_version, own_module_version, package_hash
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.scenes import load_scenes
 from xmr_core.methods.registry import method_spec
@@ -38,14 +27,6 @@ STAGES: dict[str, int] = {
 # Readers of this package, by data set. The world of `scenes` has its own version in the fingerprint of the corpus.
 READER_VERSIONS = {name: 1 for name in ("scenes", "flickr8k", "flickr30k", "coco", "cub", "precomputed", "folder")}
 
-# Modules that a run passes through whatever its method; with the method and the reader they make up the recorded code
-_PASSED = (
-    "training.loop", "training.runs.produce", "training.runs.evaluate_corpus", "data.batches", "data.augment",
-    "data.inputs", "data.caption_inputs", "data.image_inputs", "evaluation.evaluate",
-    "evaluation.analysis.representations",
-)  # fmt: skip
-
-
 def component_versions(method: str, dataset: str) -> dict[str, int | str]:
     """The versions of the components that a method on a data set reaches, by component.
 
@@ -58,33 +39,11 @@ def component_versions(method: str, dataset: str) -> dict[str, int | str]:
 
 
 def code_of(method: str, dataset: str) -> str:
-    """12 hex digits for the code that a method on a data set runs; recorded with the run, no part of its identity."""
-    modules = [f"xmr_core.{name}" for name in _PASSED]
-    if (reader := _reader(dataset)) is not None:
-        modules.append(reader.__module__)
-    return code_hash(method_spec(method).matched, modules)
-
-
-def noted_code_of(method: str, dataset: str) -> str:
-    """As code_of, from a note in `cache/`, which holds while no byte of this package changes.
-
-    Reading a run only compares its code with this, and finding it anew would take half as long as importing torch. What
-    is recorded with a run is never taken from a note. Code from outside the package is always read.
-    """
-    reader = _reader(dataset)
-    if _own_parts(method) or (reader is not None and is_own_code(reader)):
-        return code_of(method, dataset)
-    state = fingerprint.content_hash([sys.version, package_content()])
-    note = paths.root() / "cache" / f"code-{fingerprint.content_hash([method, dataset])}.json"
-    try:
-        if (noted := files.read_record(note))["state"] == state:
-            return noted["code"]
-    except (XmrError, KeyError):  # none yet, or a damaged one
-        pass
-    code = code_of(method, dataset)
-    with suppress(XmrError):  # a folder that cannot be written only costs time
-        files.write_record(note, {"state": state, "code": code})
-    return code
+    """12 hex digits for the code of this package, and for a method's or reader's own code beside it; recorded with a
+    run, no part of its identity."""
+    versions = component_versions(method, dataset)
+    own = [str(v) for v in (versions["method"], versions["reader"]) if isinstance(v, str)]
+    return "-".join([package_hash(), *own])
 
 
 def identity_scheme(run_id: str) -> int:

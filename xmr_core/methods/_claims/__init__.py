@@ -1,1 +1,0 @@
-"""Claims of papers that have many, a file each."""
