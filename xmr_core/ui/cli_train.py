@@ -1,4 +1,4 @@
-"""The commands `train`, one run in this process or in those that torchrun started, and `runs`, which lists them."""
+"""The core's commands beside those of search: `train`, `runs`, `check`, `check-method` and `info`."""
 
 import argparse
 import ast
@@ -6,40 +6,35 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import fields
 
+from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.ui.parameter_rules import refuse_early
-
-TEXTS = (  # of a DataConfig, whatever they look like: the fold '1', a folder '2026'
-    "dataset", "data_root", "size", "fold", "features", "weights", "image_model", "text_model", "fine_tune",
-    "word_vectors", "vocabulary", "tokeniser", "corpus",
-)  # fmt: skip
-
-HELP = "train or load one run, also with torchrun; for example: train dive alpha=8 epochs=3"
+from xmr_core.base.regular import printable
 
 
 def add_to(commands) -> None:
-    """Add the parser of `train`."""
-    train = commands.add_parser("train", help=HELP)
+    """Declare the commands. commands: the result of add_subparsers."""
+    train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
     train.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
-    train.add_argument(
-        "option", nargs="*", help="name=value of anything that configures a run: alpha=8 seed=1 size=tiny"
-    )
+    option = "name=value of anything that configures a run: alpha=8 seed=1 size=tiny"
+    train.add_argument("option", nargs="*", default=[], help=option)
     train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
     train.add_argument("--data-root", default="", help="the folder of its files")
     train.add_argument("--preset", default="quick", help="quick (default), study or published")
     commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    check = commands.add_parser("check", help="read a folder of data: what it holds, and everything that is wrong")
+    check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
+    check.add_argument("data_root", help="the folder")
+    check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
+    method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
+    commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
 
 
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
-    options = read_options(arguments.option, TEXTS)
-    if fixed := {"method", "data", "train", "options"} & set(options):
-        raise BadInput(
-            f"{', '.join(sorted(fixed))} is no option: the method is the first argument, and the rest is given "
-            "by single names, such as epochs=8 dataset=flickr8k."
-        )
-    refuse_early(method=arguments.method, dataset=arguments.dataset, preset=arguments.preset)
+    from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.results import rsum_interval
     from xmr_core.study.presets import base_config
     from xmr_core.study.runs import Runs
@@ -47,9 +42,15 @@ def train(arguments: argparse.Namespace) -> int:
     from xmr_core.training.runs import train_or_load
     from xmr_core.training.runs.names import short_names
 
+    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
+    options = read_options(arguments.option, [f.name for f in fields(DataConfig) if f.type is str])
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
     named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
     config = base_config(arguments.method, **{**named, **options})
-    _require_read(config.data, {**named, **options})
+    if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
+        belongs = "Leave out what belongs to other data sets."
+        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. {belongs}")
     if (ranks := started_ranks()) > 1:
         config = config.replace(processes=ranks)
         signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
@@ -65,12 +66,6 @@ def train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _require_read(data, options: dict[str, object]) -> None:
-    """Refuse what the data set would not read. data: a DataConfig. Raises: BadInput."""
-    if unread := data.unread(name for name, value in options.items() if value):
-        raise BadInput(f"{data.dataset} does not read {', '.join(unread)}. Leave out what belongs to other data sets.")
-
-
 def runs(arguments: argparse.Namespace) -> int:
     """List the runs in the folder `runs`, the oldest first. Returns 0."""
     from xmr_core.base import paths
@@ -80,13 +75,57 @@ def runs(arguments: argparse.Namespace) -> int:
     if table.empty:
         print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
         return 0
-    shown = (
-        table.astype(object)
-        .where(table.notna(), "")
-        .assign(rsum=[f"{value:.1f}" if value == value else "" for value in table["rsum"].astype(float)])
-    )
-    print(shown.rename(columns={"rsum": "RSUM"}).to_string(index=False))
+    table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
+    print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
     print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """0: the data can be used for training; 1: they cannot."""
+    from tqdm import tqdm
+
+    from xmr_core.data.corpora import reader_of
+    from xmr_core.data.networks import planned_network
+    from xmr_core.data.prepare import DataConfig
+    from xmr_core.data.readers.check import check_corpus
+
+    dataset, root = arguments.dataset, arguments.data_root
+    if dataset == "scenes":
+        raise BadInput("scenes is drawn by this package: it has no files to check, and train takes it as it is.")
+
+    def progress(parts):
+        return tqdm(parts, desc="reading images", leave=False, disable=None)
+
+    reader, config = reader_of(dataset), DataConfig(dataset, root)
+    report = check_corpus(
+        dataset, reader, root, not arguments.shallow, progress, lambda corpus: planned_network(config, corpus)
+    )
+    print(printable(report.text()))
+    return 0 if report.usable else 1
+
+
+def check_method(arguments: argparse.Namespace) -> int:
+    """0: nothing was found; 1: something was."""
+    from xmr_core.training.method_check import check_method
+
+    faults = check_method(arguments.method)
+    print(printable("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong."))
+    return 1 if faults else 0
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Versions, and what lies in the folders of this package. Returns 0."""
+    from xmr_core.base import paths
+    from xmr_core.base.devices import resolve_device
+    from xmr_core.base.provenance import environment
+
+    for name, value in ({"xmr_core": __version__} | vars(environment(resolve_device("auto")))).items():
+        print(f"{name:12s} {value}")
+    for kind in ("runs", "cache", "outputs"):
+        folder = paths.root() / kind
+        sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
+        print(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
     return 0
 
 
@@ -121,17 +160,12 @@ def is_first() -> bool:
 
 def _report(event: dict) -> None:
     if event.get("epoch_done") and is_first():
-        line = (
-            f"epoch {event['epoch'] + 1}/{event['epochs']}  loss {event['loss']:.4f}  validation {event['value']:.4f}"
-        )
-        print(line, file=sys.stderr, flush=True)
+        done, values = f"epoch {event['epoch'] + 1}/{event['epochs']}", (event["loss"], event["value"])
+        print("{}  loss {:.4f}  validation {:.4f}".format(done, *values), file=sys.stderr, flush=True)
 
 
 def _end(*_) -> None:
-    raise TrainingFailed(
-        "another process of this run has ended, so this one ends too. Start the same command again: it continues from "
-        "the last saved state."
-    )
+    raise TrainingFailed("another process of this run has ended. The same command continues from the last saved state.")
 
 
-COMMANDS = {"train": train, "runs": runs}
+COMMANDS = {"train": train, "runs": runs, "check": check, "check-method": check_method, "info": info}

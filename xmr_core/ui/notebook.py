@@ -14,9 +14,9 @@ from pathlib import Path
 import xmr_core
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
-from xmr_core.base.errors import BadInput, XmrError, unknown
+from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.ui.parameter_rules import check_values
-from xmr_core.ui.parameters import Parameter, Parameters, checked_value
+from xmr_core.ui.parameters import Parameter, Parameters, checked_values
 
 RECORD_VARIABLE = "XMR_RECORD"  # set by `run`: a second place for the completion record
 _started = {"utc": datetime.now(UTC)}  # check_parameters sets it again when a notebook is run again in the same kernel
@@ -32,20 +32,21 @@ def check_parameters(namespace: dict) -> Parameters:
     >>> check_parameters({"__annotations__": {"alpha": float}, "alpha": 8})
     alpha = 8.0
     """
+    import pandas as pd
+
     _shorten_errors()
-    _show_sentences_in_full()
+    pd.set_option("display.max_colwidth", 160)  # tables hold claims and captions, cut after 50 letters otherwise
     _started["utc"] = datetime.now(UTC)
-    hints = namespace.get("__annotations__") or _annotations(namespace)
+    annotate = namespace.get("__annotate__")  # where Python 3.14 and later keep the annotations of a module
+    hints = namespace.get("__annotations__") or (annotate(1) if callable(annotate) else {})
     declared = {n: Parameter(n, t.__name__ if type(t) is type else str(t), None, "") for n, t in hints.items()}
     # papermill puts the given values into a cell of its own, which has this first line.
     injected = next((cell for cell in reversed(namespace.get("In", [])) if cell.startswith("# Parameters\n")), "")
-    for node in ast.parse(injected).body:
-        for target in getattr(node, "targets", []):
-            if isinstance(target, ast.Name) and target.id not in declared:
-                raise unknown("parameter", target.id, declared)
-    if missing := [name for name in declared if name not in namespace]:
+    targets = [target for node in ast.parse(injected).body for target in getattr(node, "targets", [])]
+    names = dict.fromkeys([*declared, *(target.id for target in targets if isinstance(target, ast.Name))])
+    if missing := [name for name in names if name not in namespace]:
         raise BadInput(f"parameter {missing[0]} has no value. Run the parameters cell first.")
-    values = {name: checked_value(parameter, namespace[name]) for name, parameter in declared.items()}
+    values = checked_values(declared, {name: namespace[name] for name in names})
     check_values(values)
     namespace.update(values)
     return Parameters(values)
@@ -126,19 +127,6 @@ def finish(
     if second := os.environ.get(RECORD_VARIABLE):
         storage.write_json(second, record | {"folder": str(folder.resolve())})
     print("finished; made: " + ", ".join(f"{label} ({Path(path).name})" for label, path in files.items()))
-
-
-def _annotations(namespace: dict) -> dict:
-    """Module-level annotations, which Python 3.14 and later keep behind a function."""
-    annotate = namespace.get("__annotate__")
-    return annotate(1) if callable(annotate) else {}
-
-
-def _show_sentences_in_full() -> None:
-    """Tables hold claims and captions, which pandas would cut after 50 letters."""
-    import pandas as pd
-
-    pd.set_option("display.max_colwidth", 160)
 
 
 def _shorten_errors() -> None:

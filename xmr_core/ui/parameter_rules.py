@@ -1,33 +1,37 @@
-"""What the usual parameters of notebooks may be. Checked all at once before a notebook runs, without loading torch.
+"""What the usual parameters of notebooks may be, checked all at once before a notebook runs.
 
-A parameter with a name that is not listed here is checked by its type alone; the cell that reads it checks the rest.
+The core's own configurations and registries say what their words and numbers may be; here stands what they cannot know.
+A parameter that neither knows is checked by its type alone, and the cell that reads it checks the rest.
 """
 
 import math
-import re
-import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 
-from xmr_core.base.checks import LARGEST, LARGEST_SEED
-from xmr_core.base.errors import BadInput, unknown
-from xmr_core.methods import MODULES
+from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_choice
+from xmr_core.base.devices import resolve_device
+from xmr_core.base.errors import BadInput
+from xmr_core.data.config import DataConfig
+from xmr_core.data.corpora import reader_of
+from xmr_core.data.scenes.corpus import SIZES
+from xmr_core.methods.common import OBJECTIVES
+from xmr_core.methods.registry import method_spec
+from xmr_core.study.presets import PRESETS
 
-DATASETS = ("scenes", "flickr8k", "flickr30k", "coco", "cub", "precomputed", "folder")
-FEATURES = (
-    "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
-)  # fmt: skip
-CHOICES = {
-    "dataset": DATASETS, "features": FEATURES, "preset": ("quick", "study", "published"),
-    "fine_tune": ("", "image", "text", "both"), "objective": ("", "infonce", "siglip", "triplet"),
-    "size": ("tiny", "quick", "study", "large"),
-}  # fmt: skip
-POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
-FRACTIONS = ("ambiguity", "compare", "share", "shares", "level", "word_drop")
-FILES = ("weights", "results_file")
-FOLDERS = ("data_root", "images")
-LARGEST_COUNT = 10**9
-_DEVICE = re.compile(r"auto|[a-z]+(:\d+)?")
+_NAMES = {  # parameter → what refuses a wrong word
+    "dataset": lambda value: value == "scenes" or reader_of(value),
+    "method": method_spec,
+    "device": resolve_device,
+    "preset": lambda value: require_choice("preset", value, PRESETS),
+    "size": lambda value: require_choice("size", value, SIZES),
+    "objective": lambda value: require_choice("objective", value, ("", *OBJECTIVES)),  # '': the method's own
+}
+_POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
+_FRACTIONS = ("compare", "share", "shares", "level", "word_drop")
+_PLACES = {"weights": Path.is_file, "results_file": Path.is_file, "data_root": Path.is_dir, "images": Path.is_dir}
+_MAY_BE_EMPTY = ("ensembles",)  # what is added to a table, which is there without
+_MAY_BE_ZERO = ("n_seeds", "seed", "world_seed")
 
 
 def check_values(values: Mapping[str, object], defaults: Mapping[str, object] | None = None) -> None:
@@ -38,98 +42,47 @@ def check_values(values: Mapping[str, object], defaults: Mapping[str, object] | 
 
     >>> check_values({"dataset": "scene", "seed": -1})
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: parameter dataset: unknown name 'scene'. Did you mean 'scenes'? ... seed must be ...
+    xmr_core.base.errors.BadInput: unknown dataset 'scene'. Did you mean 'scenes'? ... seed must be ...
     """
-    faults = [f for name, value in values.items() for f in _faults(name, value, (defaults or {}).get(name))]
-    faults += _together(values)
-    if faults:
+    faults = [fault for name, value in values.items() for fault in _faults(name, value, (defaults or {}).get(name))]
+    own = {f.name: values[f.name] for f in fields(DataConfig) if isinstance(values.get(f.name), str | int | float)}
+    checks = [lambda: DataConfig(**own), *(lambda n=n, c=c: c(values[n]) for n, c in _NAMES.items() if n in values)]
+    for check in checks:
+        try:
+            check()
+        except BadInput as e:
+            faults.insert(0, str(e))
+    if faults := list(dict.fromkeys([*faults, *_together(values)])):
         raise BadInput(" ".join(faults))
-
-
-def refuse_early(**names: str) -> None:
-    """Refuse names that no data set, method or preset of this package has, before torch is loaded to find that out.
-
-    Where the package is loaded already, it may know more names, and what reads them checks them.
-    Raises: BadInput, as check_values.
-
-    >>> refuse_early(dataset="scenes", preset="quick")
-    """
-    if "xmr_core.data.corpora" not in sys.modules:
-        for name, value in names.items():
-            if value not in (choices := _choices(name)) and ":" not in value:
-                raise unknown(name, value, choices)
 
 
 def _faults(name: str, value: object, default: object) -> Iterator[str]:
     if isinstance(value, list):
-        if not value and default and name not in MAY_BE_EMPTY:
+        if not value and default and name not in _MAY_BE_EMPTY:
             yield f"parameter {name} is an empty list; give at least one element."
-        kinds = {type(v) for v in value}
-        for v in value if kinds <= {int, float, str} else ():
-            yield from _faults(name, v, None)
-    elif isinstance(value, str):
-        yield from _of_text(name, value)
+        for element in value:
+            yield from _faults(name, element, None)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        low, high = _limits(name, value, default)
-        if not low <= value <= high or not math.isfinite(value):
-            above = "above 0" if low == _TINY else f"from {low:g}"
-            yield f"parameter {name} must be {above} to {high:g}, got {value!r:.40}."
-
-
-MAY_BE_EMPTY = ("ensembles",)  # what is added to a table, which is there without
-_TINY = 5e-324  # the least number above 0
-
-
-def _limits(name: str, value: int | float, default: object) -> tuple[float, float]:
-    if name in ("seed", "world_seed"):
-        return 0, LARGEST_SEED
-    if name in FRACTIONS:
-        return 0, 1
-    if isinstance(value, int):
-        return (1 if isinstance(default, int) and default >= 1 and name != "n_seeds" else 0), LARGEST_COUNT
-    return (_TINY if name in POSITIVE else -LARGEST), LARGEST
-
-
-def _of_text(name: str, value: str) -> Iterator[str]:
-    choices = _choices(name)
-    address = ":" in value and name in ("dataset", "method", "features")
-    if choices and value not in choices and not address:
-        yield f"parameter {name}: {unknown('name', value, choices)}"
-    if name == "device" and not _DEVICE.fullmatch(value):
-        yield f"parameter device is auto, cpu, cuda, cuda:1 and so on, got {value!r:.60}."
-    if value and name in (*FILES, *FOLDERS):
+        low, high = (0.0, 1.0) if name in _FRACTIONS else (-LARGEST, LARGEST)
+        if isinstance(value, int):
+            at_least_one = isinstance(default, int) and default >= 1 and name not in _MAY_BE_ZERO
+            low, high = int(at_least_one), LARGEST_SEED if name.endswith("seed") else 10**9
+        if not low <= value <= high or not math.isfinite(value) or (name in _POSITIVE and value <= 0):
+            bounds = "above 0" if name in _POSITIVE else f"from {low:g} to {high:g}"
+            yield f"parameter {name} must be {bounds}, got {value!r:.40}."
+    elif name in _PLACES and value and isinstance(value, str):
         try:
-            path = Path(value).expanduser()
-            fits = path.is_file() if name in FILES else path.is_dir()
+            there = _PLACES[name](Path(value).expanduser())
         except (OSError, RuntimeError, ValueError):
-            fits = False
-        if not fits:
-            yield f"parameter {name}: {value!r:.100} is no {'file' if name in FILES else 'folder'} here."
+            there = False
+        if not there:
+            yield f"parameter {name}: {value!r:.100} is not here."
 
 
 def _together(values: Mapping[str, object]) -> Iterator[str]:
     """Combinations that cannot go together."""
-    dataset, root = values.get("dataset"), values.get("data_root")
-    if dataset in DATASETS[1:] and root == "":
-        yield f"dataset {dataset} needs data_root: the folder that holds its files."
-    for kind in ("image", "text"):
-        if values.get("fine_tune") in (kind, "both") and values.get(f"{kind}_model") == "":
-            yield f"fine_tune={values['fine_tune']!r} needs {kind}_model: a folder or hub name of a {kind} model."
-    methods = values.get("methods")
-    if isinstance(methods, list) and isinstance(values.get("ensembles"), list):
-        for formula in map(str, values["ensembles"]):
-            if missing := [part for part in formula.split(" + ") if part not in methods]:
-                yield f"ensembles names {missing[0]!r}, which is not among methods; change the one or the other."
-
-
-def _choices(name: str) -> tuple[str, ...]:
-    """The words that a parameter may be; () for any. Methods are those of the package, installed ones, and what this
-    process has registered."""
-    if name != "method":
-        return CHOICES.get(name, ())
-    registry = sys.modules.get("xmr_core.methods.registry")  # loading it would load torch
-    if registry:
-        return tuple(registry.methods())
-    from importlib.metadata import entry_points
-
-    return *MODULES, *(point.name for point in entry_points(group="xmr_core.methods"))
+    if values.get("dataset", "scenes") != "scenes" and ":" not in values["dataset"] and values.get("data_root") == "":
+        yield f"dataset {values['dataset']} needs data_root: the folder that holds its files."
+    for formula in values.get("ensembles", ()):
+        if missing := [part for part in str(formula).split(" + ") if part not in values.get("methods", ())]:
+            yield f"ensembles names {missing[0]!r}, which is not among methods; change the one or the other."

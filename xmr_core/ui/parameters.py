@@ -6,10 +6,9 @@ checked here, before a notebook runs and again inside it.
 
 import ast
 import io
-import math
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
+_WRITTEN = {float: "0.5 or 1.0e-4 (YAML wants the point)", list: "'[1, 2]'", bool: "True or False"}
 
 
 @dataclass(frozen=True)
@@ -29,36 +29,23 @@ class Parameter:
     help: str
 
 
-class Parameters(Mapping):
-    """Checked parameters, as attributes (`p.alpha`) and as a mapping (`dict(p)`); read-only.
+class Parameters(dict):
+    """Checked parameters, as attributes too (`p.alpha`); attributes are read-only.
 
     >>> Parameters({"alpha": 16.0}).alpha
     16.0
     """
 
-    def __init__(self, values: Mapping[str, object]):
-        object.__setattr__(self, "_values", dict(values))
-
     def __getattr__(self, name: str) -> object:
-        values = self.__dict__.get("_values", {})
-        if name not in values:
-            raise AttributeError(str(unknown("parameter", name, values)))
-        return values[name]
+        if name not in self:
+            raise AttributeError(str(unknown("parameter", name, self)))
+        return self[name]
 
     def __setattr__(self, name: str, value: object):
         raise BadInput(f"parameters are read-only: set {name} in the parameters cell and run the notebook from there.")
 
-    def __getitem__(self, name: str) -> object:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
     def __repr__(self) -> str:
-        return ", ".join(f"{name} = {value!r}" for name, value in self._values.items())
+        return ", ".join(f"{name} = {value!r}" for name, value in self.items())
 
 
 def parse_parameters(source: str) -> dict[str, Parameter]:
@@ -78,10 +65,8 @@ def parse_parameters(source: str) -> dict[str, Parameter]:
     out = {}
     for node in body:
         try:
-            if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
-                raise ValueError
-            name, kind = node.target.id, ast.unparse(node.annotation).strip("'\"")
-            out[name] = Parameter(name, kind, ast.literal_eval(node.value), comments.get(node.end_lineno, ""))
+            kind, value = ast.unparse(node.annotation).strip("'\""), ast.literal_eval(node.value)
+            out[node.target.id] = Parameter(node.target.id, kind, value, comments.get(node.end_lineno, ""))
         except (ValueError, TypeError, AttributeError, RecursionError, MemoryError):  # no annotation, value or literal
             raise BadInput(f"line {node.lineno} of the parameters cell is not 'name: type = value  # help'.") from None
     for parameter in out.values():
@@ -96,11 +81,8 @@ def declared_parameters(path: Path | str) -> dict[str, Parameter]:
     """
     path = files.existing_file(path, "notebook")
     try:
-        value = files.read_json(path)  # and not by nbformat, which takes seconds to load
-        if value["nbformat"] != 4:
-            raise ValueError
-        code = [c for c in value["cells"] if c["cell_type"] == "code"]
-        tagged = ["".join(c["source"]) for c in code if "parameters" in c["metadata"].get("tags", [])]
+        cells = files.read_json(path)["cells"]  # and not by nbformat, which takes seconds to load
+        tagged = ["".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])]
     except (DamagedFile, KeyError, TypeError, ValueError, AttributeError):
         raise BadInput(f"{path} is not a notebook. Give an .ipynb file.") from None
     if len(tagged) != 1:
@@ -122,34 +104,39 @@ def checked_value(parameter: Parameter, value: object) -> object:
     kind, inner = _type_of(parameter)
     if kind is float and type(value) is int:
         value = float(value)
-    is_nan = isinstance(value, float) and math.isnan(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)) and not is_nan:
-        if inner:
-            return [checked_value(Parameter(f"{parameter.name}[{i}]", inner, None, ""), v) for i, v in enumerate(value)]
-        return value
-    hint = ""
-    if kind is float and isinstance(value, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d+", value.strip()):
-        hint = f" YAML reads a number as text unless it has a point: {value.strip().replace('e', '.0e')}."
-    elif kind is list:
-        hint = f" Write a list: -p {parameter.name} '[1, 2]'."
-    elif kind is bool:
-        hint = " Write True or False."
-    elif is_nan:
-        hint = " Give a number."
-    raise BadInput(
-        f"parameter {parameter.name} must be {parameter.type}, got {value!r} ({type(value).__name__}).{hint}"
-    )
+    if type(value) is not kind or value != value:  # not a number
+        written = _WRITTEN.get(kind)
+        hint = f" Write it as {written}." if written else ""
+        raise BadInput(f"parameter {parameter.name} must be {parameter.type}, got {value!r}.{hint}")
+    if inner:
+        return [checked_value(Parameter(f"{parameter.name}[{i}]", inner, None, ""), v) for i, v in enumerate(value)]
+    return value
+
+
+def checked_values(declared: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, object]:
+    """Each given value as its declared type.
+
+    Raises: BadInput with all unknown names and wrong types in one line.
+    """
+    values, faults = {}, []
+    for name, value in given.items():
+        try:
+            if name not in declared:
+                raise unknown("parameter", name, declared)
+            values[name] = checked_value(declared[name], value)
+        except BadInput as e:
+            faults.append(str(e))
+    if faults:
+        raise BadInput(" ".join(faults))
+    return values
 
 
 def _type_of(parameter: Parameter) -> tuple[type, str]:
     """(type, type of the elements or '') of an annotation. Raises: BadInput for one that cannot be checked."""
     name = parameter.name
-    if hasattr(Mapping, name):
-        raise BadInput(
-            f"a parameter cannot be called {name}: p.{name} is a method of every mapping. Choose another name."
-        )
+    if hasattr(dict, name):
+        raise BadInput(f"a parameter cannot be called {name}: p.{name} is a method of every dict.")
     match = re.fullmatch(r"(int|float|str|bool|list)|list\[(int|float|str|bool)\]", parameter.type)
     if not match:
-        allowed = "int, float, str, bool, list or list[one of these]"
-        raise BadInput(f"parameter {name} is declared as {parameter.type}; use {allowed}.")
+        raise BadInput(f"parameter {name} is declared as {parameter.type}; use {', '.join(_TYPES)} or list[one].")
     return _TYPES[match[1] or "list"], match[2] or ""

@@ -8,12 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
-from xmr_core.ui.notebook import RECORD_VARIABLE
+from xmr_core.ui.notebook import RECORD_VARIABLE, output_folder
 from xmr_core.ui.parameter_rules import check_values
-from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters
+from xmr_core.ui.parameters import Parameter, checked_values, declared_parameters
 
 
 def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]], yamls: list[str]) -> int:
@@ -27,12 +27,11 @@ def run_notebook(source: Path, output: Path | None, pairs: list[tuple[str, str]]
     require("running a notebook", "notebooks", "papermill", "ipykernel", "nbformat", "yaml")
     declared = declared_parameters(source)
     overrides = given_parameters(declared, pairs, yamls)
-    values = {name: checked_value(p, p.default) for name, p in declared.items()} | overrides
-    check_values(values, {name: p.default for name, p in declared.items()})
-    if output is None:
-        output = paths.folder("outputs") / f"{source.stem}-{fingerprint.content_hash(values)}"
-        output /= source.name
-    elif output.is_dir():
+    defaults = {name: p.default for name, p in declared.items()}
+    values = checked_values(declared, defaults) | overrides
+    check_values(values, defaults)
+    output = output or output_folder(source.stem, values)
+    if output.is_dir():
         output /= source.name
     if output.resolve() == source.resolve():
         raise BadInput(f"the output would overwrite the notebook {source}. Choose another path.")
@@ -65,7 +64,10 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
     >>> given_parameters({"alpha": Parameter("alpha", "float", 16.0, "")}, [("alpha", "8")], ["alpha: 2"])
     {'alpha': 8.0}
     """
-    yaml, out = _yaml(), {}
+    require("reading parameters", "notebooks", "yaml")
+    import yaml
+
+    out = {}
     for text in yamls:
         try:
             values = yaml.safe_load(text)
@@ -75,10 +77,7 @@ def given_parameters(declared: dict[str, Parameter], pairs: list, yamls: list[st
             raise BadInput(f"-y needs YAML of the form 'name: value', got {text!r}.")
         out.update(values)
     out.update({name: _read(declared[name], text) if name in declared else text for name, text in pairs})
-    for name in out:
-        if name not in declared:
-            raise unknown("parameter", name, declared)
-    return {name: checked_value(declared[name], value) for name, value in out.items()}
+    return checked_values(declared, out)
 
 
 def own_kernel():
@@ -100,16 +99,10 @@ def kernel_environment(**more: str) -> dict[str, str]:
     return inherited | {"PATH": programs, "PYDEVD_DISABLE_FILE_VALIDATION": "1"} | more
 
 
-def _yaml():
-    require("reading parameters", "notebooks", "yaml")
-    import yaml
-
-    return yaml
-
-
 def _read(parameter: Parameter, text: str) -> object:
     """A -p value by the declared type: text stays text, all else is a Python literal or YAML ('false', '[a, b]')."""
-    yaml = _yaml()
+    import yaml
+
     readers = {"str": (), "float": (float,)}.get(parameter.type, (ast.literal_eval, yaml.safe_load))
     for reader in readers:
         try:

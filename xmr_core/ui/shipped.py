@@ -44,12 +44,6 @@ def copy_notebooks(target: Path | str) -> list[Path]:
     return [target / path.name for path in new]
 
 
-def add_to(commands) -> None:
-    """Declare the command `notebooks`. commands: the result of add_subparsers."""
-    notebooks = commands.add_parser("notebooks", help="copy the study's notebooks into a folder, to run and to change")
-    notebooks.add_argument("folder", metavar="DIR", help="where to; files that are already there stay as they are")
-
-
 def notebooks(arguments: argparse.Namespace) -> int:
     """Run `notebooks`. Returns 0."""
     new, n = copy_notebooks(arguments.folder), len(shipped_notebooks())

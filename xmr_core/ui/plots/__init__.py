@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = catalogue(
         **dict.fromkeys(("counted_and_timed", "scaling"), "cost"),
         **dict.fromkeys(("beside_print", "curves", "over_distance", "regions", "shares", "trade"), "distributions"),
         **dict.fromkeys(("element_maps", "elements", "spread_over_training"), "elements"),
-        **dict.fromkeys(("cells", "element_cosines", "gallery", "slot_attention", "word_attention"), "images"),
+        **dict.fromkeys(("gallery", "slot_attention", "word_attention"), "images"),
         **dict.fromkeys(("convergence", "negatives", "score_maps"), "objectives"),
         **dict.fromkeys(("ambiguity_curves", "budget_curves", "pareto"), "trade_offs"),
         "palette_png": "palette",

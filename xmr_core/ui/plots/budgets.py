@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, plain_numbers, start
+from xmr_core.ui.plots.style import legend_below, line_style, plain_numbers, start
 
 
 def budgets(table: pd.DataFrame) -> Figure:
@@ -22,15 +22,13 @@ def budgets(table: pd.DataFrame) -> Figure:
     for ax, method in zip(axes, methods, strict=True):
         part = table[table["method"] == method]
         for n, (model, line) in enumerate(part.groupby("model", sort=False)):
-            style = {"color": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
             mean = line.groupby("elements")["rsum"].mean()
-            ax.plot(mean.index, mean, label=model, ls=("-", "--", ":")[n % 3], **style)
+            ax.plot(mean.index, mean, label=model, **line_style(n))
             if line["seed"].nunique() > 1:
-                ax.scatter(line["elements"], line["rsum"], s=12, alpha=0.4, **style)
+                ax.plot(line["elements"], line["rsum"], **line_style(n) | {"ls": "", "ms": 3.5, "alpha": 0.4})
         ax.set_xscale("log", base=2)
-        ticks = sorted(set(part["elements"]))
-        ax.set(title=method, xlabel="elements stored for an item", xticks=ticks)
-        plain_numbers(ax)
+        ax.set(title=method, xlabel="elements stored for an item")
+        plain_numbers(ax, ticks := sorted(set(part["elements"])))
         above = ax.secondary_xaxis("top", functions=(np.square, np.sqrt))
         above.set_xlabel("products of elements for a pair")
         above.set_xticks([tick**2 for tick in ticks], [str(tick**2) for tick in ticks])

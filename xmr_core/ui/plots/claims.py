@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -22,8 +21,8 @@ def ledger(table: pd.DataFrame) -> Figure:
     interval.
 
     All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted. A point
-    beyond ±12 is drawn there, with an arrow and the words "≥ 12" or "≤ −12". Where all seeds are equal the interval has
-    no width and the point no bar: it stands at ±12, and the words are "all seeds equal".
+    beyond ±12 is drawn there, with an arrow and the words "≥ 12" or "≤ −12", also where all seeds are equal, so that
+    the interval has no width.
     table: of claims.ledger. Lines without an interval (not measured, or one seed) are left out.
 
     >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
@@ -37,8 +36,17 @@ def ledger(table: pd.DataFrame) -> Figure:
     equal = (half <= 1e-9 * shown["effect"].abs()) & (beyond != 0)  # an interval without a width
     ratio = np.where(equal, np.sign(beyond) * np.inf, beyond / half.clip(lower=1e-12))
     heights = range(len(shown), 0, -1)
-    for y, x, same, verdict in zip(heights, ratio, equal, shown["verdict"], strict=True):
-        _draw_line(ax, y, x, same, *_VERDICTS[verdict])
+    for y, x, verdict in zip(heights, ratio, shown["verdict"], strict=True):
+        colour, marker = _VERDICTS[verdict]
+        place, sign = float(np.clip(x, -_MOST, _MOST)), float(np.sign(x))
+        ax.plot([place], [y], color=colour, marker=marker, ms=6)
+        if place == x:
+            ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
+            continue
+        words, side = (f"≥ {_MOST}", "right") if x > 0 else (f"≤ −{_MOST}", "left")
+        ax.text(place - 0.6 * sign, y, words, ha=side, va="center", fontsize=7, color="0.3")
+        arrow = {"arrowstyle": "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", (place + 1.6 * sign, y), (place, y), arrowprops=arrow)
     ax.axvline(0, color="0.2", lw=1)
     ax.set(
         yticks=list(heights),
@@ -58,18 +66,3 @@ def ledger(table: pd.DataFrame) -> Figure:
     handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in _VERDICTS.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
     return fig
-
-
-def _draw_line(ax: Axes, y: float, x: float, equal: bool, colour, marker: str) -> None:
-    """One claim: its point with the bar of one half-width to either end, or what stands for it beyond ±_MOST."""
-    place, sign = float(np.clip(x, -_MOST, _MOST)), 1 if x > 0 else -1
-    ax.plot([place], [y], color=colour, marker=marker, ms=6)
-    if place == x:
-        ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
-        return
-    words = "all seeds equal" if equal else f"≥ {_MOST}" if sign > 0 else f"≤ −{_MOST}"
-    style = {"va": "center", "ha": "right" if sign > 0 else "left", "fontsize": 7, "color": "0.3"}
-    ax.text(place - 0.6 * sign, y, words, **style)
-    if not equal:
-        arrow = {"arrowstyle": "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", (place + 1.6 * sign, y), (place, y), arrowprops=arrow)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter
 
-from xmr_core.ui.plots.style import method_style, plain_numbers, start
+from xmr_core.ui.plots.style import legend_below, method_style, plain_numbers, start
 
 _AXES = {
     "captions": "captions in the gallery",
@@ -32,13 +32,13 @@ def scaling(rows: pd.DataFrame) -> Figure:
         for method, line in part.groupby("method", sort=False):
             pairs = 1e-3 if name == "captions" else 1e-6 * line["images"] * line["captions"]
             ax.plot(line["value"], line["seconds"] / pairs, ms=5, lw=1.3, label=method, **_style(method, rows))
-        _name_sizes(ax, sorted(set(part["value"])))
+        ax.set(xscale="log", yscale="log")
+        plain_numbers(ax, part["value"])
+        ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set(xlabel=_AXES[name], ylabel="ms for one query" if name == "captions" else "µs per pair")
         _draw_slope(ax)
     fig.get_layout_engine().set(wspace=0.06)
-    handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    ordered = [name for name in (*rows["method"].unique(), "proportional") if name in handles]
-    fig.legend([handles[name] for name in ordered], ordered, loc="outside lower center", ncols=7, frameon=False)
+    legend_below(fig, axes, 7)
     return fig
 
 
@@ -68,15 +68,6 @@ def counted_and_timed(rows: pd.DataFrame) -> Figure:
 def _style(method: str, rows: pd.DataFrame) -> dict:
     """Colour and marker of a method, the same in every panel."""
     return method_style(list(dict.fromkeys(rows["method"])).index(method))
-
-
-def _name_sizes(ax: Axes, sizes: list[int]) -> None:
-    """Logarithmic axes that name the sizes that were measured."""
-    ax.set(xscale="log", yscale="log")
-    ax.xaxis.set_major_locator(FixedLocator(sizes))
-    ax.xaxis.set_minor_locator(NullLocator())
-    plain_numbers(ax)
-    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_slope(ax: Axes) -> None:

@@ -1,22 +1,19 @@
 """Figures of normal distributions: regions in the plane, match probability over distance, and values beside print."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import cycle
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, start
+from xmr_core.ui.plots.style import COLOURS, legend_below, line_style, start, whole_numbers
 
 _FEW = 12  # rows of a table that are points, and no curve
 
 
 def regions(
     panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray, float]]],
-    margin: float = 0.08,
     dashed: Collection[str] = (),
 ) -> Figure:
     """Ellipses of distributions in the plane, one panel for each title.
@@ -31,31 +28,24 @@ def regions(
     """
     fig, axes = start(4.6 * len(panels), 4.3, columns=len(panels), sharex=True, sharey=True)
     labels = list(dict.fromkeys(group[0] for groups in panels.values() for group in groups))
-    corners, handles = [], {}
+    corners = []
     for ax, (title, groups) in zip(axes, panels.items(), strict=True):
         for label, means, spreads, level in groups:
-            number = labels.index(label)
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+            style = line_style(labels.index(label)) | {"ls": "", "label": f"{label} ({100 * level:g} %)"}
             means, reach = np.asarray(means), np.asarray(spreads) * np.sqrt(-2 * np.log(1 - level))
-            _draw(ax, means, reach, colour, dashed=label in dashed)
-            point = {"ms": 9, "mfc": "none"} if label in dashed else {"ms": 4}
-            (points,) = ax.plot(*means.T, ls="", marker=marker, color=colour, **point)
-            handles[f"{label} ({100 * level:g} %)"] = points
+            rim = {"facecolor": (*style["color"], 0.08), "lw": 1.2}
+            if label in dashed:
+                rim = {"facecolor": "none", "ls": (0, (4, 4)), "lw": 2.2}
+            for mean, (width, height) in zip(means, 2 * reach, strict=True):
+                ax.add_patch(Ellipse(mean, width, height, edgecolor=style["color"], **rim))
+            ax.plot(*means.T, **style, **({"ms": 9, "mfc": "none"} if label in dashed else {"ms": 4}))
             corners += [means - reach, means + reach]
         ax.set(title=title, xlabel="first dimension", aspect="equal")
     low, high = np.concatenate(corners).min(0), np.concatenate(corners).max(0)
-    room = margin * (high - low).max()
-    tall, wide = high[::-1] - low[::-1] + 2 * room
-    fig.set_figheight(min(4.3, 3.7 * tall / wide + 1.2))  # a low panel leaves no empty paper above and below
+    room = 0.08 * (high - low).max()
     axes[0].set(xlim=(low[0] - room, high[0] + room), ylim=(low[1] - room, high[1] + room), ylabel="second dimension")
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
+    legend_below(fig, axes)
     return fig
-
-
-def _draw(ax: Axes, means: np.ndarray, reach: np.ndarray, colour, dashed: bool = False) -> None:
-    style = {"facecolor": "none", "ls": (0, (4, 4)), "lw": 2.2} if dashed else {"facecolor": (*colour, 0.08), "lw": 1.2}
-    for mean, (width, height) in zip(means, 2 * reach, strict=True):
-        ax.add_patch(Ellipse(mean, width, height, edgecolor=colour, **style))
 
 
 def over_distance(panels: Mapping[str, pd.DataFrame], ylabel: str = "match probability") -> Figure:
@@ -83,15 +73,13 @@ def curves(panels: Mapping[str, pd.DataFrame], xlabel: str, ylabel: str, log: bo
     fig, axes = start(3.9 * len(panels), 3.4, columns=len(panels), sharey=True)
     for ax, (title, table) in zip(axes, panels.items(), strict=True):
         few = len(table) <= _FEW
-        styles = zip(cycle(COLOURS), cycle(("-", "--", ":", "-.")), cycle(MARKERS))
-        for (label, values), (colour, style, marker) in zip(table.items(), styles, strict=False):
-            line = {"marker": marker, "ms": 6} if few else {}
-            ax.plot(table.index, values, color=colour, ls=style, lw=2, label=label, **line)
+        for n, (label, values) in enumerate(table.items()):
+            ax.plot(table.index, values, lw=2, ms=6, label=label, **line_style(n) | ({} if few else {"marker": ""}))
         ax.set(title=title, xlabel=xlabel or table.index.name, yscale="log" if log else "linear")
         if few:
             ax.set_xticks(list(table.index))
         elif table.index.dtype.kind == "i":
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            whole_numbers(ax)
         ax.legend(frameon=False, fontsize=8)
     axes[0].set_ylabel(ylabel)
     return fig
@@ -111,8 +99,8 @@ def beside_print(tables: Mapping[str, pd.DataFrame], xlabel: str) -> Figure:
     fig, axes = start(4.6 * len(tables) + 0.8, 0.42 * len(order) + 1.4, columns=len(tables), sharey=True)
     heights = np.arange(len(order))[::-1]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        for (column, values), colour, marker in zip(table.items(), COLOURS, MARKERS, strict=False):
-            ax.plot(values.reindex(order), heights, ls="", marker=marker, color=colour, ms=7, label=column)
+        for n, (column, values) in enumerate(table.items()):
+            ax.plot(values.reindex(order), heights, ms=7, label=column, **line_style(n) | {"ls": ""})
         ax.set(title=title, xlabel=xlabel, yticks=heights, yticklabels=order, ylim=(-0.6, len(order) - 0.4))
         ax.legend(frameon=True, fontsize=8)
     return fig
@@ -130,22 +118,17 @@ def trade(tables: Mapping[str, pd.DataFrame], x: str, y: str) -> Figure:
     """
     fig, axes = start(4.8 * len(tables), 4.0, columns=len(tables))
     groups = list(dict.fromkeys(group for table in tables.values() for group in table["group"]))
-    handles = {}
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        for number, group in enumerate(groups):
-            part = table[table["group"] == group]
-            if part.empty:
-                continue
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            (line,) = ax.plot(part[x], part[y], color=colour, marker=marker, lw=1.2, ms=7, label=group)
-            handles.setdefault(group, line)
+        for group, part in table.groupby("group", sort=False):
+            style = line_style(groups.index(group)) | {"ls": "-"}
+            ax.plot(part[x], part[y], lw=1.2, ms=7, label=group, **style)
             for row in part.to_dict("records"):
                 style = {"xytext": (6, 6), "textcoords": "offset points", "fontsize": 8}
                 paper = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}  # no line strikes the label through
                 ax.annotate(row["label"], (row[x], row[y]), bbox=paper, **style)
         ax.set(title=title, xlabel=x, ylabel=y)
         ax.margins(0.15)
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(groups), frameon=False)
+    legend_below(fig, axes)
     return fig
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, start
+from xmr_core.ui.plots.style import COLOURS, legend_below, line_style, start, whole_numbers
 
 _SHAPES = {"images": "o", "captions": "^"}
 
@@ -48,11 +48,11 @@ def spread_over_training(table: pd.DataFrame) -> Figure:
     for ax, modality in zip(axes, modalities, strict=True):
         for n, (variant, part) in enumerate(table[table["side"] == modality].groupby("variant", sort=False)):
             line = part.groupby("epoch")["value"].agg(["mean", "min", "max"])
-            colour, marker = COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)]
-            ax.plot(line.index, line["mean"], color=colour, marker=marker, ms=4, label=variant)
-            ax.fill_between(line.index, line["min"], line["max"], color=colour, alpha=0.15, lw=0)
+            style = line_style(n) | {"ls": "-"}
+            ax.plot(line.index, line["mean"], ms=4, label=variant, **style)
+            ax.fill_between(line.index, line["min"], line["max"], color=style["color"], alpha=0.15, lw=0)
         ax.set(title=modality, xlabel="epoch")
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     axes[0].set_ylabel("log circular variance of the sets")
     legend_below(fig, axes[0], 2)
     return fig

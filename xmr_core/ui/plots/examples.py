@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from jaxtyping import UInt8
@@ -38,8 +37,8 @@ def with_texts(images: UInt8[np.ndarray, "n h w 3"], texts: Sequence[str], title
     >>> len(with_texts(np.zeros((2, 4, 4, 3), np.uint8), ["a", "b"], ["1", "2"]).axes)
     2
     """
-    fig, axes = plt.subplots(1, len(images), figsize=(2.0 * len(images), 3.4), layout="constrained", squeeze=False)
-    for ax, image, text, title in zip(axes[0], images, texts, titles, strict=True):
+    fig, axes = start(2.0 * len(images), 3.4, columns=len(images))
+    for ax, image, text, title in zip(axes, images, texts, titles, strict=True):
         ax.imshow(image)
         ax.set_title(plain_math(title), fontsize=9)
         ax.text(0.0, -0.04, plain_math(text), fontsize=7.5, va="top", transform=ax.transAxes)
@@ -55,10 +54,9 @@ def with_answers(rows: Sequence[tuple[str, Sequence[tuple[np.ndarray, str, bool]
     3
     """
     columns = max(len(images) for _, images in rows)
-    size = (1.1 * columns + 2.4, 1.25 * len(rows))
-    ratios = {"width_ratios": [1.6, *[1.0] * columns]}
-    fig, axes = plt.subplots(len(rows), columns + 1, figsize=size, layout="constrained", squeeze=False, **ratios)
-    for line, (text, images) in zip(axes, rows, strict=True):
+    size, ratios = (1.1 * columns + 2.4, 1.25 * len(rows)), [1.6, *[1.0] * columns]
+    fig, axes = start(*size, columns=columns + 1, rows=len(rows), width_ratios=ratios)
+    for line, (text, images) in zip(axes.reshape(len(rows), -1), rows, strict=True):
         line[0].text(0.0, 0.5, wrapped(text, 26, 6), fontsize=8.5, va="center", transform=line[0].transAxes)
         for ax, (image, title, right) in zip(line[1:], images, strict=False):
             ax.imshow(image)

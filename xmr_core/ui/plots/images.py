@@ -12,8 +12,7 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_core.ui.plots.style import wrapped
 
-# how bright a cell without weight is: alone on a screen, and among many small ones, where dark cells would hide objects
-_DARK, _DIM = 0.35, 0.7
+_DIM = 0.7  # how bright a cell without weight is among many small ones, where dark cells would hide objects
 
 
 def gallery(corpus: Corpus, split: Split, n: int = 12, columns: int = 4, captions: int = 2) -> Figure:
@@ -53,7 +52,7 @@ def slot_attention(
         _show(row[0], image)
         row[0].set_ylabel(f"element {element + 1}", fontsize=9)
         for ax, weights in zip(row[1 : rounds + 1], maps[:, element], strict=True):
-            _overlay(ax, image, weights, float(maps[:, element].max()), dark=_DIM)
+            _show(ax, dimmed(image, weights, float(maps[:, element].max()), _DIM))
         if len(captions):
             mark = "" if not len(own) else "✓ " if own[element] else "✗ "
             text = mark + wrapped(captions[element], 28, 5)
@@ -82,52 +81,9 @@ def word_attention(
     fig, axes = _grid(lines, columns, 1.5 * columns, 1.75 * lines)
     _show(axes.flat[0], image, "image")
     for ax, word, row in zip(axes.flat[1:], words, weights, strict=False):
-        _overlay(ax, image, row, float(weights.max()), word, _DIM)
+        _show(ax, dimmed(image, row, float(weights.max()), _DIM), word)
     for ax in axes.flat[panels:]:
         ax.set_visible(False)
-    return fig
-
-
-def cells(image: UInt8[np.ndarray, "h w 3"], contributions: Float[np.ndarray, " l"]) -> Figure:
-    """The image, and beside it the cells that add to a score, brighter where they add more.
-
-    contributions: what each cell adds to the score; cells that lower it stay dark.
-    Raises: BadInput for a number of cells that is not a square.
-
-    >>> len(cells(np.zeros((4, 4, 3), np.uint8), np.array([0.1, -0.2, 0.0, 0.3])).axes)
-    2
-    """
-    fig, axes = _grid(1, 2, 4.4, 2.4)
-    _show(axes[0, 0], image, "image")
-    positive = np.clip(contributions, 0, None)
-    _overlay(axes[0, 1], image, positive, float(positive.max()), "what speaks for the match")
-    return fig
-
-
-def element_cosines(
-    products: Float[np.ndarray, "k l"],
-    image_parts: Float[np.ndarray, " k"] | None = None,
-    caption_parts: Float[np.ndarray, " l"] | None = None,
-) -> Figure:
-    """Cosines of every element of an image with every element of a caption.
-
-    image_parts, caption_parts: what each element adds to the score, shown in its label, where the score is such a sum.
-
-    >>> [text.get_text() for text in element_cosines(np.array([[0.5, -0.25]])).axes[0].texts]
-    ['0.50', '-0.25']
-    """
-    k, l = products.shape
-    fig, ax = plt.subplots(figsize=(1.6 + 0.8 * l, 1.1 + 0.55 * k), layout="constrained")
-    limits = {"vmin": min(0.0, products.min()), "vmax": max(1.0, products.max())}
-    shown = ax.imshow(products, cmap="cividis", aspect="auto", **limits)
-    for (i, t), value in np.ndenumerate(products):
-        ax.text(t, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if value < 0.6 else "black")
-    ax.set(xticks=range(l), yticks=range(k), xlabel="elements of the caption", ylabel="elements of the image")
-    for set_labels, n, parts in ((ax.set_xticklabels, l, caption_parts), (ax.set_yticklabels, k, image_parts)):
-        labels = [f"{e + 1}" if parts is None else f"{e + 1}\n{parts[e]:+.3f}" for e in range(n)]
-        set_labels(labels, fontsize=8)
-    ax.grid(visible=False)
-    fig.colorbar(shown, label="cosine", shrink=0.8)
     return fig
 
 
@@ -144,14 +100,8 @@ def _show(ax: plt.Axes, image: np.ndarray, title: str = "") -> None:
     ax.set_title(title, fontsize=9)
 
 
-def _overlay(
-    ax: plt.Axes, image: np.ndarray, weights: np.ndarray, top: float, title: str = "", dark: float = _DARK
-) -> None:
-    _show(ax, dimmed(image, weights, top, dark), title)
-
-
 def dimmed(
-    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float, dark: float = _DARK
+    image: UInt8[np.ndarray, "h w 3"], weights: Float[np.ndarray, " l"], top: float, dark: float = 0.35
 ) -> UInt8[np.ndarray, "h w 3"]:
     """The image, darker and greyer where the weights of its cells (a square, row by row) are small.
 

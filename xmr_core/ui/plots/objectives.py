@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, start
+from xmr_core.ui.plots.style import legend_below, line_style, start, whole_numbers
 
 
 def score_maps(
@@ -29,11 +29,10 @@ def score_maps(
     for ax, (title, matrix) in zip(axes, maps.items(), strict=True):
         top = largest[title] if title in alone else shared
         ax.imshow(matrix, cmap="RdBu_r", vmin=-1.6 * top, vmax=1.6 * top, aspect="auto")
-        for i, row in enumerate(matrix):
-            for t, value in enumerate(row):
-                ax.text(t, i, f"{value + 0.0:.2f}".replace("-0.00", "0.00"), ha="center", va="center", fontsize=8)
-                if marked is not None and title in marked and marked[title][i][t]:
-                    ax.add_patch(Rectangle((t - 0.46, i - 0.46), 0.92, 0.92, fill=False, lw=2, ec="black"))
+        for (i, t), value in np.ndenumerate(np.asarray(matrix)):
+            ax.text(t, i, f"{value:.2f}".replace("-0.00", "0.00"), ha="center", va="center", fontsize=8)
+            if marked is not None and title in marked and marked[title][i][t]:
+                ax.add_patch(Rectangle((t - 0.46, i - 0.46), 0.92, 0.92, fill=False, lw=2, ec="black"))
         ax.set(title=title, xlabel="caption", xticks=range(columns), yticks=range(rows))
         ax.grid(False)
     axes[0].set_ylabel("image")
@@ -49,8 +48,8 @@ def negatives(table: pd.DataFrame) -> Figure:
     """
     fig, (ax,) = start(7.4, 3.6)
     for n, (label, part) in enumerate(table.groupby("label", sort=False)):
-        marker = {"marker": MARKERS[n], "markevery": max(len(part) // 12, 1), "ms": 5}
-        ax.plot(part["step"], part["negatives"], color=COLOURS[n], label=label, lw=1.4, **marker)
+        style = line_style(n) | {"ls": "-", "markevery": max(len(part) // 12, 1)}
+        ax.plot(part["step"], part["negatives"], label=label, lw=1.4, ms=5, **style)
     ax.set(xlabel="training step", ylabel="negatives for a query, K", yscale="log")
     ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
     legend_below(fig, ax, columns=2)
@@ -69,12 +68,13 @@ def convergence(table: pd.DataFrame, reached: Mapping[str, float] | None = None,
     fig, (ax,) = start(7.4, 3.8)
     for n, (label, part) in enumerate(table.groupby("label", sort=False)):
         mean = part.groupby("epoch")["rsum"].mean()
-        ax.plot(mean.index, mean, color=COLOURS[n], marker=MARKERS[n], label=label, lw=1.6)
+        style = line_style(n) | {"ls": "-"}
+        ax.plot(mean.index, mean, label=label, lw=1.6, **style)
         if reached and label in reached:
-            ax.axvline(reached[label], color=COLOURS[n], ls=":", lw=1.4)
+            ax.axvline(reached[label], color=style["color"], ls=":", lw=1.4)
     if reached:
         ax.plot([], [], color="0.3", ls=":", lw=1.4, label=f"{100 * share:g} % of the last value")
     ax.set(xlabel="epoch", ylabel="validation RSUM (%)")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    whole_numbers(ax)
     legend_below(fig, ax, columns=2)
     return fig

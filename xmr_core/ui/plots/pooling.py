@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from xmr_core.ui.plots.style import COLOURS, MARKERS, legend_below, start
+from xmr_core.ui.plots.style import legend_below, line_style, start, whole_numbers
 
 
 def rank_weights(table: pd.DataFrame) -> Figure:
@@ -23,11 +23,10 @@ def rank_weights(table: pd.DataFrame) -> Figure:
         for label, part in table[table["panel"] == panel].groupby("label", sort=False):
             n = labels.index(label)
             every = max(len(part) // 12, 1)
-            marker = {"marker": MARKERS[n], "markevery": (n % every, every), "ms": 5}
-            line = {"ls": ("--", "-.", ":")[n % 3], "lw": 1.5} if n else {"ls": "-", "lw": 4, "alpha": 0.5}
-            ax.plot(part["rank"], part["weight"], color=COLOURS[n], label=label, **line, **marker)
+            style = line_style(n) | ({"lw": 1.5} if n else {"lw": 4, "alpha": 0.5})
+            ax.plot(part["rank"], part["weight"], label=label, markevery=(n % every, every), ms=5, **style)
         ax.set(title=panel, xlabel="rank of the value in its channel")
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     axes[0].set_ylabel("weight")
     legend_below(fig, axes[0], columns=min(len(labels), 4))
     return fig

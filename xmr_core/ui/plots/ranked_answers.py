@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
-from xmr_core.ui.plots.style import wrapped
+from xmr_core.ui.plots.style import start, wrapped
 
 RIGHT, TRUE, WRONG = "#029e73", "#0173b2", "#d55e00"
 Mark = str  # 'annotated', 'true' (fits, but is not annotated), 'wrong' or 'unknown'
@@ -56,11 +56,9 @@ def caption_answers(
     '✗ 0.50  a dog'
     """
     most = max(len(line) for lines in rows.values() for line in lines)
-    fig, axes = plt.subplots(
-        len(images), len(rows) + 1, figsize=(1.9 + 3.7 * len(rows), (0.42 * most + 0.3) * len(images)),
-        layout="constrained", squeeze=False, width_ratios=[1.0, *[2.2] * len(rows)],
-    )  # fmt: skip
-    for n, (line, image) in enumerate(zip(axes, images, strict=True)):
+    size, ratios = (1.9 + 3.7 * len(rows), (0.42 * most + 0.3) * len(images)), [1.0, *[2.2] * len(rows)]
+    fig, axes = start(*size, columns=len(rows) + 1, rows=len(images), width_ratios=ratios)
+    for n, (line, image) in enumerate(zip(axes.reshape(len(images), -1), images, strict=True)):
         line[0].imshow(image, interpolation="nearest")
         for ax, (label, lines) in zip(line[1:], rows.items(), strict=True):
             if n == 0:

@@ -1,12 +1,12 @@
 """Figures of detected regions: where in an image a method looks, drawn as boxes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from xmr_core.base.errors import BadInput
+from xmr_core.ui.plots.style import start
 
 _COLOUR = "#de8f05"
 
@@ -24,26 +24,19 @@ def region_attention(
     boxes: x1 y1 x2 y2, as `corpus.boxes` has them. weights: not negative, one for each region; a box is the more opaque
     the more it has, and all panels share one scale. names: the titles of the panels (words, or elements). unit:
     'pixels' of this image, or 'relative', 0 to 1 of its width and height. strongest: boxes drawn in a panel.
-    Raises: BadInput for weights or boxes of another number of regions, other names, or another unit.
+    Raises: BadInput for weights or boxes of another number of regions.
 
     >>> figure = region_attention(np.zeros((4, 4, 3), np.uint8), np.array([[0, 0, 2, 2.]]), np.ones((1, 1)), ["dog"])
     >>> [ax.get_title() for ax in figure.axes], len(figure.axes[1].patches)
     (['image', 'dog'], 1)
     """
-    if unit not in ("pixels", "relative"):
-        raise BadInput(f"unit must be 'pixels' or 'relative', got {unit!r}.")
-    if boxes.shape != (weights.shape[1], 4) or len(names) != len(weights):
-        raise BadInput(
-            f"one box of 4 numbers is needed for each region and one name for each row; got boxes {boxes.shape}, "
-            f"weights {weights.shape} and {len(names)} names."
-        )
+    if boxes.shape != (weights.shape[1], 4):
+        raise BadInput(f"one box of 4 numbers is needed for each region, got {boxes.shape} for {weights.shape[1]}.")
     height, width = image.shape[:2]
     corners = boxes * (np.array([width, height, width, height]) if unit == "relative" else 1.0)
-    fig, axes = plt.subplots(
-        1, len(names) + 1, figsize=(2.3 * (len(names) + 1), 2.5), layout="constrained", squeeze=False
-    )
+    fig, axes = start(2.3 * (len(names) + 1), 2.5, columns=len(names) + 1)
     top = float(weights.max(initial=0)) or 1.0
-    for ax, name, row in zip(axes[0], ["image", *names], [np.zeros(len(boxes)), *weights], strict=True):
+    for ax, name, row in zip(axes, ["image", *names], [np.zeros(len(boxes)), *weights], strict=True):
         ax.imshow(image)
         ax.set_title(name, fontsize=9)
         ax.axis("off")

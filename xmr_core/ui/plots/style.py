@@ -1,25 +1,23 @@
 """What all figures share: a palette for colour-blind readers, markers that need no colour, and one font size."""
 
 import textwrap
+from collections.abc import Collection, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from xmr_core.base.regular import plain_math, printable
 
 COLOURS = sns.color_palette("colorblind")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # for up to 16 methods in one figure: no two share a colour or a marker
-MANY_COLOURS = tuple(
-    to_rgb(name)
-    for name in (
-        "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#000000", "#7b3294", "#e6194b", "#808080",
-        "#1b5e20", "#b15928", "#4b4bff", "#00a6a6", "#a6bb00", "#5c1a33",
-    )
+MANY_COLOURS = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#000000", "#7b3294", "#e6194b", "#808080",
+    "#1b5e20", "#b15928", "#4b4bff", "#00a6a6", "#a6bb00", "#5c1a33",
 )  # fmt: skip
 MANY_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", (4, 1, 0), (6, 1, 0))
 QUERY_COLOURS = {"images": COLOURS[0], "captions": COLOURS[1], "i2t": COLOURS[0], "t2i": COLOURS[1]}
@@ -49,14 +47,29 @@ def start(
     return fig, np.atleast_1d(axes).ravel()
 
 
-def legend_below(fig: Figure, ax: Axes, columns: int = 1) -> None:
-    """One legend for all panels, below them, with the labels of one panel."""
-    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+def legend_below(fig: Figure, axes: Axes | Sequence[Axes], columns: int = 0) -> None:
+    """One legend for all panels, below them. columns: 0 for one line."""
+    named = {label: h for ax in np.atleast_1d(axes) for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    fig.legend(named.values(), named, loc="outside lower center", ncols=columns or len(named), frameon=False)
 
 
-def plain_numbers(ax: Axes) -> None:
-    """Numbers on the horizontal axis as they are written: 0.5, 16."""
+def plain_numbers(ax: Axes, ticks: Collection[float] | None = None) -> None:
+    """Numbers on the horizontal axis as they are written: 0.5, 16. ticks: the only ones that are named."""
     ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
+    if ticks is not None:
+        ax.xaxis.set_major_locator(FixedLocator(sorted(set(ticks))))
+        ax.xaxis.set_minor_locator(NullLocator())
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Only whole numbers on the horizontal axis."""
+    ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+def line_style(n: int) -> dict:
+    """Colour, marker and dashes of the n-th line (from 0)."""
+    dashes = ("-", "--", ":", "-.")[n % 4]
+    return {"color": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)], "ls": dashes}
 
 
 def wrapped(text: str, width: int = 42, lines: int = 2) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from xmr_core.ui.plots.style import COLOURS, plain_numbers, start
+from xmr_core.ui.plots.style import COLOURS, plain_numbers, start, whole_numbers
 
 
 def ablation(
@@ -46,8 +46,7 @@ def ablation(
     for ax in axes:
         if log_x:
             ax.set_xscale("log", base=2)
-        ax.set_xticks(sorted(tried))  # no others
-        plain_numbers(ax)
+        plain_numbers(ax, tried)
         ax.legend(frameon=False)
     return fig
 
@@ -56,8 +55,7 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
     """Mean and 95 % interval of each variant, one panel per metric; a line below says what the bars are.
 
     table: columns variant, then 'm', 'm low', 'm high' for each metric m; an interval that is NaN is not drawn, and a
-    panel without one needs no such line. seeds, if it is there: runs of each variant. The interval of one seed is over
-    its test images (study.seed_means).
+    panel without one needs no such line (study.seed_means).
 
     >>> len(variants(pd.DataFrame({"variant": ["a"], "m": [1.0], "m low": [0.5], "m high": [1.5]}), ["m"]).axes)
     1
@@ -71,19 +69,8 @@ def variants(table: pd.DataFrame, metrics: Sequence[str] = ("rsum annotated", "r
         ax.set(xlabel=metric.replace("rsum", "RSUM (%),"), yticks=y, yticklabels=table["variant"])
         ax.set_ylim(-0.6, len(table) - 0.4)
     if table[[f"{metric} {end}" for metric in metrics for end in ("low", "high")]].notna().any(axis=None):
-        fig.supxlabel(f"bars: 95 % intervals{_over(table)}", fontsize=9)
+        fig.supxlabel("bars: 95 % intervals over seeds, or over test images where there is one seed", fontsize=9)
     return fig
-
-
-def _over(table: pd.DataFrame) -> str:
-    """What the intervals of a table with seeds are over; '' where it does not say."""
-    if "seeds" not in table or not len(table):
-        return ""
-    fewest, most = int(table["seeds"].min()), int(table["seeds"].max())
-    if most == 1:
-        return " over test images, one seed"
-    several = f"{fewest} seeds" if fewest == most else f"{max(fewest, 2)} to {most} seeds"
-    return f" over {several}" + (", or over test images where there is one seed" if fewest == 1 else "")
 
 
 def learning_curves(history: pd.DataFrame) -> Figure:
@@ -99,5 +86,5 @@ def learning_curves(history: pd.DataFrame) -> Figure:
     axes[1].plot(history["epoch"] + 1, 100 * history["value"], marker="o", color=COLOURS[2])
     axes[1].set(xlabel="epoch", ylabel="validation RSUM (%)")
     for ax in axes:
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        whole_numbers(ax)
     return fig

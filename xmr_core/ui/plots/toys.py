@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from xmr_core.base.errors import unknown
-from xmr_core.ui.plots.style import COLOURS, start
+from xmr_core.ui.plots.style import COLOURS, legend_below, start
 
 
 def diagram(
@@ -21,7 +19,6 @@ def diagram(
     columns: texts of the boxes, from top to bottom; a box is named by the first line of its text, so first lines
         must differ (a blank at the end is enough). arrows: (from, to).
     colours: name of a box → number of its colour in the palette; grey without.
-    Raises: BadInput for an arrow to or from no box.
 
     >>> len(diagram([["image"], ["encoder\\nCNN"]], [("image", "encoder")]).axes[0].texts)
     3
@@ -39,9 +36,6 @@ def diagram(
     ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.55, most - 0.45))
     ax.axis("off")
     for tail, head in arrows:
-        for name in (tail, head):
-            if name not in boxes:
-                raise unknown("box", name, boxes)
         style = {"arrowstyle": "-|>", "color": "0.35", "shrinkA": 2, "shrinkB": 2}
         style |= {"patchA": boxes[tail].get_bbox_patch(), "patchB": boxes[head].get_bbox_patch()}
         ax.annotate("", boxes[head].get_position(), boxes[tail].get_position(), arrowprops=style)
@@ -84,9 +78,7 @@ def associations(panels: Mapping[str, tuple[np.ndarray, ...]], columns: int = 3)
     """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    fig, _ = start(2.75 * columns, 2.85 * rows + 0.3, columns=1)
-    fig.clear()
-    axes = np.atleast_1d(fig.subplots(rows, columns)).flatten()
+    fig, axes = start(2.75 * columns, 2.85 * rows + 0.3, columns=columns, rows=rows)
     circle = np.linspace(0, 2 * np.pi, 200)
     for ax, (title, (x, y, weights, pull_x, pull_y)) in zip(axes, panels.items(), strict=False):
         ax.plot(np.cos(circle), np.sin(circle), color="0.85", lw=1, zorder=0)
@@ -95,10 +87,10 @@ def associations(panels: Mapping[str, tuple[np.ndarray, ...]], columns: int = 3)
             share = weights[k, l] / weights.max()
             line = {"color": "0.3", "lw": 3 * share, "alpha": 0.15 + 0.55 * share, "zorder": 1}
             ax.plot(*zip(x[k], y[l], strict=True), **line)
-        for points, pulls, colour, marker, size in (
-            (x, pull_x, COLOURS[0], "o", 90), (y, pull_y, COLOURS[1], "^", 45)
-        ):  # fmt: skip
-            ax.scatter(*points.T, s=size, color=colour, marker=marker, edgecolor="white", zorder=3)
+        kinds = (("image", x, pull_x, COLOURS[0], "o", 90), ("caption", y, pull_y, COLOURS[1], "^", 45))
+        for item, points, pulls, colour, marker, size in kinds:
+            style = {"color": colour, "marker": marker, "edgecolor": "white", "label": f"elements of the {item}"}
+            ax.scatter(*points.T, s=size, zorder=3, **style)
             for (px, py), (dx, dy) in zip(points, 0.55 * pulls / longest, strict=True):
                 if np.hypot(dx, dy) > 0.01:
                     arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 0}
@@ -108,7 +100,5 @@ def associations(panels: Mapping[str, tuple[np.ndarray, ...]], columns: int = 3)
         ax.axis("off")
     for ax in axes[len(panels) :]:
         ax.remove()
-    kinds = (("elements of the image", COLOURS[0], "o"), ("elements of the caption", COLOURS[1], "^"))
-    handles = [Line2D([], [], color=colour, marker=marker, ls="", label=text) for text, colour, marker in kinds]
-    fig.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    legend_below(fig, axes[0])
     return fig

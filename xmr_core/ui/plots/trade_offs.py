@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
+from matplotlib.ticker import LogFormatter
 
 from xmr_core.ui.plots.style import PAGE, legend_below, method_style, plain_numbers, start
 
@@ -30,16 +30,11 @@ def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
     costs = [name for name in _COSTS if name in table and table[name].notna().any()]
     fig, axes = start(PAGE / 2 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
     for ax, cost in zip(axes, costs, strict=False):
-        for line in table.itertuples(index=False):
-            values = dict(zip(table.columns, line, strict=True))
-            x, y = values[cost], values["rsum"]
-            ends = [[max(0.0, y - values["rsum low"])], [max(0.0, values["rsum high"] - y)]]
-            has_interval = values["rsum low"] == values["rsum low"]
-            style = _style(values["label"], order or [*table["label"]])
-            ax.errorbar(
-                [x], [y], yerr=ends if has_interval else None, ls="", ms=7, capsize=2, lw=1, label=values["label"],
-                mfc=to_rgba(style["color"], 0.4), **style,  # translucent: two methods may stand in one place
-            )  # fmt: skip
+        for label, own in table.groupby("label", sort=False):
+            ends = own[["rsum", "rsum low", "rsum high"]].set_axis(["value", "low", "high"], axis=1)
+            style = _style(label, order or [*table["label"]])
+            faint = {"mfc": to_rgba(style["color"], 0.4), "ls": ""}  # translucent: two methods may stand in one place
+            _draw_line(ax, own[cost], ends, label, style | faint)
         own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
         front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
         style = {"color": "0.6", "lw": 1, "zorder": 0, "drawstyle": "steps-post"}
@@ -68,9 +63,7 @@ def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
             style = _style(label, order or [*points["label"].unique()])
             _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, style)
         ax.set(xscale="log", xlabel={"epochs": "epochs of training", "seconds": "seconds of a core"}[x])
-        plain_numbers(ax)
-    axes[0].xaxis.set_major_locator(FixedLocator(sorted(set(points["epochs"]))))
-    axes[0].xaxis.set_minor_locator(NullLocator())
+        plain_numbers(ax, points["epochs"] if x == "epochs" else None)
     axes[0].set_ylabel("RSUM annotated (%)")
     legend_below(fig, axes[0], 4)
     return fig
@@ -101,11 +94,8 @@ def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
         if n + 2 >= len(panels):  # nothing stands below
             ax.set_xlabel("ambiguity")
             ax.tick_params(labelbottom=True)
-        ax.xaxis.set_major_locator(FixedLocator(sorted(set(gains["ambiguity"]))))
-        ax.xaxis.set_minor_locator(NullLocator())
-        plain_numbers(ax)
-    handles = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+        plain_numbers(ax, gains["ambiguity"])
+    legend_below(fig, axes[: len(panels)], 5)
     return fig
 
 

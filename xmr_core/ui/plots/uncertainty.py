@@ -1,7 +1,6 @@
 """Figures about ambiguity and uncertainty."""
 
 from collections.abc import Mapping
-from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from xmr_core.ui.plots.style import COLOURS, DIRECTIONS, QUERY_COLOURS, legend_below, plain_numbers, start
+from xmr_core.ui.plots.style import COLOURS, DIRECTIONS, QUERY_COLOURS, legend_below, line_style, plain_numbers, start
 
 
 def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
@@ -20,8 +19,9 @@ def ambiguity(counts: Mapping[str, np.ndarray], gallery_size: int) -> Figure:
     'images a caption fits (of 100)'
     """
     fig, (ax,) = start(5.6, 3.4)
-    for (label, n), colour, style in zip(counts.items(), cycle(COLOURS), cycle(("-", "--", ":", "-.")), strict=False):
-        ax.step(np.sort(n), 1 - np.arange(len(n)) / len(n), where="pre", label=label, color=colour, ls=style)
+    for number, (label, n) in enumerate(counts.items()):
+        style = line_style(number) | {"marker": ""}
+        ax.step(np.sort(n), 1 - np.arange(len(n)) / len(n), where="pre", label=label, **style)
     ax.set(xscale="log", yscale="log", ylabel="share of captions that fit\nat least as many")
     ax.set_xlabel(f"images a caption fits (of {gallery_size:,})")
     ax.legend(frameon=False, title="ambiguity")
@@ -75,14 +75,8 @@ def against_truth(table: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str)
         middle = groups.median()[groups.size() >= _LEAST]
         colour = QUERY_COLOURS.get(direction, COLOURS[0])
         ax.scatter(part[x], part[y], s=6, alpha=0.25, color=colour, lw=0, rasterized=True)
-        ax.plot(
-            middle[x],
-            middle[y],
-            color="0.15",
-            marker="o",
-            ms=4,
-            label=f"medians in eighths of the axis with at least {_LEAST} queries",
-        )
+        label = f"medians in eighths of the axis with at least {_LEAST} queries"
+        ax.plot(middle[x], middle[y], color="0.15", marker="o", ms=4, label=label)
         ax.set(title=DIRECTIONS.get(direction, direction), xlabel=xlabel, xscale="log")
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         plain_numbers(ax)
@@ -137,9 +131,9 @@ def distances(
     heights, least = np.arange(len(shown), 0, -1), shown["numbers"].min()
     for y, value, numbers in zip(heights, shown["value"], shown["numbers"], strict=True):
         left.scatter(value, y, color=COLOURS[0 if numbers == least else 1 if numbers <= 2 * least else 2], zorder=3)
+    kinds = ("the mean", "the mean and σ", "samples")
     handles = [
-        Line2D([], [], color=COLOURS[n], marker="o", ls="", label=f"reads {kind}")
-        for n, kind in enumerate(("the mean", "the mean and σ", "samples"))
+        Line2D([], [], color=COLOURS[n], marker="o", ls="", label=f"reads {kind}") for n, kind in enumerate(kinds)
     ]
     if noise:
         (place,) = np.flatnonzero(shown["distance"] == "match probability")
@@ -155,9 +149,8 @@ def distances(
     for name, (style, colour) in closed_forms.items():
         if name in set(table["distance"]):
             right.axhline(table.set_index("distance").loc[name, "value"], ls=style, color=colour, label=name)
-    right.set(xscale="log", xlabel="samples J at test time", ylabel=metric, xticks=samples)
-    plain_numbers(right)
-    right.minorticks_off()
+    right.set(xscale="log", xlabel="samples J at test time", ylabel=metric)
+    plain_numbers(right, samples)
     right.legend(frameon=False, fontsize=8)
     return fig
 

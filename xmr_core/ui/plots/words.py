@@ -28,10 +28,9 @@ def word_weights(lines: Sequence[Line], colours: Sequence[int] = ()) -> Figure:
     if not lines or any(len(v) != len(words) for _, _, words, kinds in lines for v in kinds.values()):
         raise BadInput("word_weights needs a line, and a weight for each word.")
     kinds = list(lines[0][3])
-    fig, _ = start(2.0 + 4.3 * len(kinds), 2.15 * len(lines))
-    fig.clear()
-    ratios = [1.1, *[2.6] * len(kinds)]
-    axes = fig.subplots(len(lines), len(ratios), squeeze=False, gridspec_kw={"width_ratios": ratios})
+    size, ratios = (2.0 + 4.3 * len(kinds), 2.15 * len(lines)), [1.1, *[2.6] * len(kinds)]
+    fig, axes = start(*size, columns=len(ratios), rows=len(lines), width_ratios=ratios)
+    axes = axes.reshape(len(lines), -1)
     limits = {k: [f([0.0, *(f(line[3][k]) for line in lines)]) for f in (min, max)] for k in kinds}
     for n, (row, (image, title, words, weights)) in enumerate(zip(axes, lines, strict=True)):
         row[0].imshow(image, interpolation="nearest")

@@ -2,7 +2,6 @@
 widgets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import ipywidgets as w
@@ -14,9 +13,9 @@ from xmr_core.search.ranking import Ranking
 from xmr_core.ui.widgets import cards
 
 _CACHED = 2048  # images whose small form is cached
-_SMALL: dict[tuple, str] = {}  # (reader of images, position, resolution) → data URI, the oldest first
+_SMALL: dict[tuple, str] = {}  # (reader of images, position) → data URI, the oldest first
 _FIT = w.Layout(width="auto")
-VERDICT_SIGNS = {"right": "✓", "wrong": "✗"}
+_VERDICTS = {"right": "✓", "wrong": "✗"}
 
 
 class Acts(Protocol):
@@ -24,18 +23,7 @@ class Acts(Protocol):
 
     def ask(self, query: Query) -> None: ...
     def explain(self, card: "Card") -> None: ...
-    def enlarge(self, card: "Card") -> None: ...
     def mark(self, card: "Card", verdict: str) -> None: ...
-    def tag(self, card: "Card", words: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class Notes:
-    """What stands on a card beside the answer itself. lines: a small line for each answer. tags, verdicts: of each."""
-
-    lines: Sequence[str] = ()
-    tags: Sequence[Sequence[str]] = ()
-    verdicts: Sequence[str] = ()
 
 
 class Card:
@@ -43,7 +31,7 @@ class Card:
 
     def __init__(self, column: int, row: int, acts: Acts, styles: dict):
         self.column, self.row, self.query, self.position = column, row, None, 0
-        self.html = w.HTML(style=styles["html"])
+        self.html, self.content = w.HTML(style=styles["html"]), w.HTML()
         rank = row + 1
 
         def button(text: str, tip: str, act) -> w.Button:
@@ -51,31 +39,22 @@ class Card:
             made.on_click(lambda _: act())
             return made
 
+        self.reason = button("why?", f"why answer {rank} is there", lambda: acts.explain(self))
         self.marks = {
             verdict: button(sign, f"answer {rank} is {verdict}", lambda v=verdict: acts.mark(self, v))
-            for verdict, sign in VERDICT_SIGNS.items()
+            for verdict, sign in _VERDICTS.items()
         }
-        self.reason = button("why?", f"why answer {rank} is there", lambda: acts.explain(self))
-        large = button("⤢", f"enlarge answer {rank}", lambda: acts.enlarge(self))
         again = button("ask this", f"make answer {rank} the next query", lambda: acts.ask(self.query))
-        buttons = [self.reason, large, *self.marks.values(), again]
-        self.widget = w.Box([self.html, w.HBox(buttons, layout=w.Layout(flex_flow="row wrap"))]).add_class("xmr-card")
+        buttons = w.HBox([self.reason, *self.marks.values(), again], layout=w.Layout(flex_flow="row wrap"))
+        self.widget = w.Box([self.html, buttons]).add_class("xmr-card")
         self.close = button("close", f"close what is said of answer {rank}", self.shut)
-        self.tags = w.Text(placeholder="tags, with commas", continuous_update=False, layout=w.Layout(width="180px"))
-        self.tags.description, self.tags.style = "Tags", {"description_width": "initial"}
-        self.tags.observe(lambda change: self._watched and acts.tag(self, change["new"]), "value")
-        self.content, self._watched = w.HTML(), True
-        parts = [w.HBox([self.close, self.tags], layout=w.Layout(flex_flow="row wrap")), self.content]
-        self.panel = w.VBox(parts, layout=w.Layout(display="none")).add_class("xmr-panel")
+        self.panel = w.VBox([self.close, self.content], layout=w.Layout(display="none")).add_class("xmr-panel")
 
-    def fill(self, content: str, query: Query, position: int, tags: Sequence[str], verdict: str) -> None:
+    def fill(self, content: str, query: Query, position: int, verdict: str) -> None:
         """content: HTML of cards.answer. query: that asks this item. position: of the answer."""
         self.query, self.position, self.html.value = query, position, content
         for name, mark in self.marks.items():
             (mark.add_class if name == verdict else mark.remove_class)("xmr-on")
-        self._watched = False
-        self.tags.value = ", ".join(tags)
-        self._watched = True
         self.shut()
 
     def open(self, content: str) -> None:
@@ -100,20 +79,22 @@ class Column:
         self.head, self.grid = w.HTML(), w.Box().add_class("xmr-grid")
         self.widget = w.VBox([self.head, self.grid]).add_class("xmr-column")
 
-    def fill(self, library: Library, ranking: Ranking, title: str, notes: Notes = Notes()) -> None:
-        """Show a ranking."""
+    def fill(
+        self, library: Library, ranking: Ranking, title: str, verdicts: Sequence[str], notes: Sequence[str] = ()
+    ) -> None:
+        """Show a ranking. verdicts: of each answer. notes: a small line for each answer, or none."""
         kinds = [kind for kind in library.relevance_sets if kind in ranking.table]
-        low, high = float(ranking.scores.min()), float(ranking.scores.max())
         images, rows = ranking.target == "images", ranking.table.to_dict("records")
         while len(self.cards) < len(rows):
             self.cards.append(Card(self._number, len(self.cards), self._acts, self._styles))
         for n, (row, position) in enumerate(zip(rows, ranking.order.tolist(), strict=True)):
-            share = (row["score"] - low) / (high - low) if high > low else 1.0
-            marks, note = [kind for kind in kinds if row[kind]], notes.lines[n] if notes.lines else ""
-            tags, verdict = notes.tags[n] if notes.tags else (), notes.verdicts[n] if notes.verdicts else ""
-            shown = _shown(library, position, row, images, tags)
-            content = cards.answer(row["rank"], row["score"], share, marks=marks, note=note, **shown)
-            self.cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), position, tags, verdict)
+            shown = {"text": str(row.get("text", ""))}
+            if images:
+                caption = "".join(captions_of(library, position)[:1])
+                shown = {"image": thumbnail(library, position), "name": str(row["item"]), "caption": caption}
+            marks, note = [kind for kind in kinds if row[kind]], notes[n] if notes else ""
+            content = cards.answer(row["rank"], row["score"], marks=marks, note=note, **shown)
+            self.cards[n].fill(content, Query(ranking.target[:-1], item=row["item"]), position, verdicts[n])
         self.head.value = cards.title(title) + cards.ranks(ranking.relevant, kinds)
         widgets = tuple(x for card in self.cards[: len(rows)] for x in (card.widget, card.panel))
         if self.grid.children != widgets:
@@ -126,15 +107,15 @@ class Column:
             self.cards[0].reason.focus()
 
 
-def thumbnail(library: Library, position: int, resolution: int = cards.THUMBNAIL) -> str:
-    """Data URI of the image at a position, at most `resolution` pixels wide and high; '' for a corpus of features."""
+def thumbnail(library: Library, position: int) -> str:
+    """Data URI of the image at a position, small; '' for a corpus of features."""
     if library.pixels is None:
         return ""
-    key = library.pixels, position, resolution
+    key = library.pixels, position
     if key not in _SMALL:
         while len(_SMALL) >= _CACHED:
             _SMALL.pop(next(iter(_SMALL)))
-        _SMALL[key] = cards.data_uri(photograph(library, position, resolution), resolution)
+        _SMALL[key] = cards.data_uri(photograph(library, position, cards.THUMBNAIL))
     return _SMALL[key]
 
 
@@ -143,13 +124,3 @@ def close(widgets: Sequence[w.Widget]) -> None:
     for widget in widgets:
         close(getattr(widget, "children", ()))
         widget.close()
-
-
-def _shown(library: Library, position: int, row: dict, images: bool, tags: Sequence[str]) -> dict:
-    """An image with its name, first caption, split and tags, or a sentence."""
-    if not images:
-        return {"text": str(row["text"]), "badges": tags}
-    split = [] if library.splits is None or not library.splits[position] else [str(library.splits[position])]
-    captions = captions_of(library, position)
-    shown = {"image": thumbnail(library, position), "name": str(row["item"]), "badges": [*split, *tags]}
-    return shown | {"caption": captions[0] if captions else ""}

@@ -9,11 +9,11 @@ from xmr_core.search.library import Library
 from xmr_core.search.query import Query
 from xmr_core.search.state import ambiguous_queries, hard_query, random_query, unsure_queries
 
-_CHOICES = 20  # queries that a button goes through, one after the other
+_CHOICES = 10  # queries that a button goes through, one after the other
 _EXAMPLES = ("two dogs on a beach", "a dog", "a person", "a red circle above a blue square", "a red circle")
 
 
-def _chosen(queries: Sequence[Query], n: int) -> Query:
+def _first(queries: Sequence[Query], n: int) -> Query:
     return queries[n % min(len(queries), _CHOICES)]
 
 
@@ -21,21 +21,15 @@ def _disagree(libraries: Sequence[Library], judgments: Judgments, n: int) -> Que
     if len(libraries) < 2:
         raise BadInput("choose a second method; then this shows the captions that the two answer most differently.")
     first, second = libraries
-    return _chosen(first.once(("disagree", id(second)), lambda: disagreements(first, second)), n)
+    return _first(first.once(("disagree", id(second)), lambda: disagreements(first, second)), n)
 
 
 DRAWS: dict[str, tuple[str, Callable[[Sequence[Library], Judgments, int], Query]]] = {  # button → (tooltip, query n)
     "Random image": ("captions for an image of the corpus", lambda own, _, n: random_query(own[0], "image", n)),
     "Random caption": ("images for a caption of the corpus", lambda own, _, n: random_query(own[0], "caption", n)),
     "Hard": ("a caption whose first answer is wrong", lambda own, _, n: hard_query(own[0], seed=n)),
-    "Ambiguous": (
-        "a caption that many images fit",
-        lambda own, _, n: _chosen(ambiguous_queries(own[0], n=_CHOICES), n),
-    ),
-    "Unsure": (
-        "a caption of which the first method is least certain",
-        lambda own, _, n: _chosen(unsure_queries(own[0], n=_CHOICES), n),
-    ),
+    "Ambiguous": ("a caption that many images fit", lambda own, _, n: _first(ambiguous_queries(own[0]), n)),
+    "Unsure": ("a caption of which the first method is unsure", lambda own, _, n: _first(unsure_queries(own[0]), n)),
     "Disagree": ("a caption that the two methods answer most differently", _disagree),
     "Unjudged": ("a caption of which no answer is marked", lambda own, marks, n: unjudged_queries(own[0], marks, n)[0]),
 }
@@ -49,7 +43,6 @@ def example_query(library: Library, seed: int) -> Query:
     if len(library.caption_ids):
         return random_query(library, "caption", seed)
     for text in _EXAMPLES:
-        known_all = not library.prepared.words_of(text)[1]
-        if known_all:
+        if not library.prepared.words_of(text)[1]:  # all are known
             return Query("text", text)
     raise BadInput("type a sentence with words of the captions on which the method was trained.")

@@ -1,10 +1,9 @@
 """Pieces of HTML of an explanation: shaded words, images with a line of text below, a table of cosines."""
 
-import html
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float, UInt8
 
 from xmr_core.ui.widgets import cards
@@ -21,10 +20,10 @@ def words(contributions: Sequence[tuple[str, float]]) -> str:
     True
     """
     top = max((abs(value) for _, value in contributions), default=0.0) or 1.0
-    spans = []
-    for word, value in contributions:
-        style = f"background:{_shade(value, top)}"
-        spans.append(f"<span title='{value:+.4f}' style='{style}'>{html.escape(word)}</span>")
+    spans = [
+        f"<span title='{value:+.4f}' style='background:{_shade(value, top)}'>{escape(word)}</span>"
+        for word, value in contributions
+    ]
     return f"<div class='xmr-words'>{' '.join(spans)}</div>"
 
 
@@ -36,9 +35,8 @@ def figures(panels: Sequence[tuple[UInt8[np.ndarray, "h w 3"], str]]) -> str:
     """
     parts = []
     for pixels, text in panels:
-        alt = html.escape(text, quote=True)
-        shown = f"<img src='{cards.data_uri(pixels, _FIGURE)}' alt='{alt}'>"
-        parts.append(f"<figure>{shown}<figcaption>{html.escape(text)}</figcaption></figure>")
+        shown = f"<img src='{cards.data_uri(pixels, _FIGURE)}' alt='{escape(text)}'>"
+        parts.append(f"<figure>{shown}<figcaption>{escape(text)}</figcaption></figure>")
     return f"<div class='xmr-figures'>{''.join(parts)}</div>"
 
 
@@ -56,50 +54,24 @@ def cosines(
     >>> cosines(np.array([[0.5, -0.25]]), names=["a", "dog"]).count("<td")
     3
     """
-    top = float(np.abs(products).max()) or 1.0
-    names = names if len(names) == products.shape[1] else [f"caption’s {n + 1}" for n in range(products.shape[1])]
-    heads = [_head(name, None if caption_parts is None else caption_parts[n]) for n, name in enumerate(names)]
-    lines = []
-    for n, row in enumerate(products.tolist()):
-        cells = "".join(f"<td style='background:{_shade(value, top)}'>{value:.2f}</td>" for value in row)
-        name = f"image’s {n + 1}"
-        lines.append(f"<tr>{_head(name, None if image_parts is None else image_parts[n], 'row')}{cells}</tr>")
-    return f"<div class='xmr-scroll'><table><tr><td></td>{''.join(heads)}</tr>{''.join(lines)}</table></div>"
-
-
-def nearest(table: pd.DataFrame, kinds: Sequence[str]) -> str:
-    """The caption nearest to each element of an image, with its cosine and marks. kinds: relevance sets of the
-    table."""
-    lines = []
-    for row in table.to_dict("records"):
-        lines.append(
-            f"<tr><td>{row['element'] + 1}</td><td class='xmr-left'>{html.escape(row['text'])}</td>"
-            f"<td>{row['cosine']:.2f}</td><td class='xmr-right'>{cards.mark_signs(row, kinds)}</td></tr>"
-        )
-    head = "<tr><th>element</th><th class='xmr-left'>nearest caption</th><th>cosine</th><th>right</th></tr>"
-    return f"<div class='xmr-scroll'><table>{head}{''.join(lines)}</table></div>"
-
-
-def facts(name: str, split: str, captions: Sequence[str]) -> str:
-    """The name of an image, its split, and its captions.
-
-    >>> facts("dog.jpg", "", ["a dog"])
-    "<div class='xmr-name'>dog.jpg</div><ul><li>a dog</li></ul>"
-    """
-    badge = f" <span class='xmr-badge'>{html.escape(split)}</span>" if split else ""
-    lines = "".join(f"<li>{html.escape(text)}</li>" for text in captions)
-    listed = f"<ul>{lines}</ul>" if lines else ""
-    return f"<div class='xmr-name'>{html.escape(name)}{badge}</div>{listed}"
+    top, (k, l) = float(np.abs(products).max()) or 1.0, products.shape
+    names = names if len(names) == l else [f"caption’s {n + 1}" for n in range(l)]
+    columns = _heads(names, caption_parts, "col")
+    rows = _heads([f"image’s {n + 1}" for n in range(k)], image_parts, "row")
+    lines = [f"<td></td>{''.join(columns)}"]
+    for head, row in zip(rows, products.tolist(), strict=True):
+        lines.append(head + "".join(f"<td style='background:{_shade(v, top)}'>{v:.2f}</td>" for v in row))
+    return f"<div class='xmr-scroll'><table><tr>{'</tr><tr>'.join(lines)}</tr></table></div>"
 
 
 def heading(text: str) -> str:
     """The name of a part of an explanation."""
-    return f"<h4>{html.escape(text)}</h4>"
+    return f"<h4>{escape(text)}</h4>"
 
 
-def _head(name: str, adds: float | None, scope: str = "col") -> str:
-    added = "" if adds is None else f"<br>{adds:+.3f}"
-    return f"<th scope='{scope}'>{html.escape(name)}{added}</th>"
+def _heads(names: Sequence[str], parts: Sequence[float] | None, scope: str) -> list[str]:
+    added = [""] * len(names) if parts is None else [f"<br>{part:+.3f}" for part in parts]
+    return [f"<th scope='{scope}'>{escape(name)}{part}</th>" for name, part in zip(names, added, strict=True)]
 
 
 def _shade(value: float, top: float) -> str:

@@ -5,20 +5,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.images.files import UNREADABLE, decoded
 from xmr_core.search.library import Library
 from xmr_core.search.query import Query
 from xmr_core.search.state import State
-from xmr_core.ui.widgets.answer_files import answer_figure, answer_table
 from xmr_core.ui.widgets.columns import Card
 from xmr_core.ui.widgets.draws import DRAWS, example_query
 from xmr_core.ui.widgets.page import MOST_ANSWERS, NONE
-from xmr_core.ui.widgets.screen import START, Screen
+from xmr_core.ui.widgets.screen import START, Screen, action
 from xmr_core.ui.widgets.sharing import view_of, view_of_page
-from xmr_core.ui.widgets.why import photograph_html, why_html
+from xmr_core.ui.widgets.why import why_html
 
 
 class Explorer(Screen):
@@ -29,8 +27,8 @@ class Explorer(Screen):
     line in the page, and the explorer goes on.
 
     Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
-        from. k: answers at first. seed: of random queries. judgments: the file of marks and tags; by default beside the
-        library (search.filters.judgments_path). view: a link or a text that the explorer made, to show that view.
+        from. k: answers at first. seed: of random queries. judgments: the file of marks; by default beside the
+        library (search.filters.judgments_path). view: a link that the explorer made, to show that view.
     Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
     """
 
@@ -64,103 +62,79 @@ class Explorer(Screen):
         if self.state.query is None:
             self._do(lambda: self._go(self._view or view_of_page() or self._example()))
 
+    @action
     def ask(self, query: Query) -> None:
         """Rank for a query and show the answers."""
-        self._do(lambda: self._go(self.state.ask(query)))
+        self._go(self.state.ask(query))
 
+    @action
     def ask_text(self) -> None:
         """Rank for the sentence in the text field."""
-        self._do(lambda: self._go(self.state.ask(Query("text", self.text.value))))
+        self._go(self.state.ask(Query("text", self.text.value)))
 
+    @action
     def ask_upload(self, content: bytes) -> None:
         """Rank for the image in a file's bytes."""
+        try:
+            pixels = np.array(decoded(io.BytesIO(bytes(content))))
+        except UNREADABLE as e:
+            raise BadInput("this file is no image that can be read; upload a JPEG or PNG.") from e
+        self._go(self.state.ask(Query("upload", text="uploaded image", pixels=pixels)))
 
-        def act():
-            try:
-                pixels = np.array(decoded(io.BytesIO(bytes(content))))
-            except UNREADABLE as e:
-                raise BadInput("this file is no image that can be read; upload a JPEG or PNG.") from e
-            self._go(self.state.ask(Query("upload", text="uploaded image", pixels=pixels)))
-
-        self._do(act)
-
+    @action
     def back(self) -> None:
         """Show the query before."""
-
-        def act():
-            if not self.state.past:
-                raise BadInput("there is no query before this one.")
-            self._go(self.state.back())
-
-        self._do(act)
+        if not self.state.past:
+            raise BadInput("there is no query before this one.")
+        self._go(self.state.back())
 
     def choose(self) -> None:
         """Take the methods from the two menus."""
         if not self._updating_menus:
-            labels = [self.first.value, *([self.second.value] if self.second.value != NONE else [])]
+            labels = [label for label in (self.first.value, self.second.value) if label != NONE]
             self._do(lambda: self._go(self.state.compare(*labels)))
 
+    @action
     def explain(self, card: Card) -> None:
-        """Say below an answer why it is there."""
+        """Say below an answer why it is there, and close what was said of another one."""
+        library, title = self.libraries[self.state.methods[card.column]], self._title(card.column)
+        content = why_html(library, self.state.query, card.position, self.state.settings_of(card.column), title)
+        if self.opened is not None and self.opened is not card:
+            self.opened.shut()
+        self.opened = card
+        card.open(content)
+        self._say(f"why {title} found answer {card.row + 1}: below it.")
 
-        def act():
-            library, title = self.libraries[self.state.methods[card.column]], self._title(card.column)
-            settings = self.state.settings_of(card.column)
-            self._show_below(card, why_html(library, self.state.query, card.position, settings, title))
-            self._say(f"why {title} found answer {card.row + 1}: below it.")
-
-        self._do(act)
-
-    def enlarge(self, card: Card) -> None:
-        """Show an answer's photograph as large as the page allows, with all its captions."""
-
-        def act():
-            library = self.libraries[self.state.methods[card.column]]
-            self._show_below(card, photograph_html(library, self.state.query.target, card.position))
-            self._say(f"answer {card.row + 1}, enlarged: below it.")
-
-        self._do(act)
-
+    @action
     def mark(self, card: Card, verdict: str) -> None:
         """Mark an answer as 'right' or 'wrong'; the same again takes that back."""
-
-        def act():
-            scores = self.rankings[card.column].scores
-            said = self.marks.mark(self._shown_libraries()[card.column], self.state.query, card.query, verdict, scores)
-            self._show()
-            self._say(said)
-
-        self._do(act)
-
-    def tag(self, card: Card, words: str) -> None:
-        """Give an answer's item these tags (words with commas between them) and no others."""
-
-        def act():
-            said = self.marks.tag(self.state.query.target, str(card.query.item), words)
-            self.filter.show(self.state.filter, self._shown_libraries()[0], self.marks.judgments)
-            self._say(said)
-
-        self._do(act)
+        library, scores = self._shown_libraries()[card.column], self.rankings[card.column].scores
+        said = self.marks.mark(library, self.state.query, card.query, verdict, scores)
+        self._show()
+        self._say(said)
 
     def frame(self) -> pd.DataFrame:
-        """The answers that are shown: a row for each, with its method, rank, item, score, marks and tags."""
-        return answer_table(self._titles(), self.rankings, self.state.query, self.marks.judgments)
-
-    def figure(self) -> Figure:
-        """The answers that are shown as a matplotlib figure. Raises: BadInput before the first query."""
-        return answer_figure(self._titles(), self.rankings, self.state.query, self._shown_libraries())
+        """The answers that are shown: a row for each, with its query, method, rank, item, score and mark. Raises:
+        BadInput before the first query."""
+        if (query := self.state.query) is None:
+            raise BadInput("nothing has been asked yet; type a sentence first.")
+        tables = []
+        for title, ranking in zip(self._titles(), self.rankings, strict=True):
+            verdicts = self.marks.verdicts(query, ranking)
+            about = {"query": query.item or query.text, "method": title}
+            tables.append(ranking.table.assign(verdict=verdicts, **about))
+        table = pd.concat(tables, ignore_index=True)
+        return table[["query", "method", *table.columns.drop(["query", "method"])]]
 
     def _uploaded(self, change: dict) -> None:
         if change["new"]:
             self.ask_upload(change["new"][0]["content"])
             self.upload.value = ()  # so that the same file can be chosen again
 
+    @action
     def _draw(self, draw: Callable) -> None:
-        def act():
-            self._draws += 1
-            self._go(self.state.ask(draw(self._shown_libraries(), self.marks.judgments, self._draws)))
-
-        self._do(act)
+        self._draws += 1
+        self._go(self.state.ask(draw(self._shown_libraries(), self.marks.judgments, self._draws)))
 
     def _example(self) -> State:
         return self.state.ask(example_query(self._shown_libraries()[0], self._draws))

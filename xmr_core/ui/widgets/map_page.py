@@ -4,8 +4,9 @@ Plotly's own widget keeps one message for all events. A pointer that crosses a p
 lasso's message while the kernel is busy, and the selection is lost; here each event has a place of its own. Plotly's
 answer to a selection also sets the selected points of every trace anew, one after the other, each of which draws all
 points again. So does a new place of an annotation, which takes a tenth of a second without a GPU; therefore the marks
-of the query and its answers are elements of the page above the plot. The script also fits the figure into its place,
-which plotly does only when the window changes its size.
+of the query and its answers are elements of the page above the plot. The script looks for new plots, of which plotly
+tells before they are in the page, and fits them into their place, which plotly does only when the window changes its
+size.
 """
 
 import anywidget
@@ -14,15 +15,14 @@ import traitlets
 _SCRIPT = """
 function render({ model, el }) {
   const panel = () => el.closest(".xmr-map");
+  const known = new WeakSet();
+  let width = 0;
   const say = points => { model.set("selected", points); model.save_changes(); };
   const place = plot => {
     const { xaxis, yaxis } = plot._fullLayout ?? {};
     if (!xaxis?.l2p) return;
-    let layer = plot.querySelector(".xmr-marks");
-    if (!layer) {
-      layer = plot.appendChild(document.createElement("div"));
-      layer.className = "xmr-marks";
-    }
+    const layer = plot.querySelector(".xmr-marks") ?? plot.appendChild(document.createElement("div"));
+    layer.className = "xmr-marks";
     layer.replaceChildren(...model.get("marks").map(mark => {
       const sign = document.createElement("span"), x = xaxis.l2p(mark.x), y = yaxis.l2p(mark.y);
       sign.textContent = mark.text;
@@ -36,40 +36,31 @@ function render({ model, el }) {
   const placeAll = () => panel()?.querySelectorAll(".js-plotly-plot").forEach(place);
   model.on("change:marks", placeAll);
   const connect = plot => {
+    known.add(plot);
     plot.on("plotly_selected", event => {
       if (!event) return;
       const points = {};
       for (const point of event.points) (points[point.curveNumber] ??= []).push(point.pointNumber);
       say({ points, time: Date.now() });
     });
-    const tell = name => ({ points: [point] }) => {
-      model.set(name, { trace: point.curveNumber, point: point.pointNumber, time: Date.now() });
+    plot.on("plotly_hover", ({ points: [point] }) => {
+      model.set("hovered", { trace: point.curveNumber, point: point.pointNumber, time: Date.now() });
       model.save_changes();
-    };
-    plot.on("plotly_click", tell("clicked"));
-    plot.on("plotly_hover", tell("hovered"));
+    });
     plot.on("plotly_deselect", () => say({ points: null, time: Date.now() }));
     for (const name of ["plotly_afterplot", "plotly_relayout", "plotly_relayouting"]) plot.on(name, () => place(plot));
     place(plot);
-    window.dispatchEvent(new Event("resize"));
+    width = 0;  // its place may be larger than the plot
   };
-  const rendered = ({ detail: { element } }, tries = 300) => {  // plotly says so before it is in the page
-    if (panel()?.contains(element)) connect(element);
-    else if (!element.isConnected && tries) requestAnimationFrame(() => rendered({ detail: { element } }, tries - 1));
-  };
-  document.addEventListener("plotlywidget-after-render", rendered);
-  const present = panel()?.querySelector(".js-plotly-plot");
-  if (present?._fullLayout && present.on) connect(present);
-  let width = 0;
-  const watch = new ResizeObserver(([entry]) => {
-    if (entry.contentRect.width !== width) {
-      width = entry.contentRect.width;
+  const timer = setInterval(() => {
+    for (const plot of panel()?.querySelectorAll(".js-plotly-plot") ?? [])
+      if (plot._fullLayout && plot.on && !known.has(plot)) connect(plot);
+    if (panel() && panel().clientWidth !== width) {
+      width = panel().clientWidth;
       window.dispatchEvent(new Event("resize"));
     }
-  });
-  const start = () => panel() ? watch.observe(panel()) : requestAnimationFrame(start);
-  start();
-  return () => { document.removeEventListener("plotlywidget-after-render", rendered); watch.disconnect(); };
+  }, 200);
+  return () => clearInterval(timer);
 }
 export default { render };
 """
@@ -77,12 +68,11 @@ export default { render };
 
 class MapPage(anywidget.AnyWidget):
     """selected: 'points', the number of a trace (as text) → numbers of its selected points, or None when the selection
-    was taken back; and 'time', by which a selection that is drawn a second time differs from the first. clicked,
-    hovered: the number of a trace and of its point, and the time. marks: 'x' and 'y' in the units of the map, 'text',
-    and 'kind', a class of the style sheet; the last is drawn above the others."""
+    was taken back; and 'time', by which a selection that is drawn a second time differs from the first. hovered: the
+    number of a trace and of its point, and the time. marks: 'x' and 'y' in the units of the map, 'text', and 'kind', a
+    class of the style sheet; the last is drawn above the others."""
 
     _esm = _SCRIPT
     selected = traitlets.Dict().tag(sync=True)
-    clicked = traitlets.Dict().tag(sync=True)
     hovered = traitlets.Dict().tag(sync=True)
     marks = traitlets.List().tag(sync=True)

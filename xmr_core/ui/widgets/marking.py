@@ -1,4 +1,4 @@
-"""Marks and tags in the explorer: what people said, kept in a file, and what follows for the query."""
+"""Marks in the explorer: what people said, kept in a file, and what follows for the query."""
 
 from pathlib import Path
 
@@ -36,18 +36,7 @@ class Marks:
         metric = f"R-Precision of this query {value:.2f}, {n} right" if n else "no right answer is known"
         return f"marked {'as ' + verdict if verdict else 'as not judged'}: {metric}, by {library.label}."
 
-    def tag(self, modality: str, item: str, words: str) -> str:
-        """Give an item these tags, words with commas between them, and no others. Returns a sentence."""
-        key, wanted = (modality, item), [word.strip() for word in words.split(",") if word.strip()]
-        present = self.judgments.tags.get(key, [])
-        for tag in [tag for tag in present if tag not in wanted]:
-            self.judgments.tag(key, tag, present=False)
-        for tag in [tag for tag in wanted if tag not in present]:
-            self.judgments.tag(key, tag)
-        return f"tags of {item}: {', '.join(wanted) or 'none'}."
-
-    def of_answers(self, query: Query, ranking: Ranking) -> tuple[list[list[str]], list[str]]:
-        """(tags, verdict) of each answer that is shown."""
-        items = [(query.target, str(item)) for item in ranking.table["item"]]
+    def verdicts(self, query: Query, ranking: Ranking) -> list[str]:
+        """The verdict of each answer that is shown, '' without one."""
         key = query_key(query)
-        return [self.judgments.tags.get(i, []) for i in items], [self.judgments.verdict(key, i) for i in items]
+        return [self.judgments.verdict(key, (query.target, str(item))) for item in ranking.table["item"]]

@@ -37,7 +37,6 @@ class Page:
         self.second = w.Dropdown(options=(NONE, *labels), value=NONE, description="beside")
         self.k = w.IntSlider(value=k, min=1, max=MOST_ANSWERS, description="answers", continuous_update=False)
         self.status, self.query = w.HTML(), w.HTML()
-        self.links = w.HTML().add_class("xmr-links")
         self.columns = [Column(n, acts) for n in (0, 1)]
         self.controls, self.answers = w.VBox(), w.Box().add_class("xmr-columns")
         self.toggles = {name: _toggle(name, widget) for name, widget in panels.items()}

@@ -1,6 +1,7 @@
 """The query above the answers: its sentence or image, and how uncertain each method is of it."""
 
 from collections.abc import Mapping
+from html import escape
 
 from xmr_core.search.library import Library
 from xmr_core.search.query import Query, encode
@@ -8,8 +9,6 @@ from xmr_core.search.ranking import Ranking
 from xmr_core.search.why import relative_uncertainty
 from xmr_core.ui.widgets import cards
 from xmr_core.ui.widgets.columns import thumbnail
-
-_RESOLUTION = 240  # pixels
 
 
 def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking) -> tuple[str, str]:
@@ -19,17 +18,18 @@ def query_html(query: Query, libraries: Mapping[str, Library], ranking: Ranking)
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])
     elif query.kind == "image":
-        image = thumbnail(library, library.position("images", query.item), _RESOLUTION)
+        image = thumbnail(library, library.position("images", query.item))
     elif query.kind == "upload":
-        image = cards.data_uri(query.pixels, _RESOLUTION)
-    return text, cards.query(text, image, _uncertainties(query, libraries), ranking.unknown_words, ranking.nearest)
-
-
-def _uncertainties(query: Query, libraries: Mapping[str, Library]) -> str:
-    """How uncertain each method is of the query, among items of its modality."""
-    modality, parts = "images" if query.target == "captions" else "captions", []
+        image = cards.data_uri(query.pixels)
+    shown = f"<b>“{escape(text)}”</b>"
+    if image:
+        shown = f"<img src='{image}' alt='the image that was the query' class='xmr-asked'><div>{escape(text)}</div>"
+    wrong = [f"not understood: <i>{escape(word)}</i>" for word in ranking.unknown_words]
+    wrong += [f"<i>{escape(word)}</i> is read as <i>{escape(other)}</i>" for word, other in ranking.nearest.items()]
+    shown += "".join(f"<div class='xmr-wrong'>{line}</div>" for line in wrong)
+    modality = "images" if query.target == "captions" else "captions"
     for label, library in libraries.items():
-        values = library.uncertainty(modality)
-        if values is not None and (own := relative_uncertainty(library, modality, encode(library, query))) is not None:
-            parts.append(cards.uncertainty(label, own[0], values))
-    return f"<div>{''.join(parts)}</div>" if parts else ""
+        if (own := relative_uncertainty(library, modality, encode(library, query))) is not None:
+            line = f"{escape(label)}: uncertainty {own[0]:.2f}, above {100 * own[1]:.0f} % of the {modality}"
+            shown += f"<div class='xmr-soft'>{line}</div>"
+    return text, shown

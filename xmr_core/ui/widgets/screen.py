@@ -1,14 +1,15 @@
 """The explorer's screen: it holds the state, ranks, and shows what was ranked. What people do is in explorer.py."""
 
 from collections.abc import Callable
+from functools import wraps
 
 import pandas as pd
 
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.search.library import Library
-from xmr_core.search.state import State, answers, moved, ranks_by
-from xmr_core.ui.widgets import cards, explanations
-from xmr_core.ui.widgets.columns import Card, Notes, close
+from xmr_core.search.state import State, answers, ranks_by
+from xmr_core.ui.widgets import cards
+from xmr_core.ui.widgets.columns import close
 from xmr_core.ui.widgets.filtering import FilterBar
 from xmr_core.ui.widgets.map_panel import MapPanel
 from xmr_core.ui.widgets.marking import Marks
@@ -21,8 +22,13 @@ from xmr_core.ui.widgets.why import photograph_html
 START = "Type a sentence, or let one of the buttons choose a query."
 
 
+def action(act: Callable) -> Callable:
+    """A method of a Screen as one action of its own (see Screen._do)."""
+    return wraps(act)(lambda self, *given: self._do(lambda: act(self, *given)))
+
+
 class Screen(Page):
-    """State, rankings and libraries of an explorer. A subclass has the acts of an answer, `frame` and `figure`."""
+    """State, rankings and libraries of an explorer. A subclass has the acts of an answer and `frame`."""
 
     def __init__(self, open_library: Callable[[str], Library], labels: tuple[str, ...], k: int, judgments: str):
         self._open, self.labels, self.libraries = open_library, labels, {}
@@ -30,12 +36,9 @@ class Screen(Page):
         self._busy, self._updating_menus, self._controls_of, self.opened = False, False, None, None
         self.marks = Marks(judgments)
         self.filter = FilterBar(lambda **changes: self._do(lambda: self._go(self.state.restrict(**changes))))
-        makers = self.frame, self.figure, lambda: self.marks.judgments.qrels()
-        self.share = SharePanel(self._do, lambda: self.state, *makers, self._go)
-        self.map, self.selection = (
-            MapPanel(self._do, lambda rows: self._do(lambda: self._select(rows)), self._item),
-            None,
-        )
+        makers = (lambda: self.state), self.frame, lambda: self.marks.judgments.qrels()
+        self.share = SharePanel(self._do, *makers, self._go)
+        self.map, self.selection = MapPanel(self._do, self._select, self._item), None
         panels = {"Map": self.map.widget, "Filter": self.filter.widget, "Save and share": self.share.widget}
         super().__init__(labels, k, self, panels)
         self.toggles["Map"].observe(lambda change: change["new"] and self.map.show(), "value")
@@ -89,7 +92,7 @@ class Screen(Page):
         self.second.value = self.state.methods[1] if len(self.state.methods) > 1 else NONE
         self.k.value = self.state.usual.k
         if library := self.libraries.get(self.state.methods[0]):
-            self.filter.show(self.state.filter, library, self.marks.judgments)
+            self.filter.show(self.state.filter, library)
         self._updating_menus = False
 
     def _update_controls(self) -> None:
@@ -119,21 +122,17 @@ class Screen(Page):
             return
         shown = dict(zip(self.state.methods, libraries, strict=True))
         text, self.query.value = query_html(query, shown, self.rankings[0])
-        typed = text if query.kind == "text" else ""  # a sentence that was not asked now would be stale
-        if self.text.value != typed:
-            self.text.value = typed  # the field is observed, but the explorer is busy, so nothing is ranked twice
+        # A sentence that was not asked now would be stale. While the explorer is busy nothing is ranked twice.
+        self.text.value = text if query.kind == "text" else ""
         for n, (library, ranking) in enumerate(zip(libraries, self.rankings, strict=True)):
-            lines = ()
+            notes, title = (), self._title(n)
             if two:
                 other = self._title(1 - n)
-                lines = [f"{other}: rank {rank:,}" for rank in ranks_by(self.rankings[1 - n], ranking)]
-            changed = in_words(library, self.state.settings_of(n))
-            title = self._title(n) + (f" ({changed})" if changed else "")
-            self.columns[n].fill(library, ranking, title, Notes(lines, *self.marks.of_answers(query, ranking)))
-        if two:
-            self.links.value = cards.links(moved(*self.rankings), *(len(r.order) for r in self.rankings))
-        left, right = (column.widget for column in self.columns)
-        children = (left, self.links, right) if two else (left,)
+                notes = [f"{other}: rank {rank:,}" for rank in ranks_by(self.rankings[1 - n], ranking)]
+            if changed := in_words(library, self.state.settings_of(n)):
+                title = f"{title} ({changed})"
+            self.columns[n].fill(library, ranking, title, self.marks.verdicts(query, ranking), notes)
+        children = tuple(column.widget for column in self.columns[: len(libraries)])
         if self.answers.children != children:
             self.answers.children = children
         n, everything = self.rankings[0].n, len(self.rankings[0].scores)
@@ -145,6 +144,7 @@ class Screen(Page):
             self.selection = None
             self.map.select_nothing()
 
+    @action
     def _select(self, rows: pd.DataFrame | None) -> None:
         """Restrict answers to the items that were selected on the map, None for all; `selection` holds their frame."""
         self.selection = rows
@@ -153,14 +153,4 @@ class Screen(Page):
 
     def _item(self, modality: str, position: int) -> str:
         """HTML of an item to which the pointer points on the map."""
-        library = self._shown_libraries()[0]
-        if modality == "captions":
-            return explanations.heading(str(library.texts[position]))
-        return photograph_html(library, modality, position, cards.THUMBNAIL)
-
-    def _show_below(self, card: Card, content: str) -> None:
-        """Open the panel of an answer, and close that of another one."""
-        if self.opened is not None and self.opened is not card:
-            self.opened.shut()
-        self.opened = card
-        card.open(content)
+        return photograph_html(self._shown_libraries()[0], modality, position, cards.THUMBNAIL)

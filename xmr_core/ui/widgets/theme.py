@@ -1,21 +1,11 @@
 """The look of the explorer: one style sheet whose colours follow the theme of the page, light or dark."""
 
-_MIX = "color-mix(in srgb, {} {}%, {})"
-
-
-def _mixed(colour: str, percent: int, other: str = "var(--xmr-fg)") -> str:
-    return _MIX.format(colour, percent, other)
-
-
-_COLOURS = {  # a strong colour is mixed with that of the text, so it is dark on a light page and light on a dark one
-    "soft": _mixed("var(--xmr-fg)", 74, "var(--xmr-bg)"),
-    "line": _mixed("var(--xmr-fg)", 24, "var(--xmr-bg)"),
-    "fill": _mixed("var(--xmr-fg)", 7, "var(--xmr-bg)"),
-    "right": _mixed("#029e73", 62),
-    "wrong": _mixed("#d55e00", 62),
-    "accent": _mixed("#0173b2", 62),
-}
-_VARIABLES = ";".join(f"--xmr-{name}:{value}" for name, value in _COLOURS.items())
+_MIXED = {  # a strong colour is mixed with that of the text, so it is dark on a light page and light on a dark one
+    "soft": "var(--xmr-fg) 74%, var(--xmr-bg)", "line": "var(--xmr-fg) 24%, var(--xmr-bg)",
+    "fill": "var(--xmr-fg) 7%, var(--xmr-bg)", "right": "#029e73 62%, var(--xmr-fg)",
+    "wrong": "#d55e00 62%, var(--xmr-fg)", "accent": "#0173b2 62%, var(--xmr-fg)",
+}  # fmt: skip
+_VARIABLES = ";".join(f"--xmr-{name}:color-mix(in srgb, {mixed})" for name, mixed in _MIXED.items())
 
 STYLE = f"""<style>
 .xmr {{--xmr-fg:var(--jp-ui-font-color0,CanvasText); --xmr-bg:var(--jp-layout-color0,Canvas); {_VARIABLES};
@@ -36,7 +26,6 @@ STYLE = f"""<style>
 .xmr-info {{color:var(--xmr-soft)}} .xmr-error {{color:var(--xmr-wrong)}} .xmr-busy {{color:var(--xmr-accent)}}
 .xmr-columns {{display:flex; flex-wrap:wrap; gap:6px; align-items:flex-start; overflow:visible; margin:0}}
 .xmr-column {{flex:1 1 360px; min-width:0; overflow:visible}}
-.xmr-links {{flex:0 0 100px}}
 .xmr-grid {{display:grid; grid-template-columns:repeat(auto-fill,minmax(156px,1fr)); grid-auto-flow:row dense; gap:6px;
   overflow:visible; margin:0}}
 .xmr-grid.xmr-texts {{grid-template-columns:minmax(0,1fr)}}
@@ -48,11 +37,9 @@ STYLE = f"""<style>
 .xmr-card.xmr-open {{border-color:var(--xmr-accent); outline:3px solid var(--xmr-accent)}}
 .xmr-card .jupyter-button {{padding:0 6px; margin:1px}}
 .xmr-photo {{display:block; width:100%; height:136px; object-fit:contain; background:var(--xmr-fill)}}
+.xmr-asked {{max-width:240px; max-height:180px}}
 .xmr-name {{overflow-wrap:anywhere}}
 .xmr-caption {{display:-webkit-box; -webkit-line-clamp:2; -webkit-box-orient:vertical; overflow:hidden}}
-.xmr-badge {{border:1px solid var(--xmr-soft); border-radius:8px; padding:0 6px; font-size:85%; color:var(--xmr-fg)}}
-.xmr-bar {{background:var(--xmr-line); height:4px; margin-top:2px}}
-.xmr-bar > div {{background:var(--xmr-accent); height:4px}}
 .xmr-panel {{grid-column:1/-1; border:2px solid var(--xmr-accent); border-radius:4px; padding:6px; margin:0;
   overflow:hidden; width:auto}}
 .xmr-panel > .widget-html {{overflow:auto; max-height:max(240px,calc(100vh - 460px))}}
@@ -65,7 +52,6 @@ STYLE = f"""<style>
 .xmr-query {{color:#e69f00; font-size:26px; line-height:1; text-shadow:0 0 2px #000,0 0 2px #000}}
 [data-voila] .jp-OutputArea-child:has(.widget-hprogress .progress-bar-success):not(:has(.xmr)) {{display:none}}
 .xmr-address {{width:60%; font-family:monospace}}
-.xmr .widget-checkbox {{margin-left:10px}}
 .xmr-figures {{display:flex; flex-wrap:wrap; gap:8px}}
 .xmr-figures figure {{margin:0; max-width:180px}} .xmr-figures figcaption {{color:var(--xmr-fg); font-size:90%}}
 .xmr-figures img {{display:block; max-width:100%; max-height:180px; min-width:96px; image-rendering:auto}}
@@ -73,11 +59,8 @@ STYLE = f"""<style>
 .xmr-words span {{padding:1px 3px; border-radius:2px; color:var(--xmr-fg)}} .xmr-words {{line-height:1.9}}
 .xmr table {{border-collapse:collapse; font-size:90%; color:var(--xmr-fg)}}
 .xmr td, .xmr th {{padding:2px 8px; text-align:right; color:var(--xmr-fg); background-color:transparent}}
-.xmr th.xmr-left, .xmr td.xmr-left {{text-align:left}}
-.xmr svg text {{fill:var(--xmr-fg)}}
 .xmr-scroll {{overflow-x:auto; max-width:100%}}
-@container (max-width:720px) {{.xmr-links {{display:none}} .xmr-grid {{grid-template-columns:repeat(auto-fill,
-  minmax(132px,1fr))}}}}
+@container (max-width:720px) {{.xmr-grid {{grid-template-columns:repeat(auto-fill,minmax(132px,1fr))}}}}
 body[data-voila] .jp-Cell:not(:has(.xmr)), body[data-voila] .cell:not(:has(.xmr)) {{display:none}}
 body[data-voila] .jp-InputPrompt, body[data-voila] .jp-OutputPrompt {{display:none}}
 </style>"""

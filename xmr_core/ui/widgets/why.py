@@ -1,7 +1,12 @@
 """What is said of an answer: the photograph with its captions, and which words, cells and elements made the score."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from jaxtyping import Float
 
 from xmr_core.base.errors import XmrError
 from xmr_core.base.types import Representation
@@ -14,37 +19,34 @@ from xmr_core.search.ranking import Settings
 from xmr_core.ui.plots.images import dimmed
 from xmr_core.ui.widgets import cards, explanations
 
-_LARGE = 900  # pixels of an enlarged photograph
+_LARGE = 900  # pixels of the photograph in an explanation
 
 
 def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
-    """HTML that explains the answer at a position. What a method or a corpus cannot say is left out."""
+    """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
+    out."""
     pair = _pair(library, query, position, settings)
-    parts = [cards.title(f"Why {label} found it")]
+    parts = [cards.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
     all_explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
     for explain in all_explanations if pair.position is not None else (_elements,):
-        try:
+        with suppress(XmrError):  # this method does not have it
             parts += list(explain(pair))  # all of an explanation or nothing
-        except XmrError:  # this method does not have it
-            continue
     return "".join(parts)
 
 
-def photograph_html(library: Library, modality: str, position: int, edge: int = _LARGE) -> str:
-    """HTML of a photograph with its name, split and captions, its longer edge at most `edge` pixels. For a caption, of
-    the images that it belongs to."""
-    images, parts = [position], []
+def photograph_html(library: Library, modality: str, position: int, edge: int) -> str:
+    """HTML of a photograph with its name, split and captions, its longer edge at most `edge` pixels. For a caption, its
+    sentence."""
     if modality == "captions":
-        parts.append(explanations.heading(str(library.texts[position])))
-        own = library.relevance_sets.get("annotated")
-        images = own[position].tolist() if own is not None else []
-    for image in images:
-        name, split = str(library.image_ids[image]), "" if library.splits is None else str(library.splits[image])
-        if library.pixels is not None:
-            uri = cards.data_uri(photograph(library, image, edge), edge)
-            parts.append(cards.large(uri, name))
-        parts.append(explanations.facts(name, split, captions_of(library, image)))
-    return "".join(parts)
+        return explanations.heading(str(library.texts[position]))
+    name, split = str(library.image_ids[position]), "" if library.splits is None else str(library.splits[position])
+    shown = ""
+    if library.pixels is not None:
+        uri = cards.data_uri(photograph(library, position, edge), edge)
+        shown = f"<img src='{uri}' alt='{escape(name)}' class='xmr-large'>"
+    lines = "".join(f"<li>{escape(text)}</li>" for text in captions_of(library, position))
+    named = f"<div class='xmr-name'>{escape(name)} <span class='xmr-soft'>{escape(split)}</span></div>"
+    return f"{shown}{named}<ul>{lines}</ul>"
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,6 @@ class _Pair:
     position: int | None
     text: str
     caption: Representation
-
-    @property
-    def pixels(self):
-        return seen_part(self.library, self.position)
 
 
 def _pair(library: Library, query: Query, position: int, settings: Settings) -> _Pair:
@@ -85,7 +83,7 @@ def _word_weights(pair: _Pair) -> Iterator[str]:
 
 
 def _cells(pair: _Pair) -> Iterator[str]:
-    pixels = pair.pixels
+    pixels = seen_part(pair.library, pair.position)
     values, how = cell_contributions(pair.library, pair.position, pair.caption, pair.settings)
     panels = [(pixels, "image")]
     for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
@@ -97,21 +95,24 @@ def _cells(pair: _Pair) -> Iterator[str]:
 
 
 def _element_attention(pair: _Pair) -> Iterator[str]:
-    pixels, attention = pair.pixels, element_attention(pair.library, pair.position)
-    top = float(attention.max())
-    yield explanations.heading("attention of each element of the image")
-    yield explanations.figures([(dimmed(pixels, row, top), f"element {n + 1}") for n, row in enumerate(attention)])
+    attention = element_attention(pair.library, pair.position)
+    names = [f"element {n + 1}" for n in range(len(attention))]
     if pair.library.captions is not None:
-        table = nearest_captions(pair.library, pair.position)
-        yield explanations.nearest(table, list(pair.library.relevance_sets))
+        nearest = nearest_captions(pair.library, pair.position)["text"]
+        names = [f"{name}, nearest to “{text}”" for name, text in zip(names, nearest, strict=True)]
+    yield explanations.heading("attention of each element of the image")
+    yield _attended(pair, attention, names)
 
 
 def _word_attention(pair: _Pair) -> Iterator[str]:
-    pixels = pair.pixels
     words, attention = word_attention_of(pair.library, pair.text, pair.position)
-    top = float(attention.max())
     yield explanations.heading("attention of each word to the image")
-    yield explanations.figures([(dimmed(pixels, row, top), word) for word, row in zip(words, attention, strict=True)])
+    yield _attended(pair, attention, words)
+
+
+def _attended(pair: _Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
+    pixels, top = seen_part(pair.library, pair.position), float(attention.max())
+    return explanations.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
 
 
 def _elements(pair: _Pair) -> Iterator[str]:
