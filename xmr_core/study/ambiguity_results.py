@@ -37,7 +37,7 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
     of distributions, with InfoNCE, for each method that has both. The images of both values count as independent, which
     makes the interval wider than it has to be. points: of ambiguity_points.
     """
-    table = points.set_index(["label", "objective", "ambiguity", "seed"])[["value", "error"]]
+    table = points.set_index(["label", "objective", "ambiguity", "seed"])[["value", "error"]].sort_index()
     pairs = [(KINDS[label], (label, "InfoNCE"), (BASE, "InfoNCE"), BASE) for label in KINDS]
     pairs += [(LOSSES[loss], (label, loss), (label, "InfoNCE"), "InfoNCE") for loss in LOSSES for label in AMBIGUOUS]
     lines = []

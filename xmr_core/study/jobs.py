@@ -7,8 +7,28 @@ from xmr_core.study.choices import ablation_trial, chosen_trials
 from xmr_core.study.convergence import unconverged
 from xmr_core.study.presets import base_config
 from xmr_core.study.protocol import (
-    COMMON, DECIDING, EPOCHS, FLICKR_EPOCHS, FLICKR_LONGER, LONGER, MORE_SEEDS, SEEDS, SHORTER, TRIALS, TUNING_EPOCHS,
-    WORLD, Job, base_of, budget_label, canonical, compares_pairs, in_common_form, labels, trial, tuned_label, variants,
+    COMMON,
+    DECIDING,
+    EPOCHS,
+    FLICKR_EPOCHS,
+    FLICKR_LONGER,
+    LONGER,
+    MORE_SEEDS,
+    SEEDS,
+    SHORTER,
+    TRIALS,
+    TUNING_EPOCHS,
+    WORLD,
+    Job,
+    base_of,
+    budget_label,
+    canonical,
+    compares_pairs,
+    in_common_form,
+    labels,
+    trial,
+    tuned_label,
+    variants,
 )  # fmt: skip
 from xmr_core.training.runs import RunConfig
 

@@ -1,5 +1,5 @@
-"""Numbers of a trained run that an evaluation does not give, as rows of its metrics table: where slots look, which words
-SGRAF trusts, how wide distributions are."""
+"""Numbers of a trained run that an evaluation does not give: where slots look, which words SGRAF trusts, how wide
+distributions are."""
 
 from math import isqrt
 
