@@ -3,9 +3,9 @@
     python benchmarks/real_speed.py
 
 Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache,
-against the bare forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached reads: batches read from
-the cache (with views, dropped cells and dropped words), against the batches that a step of training uses up; it must
-reach 5. Images are drawn, the network has random weights: neither changes the speed.
+against the bare forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached
+reads: batches read from the cache (with views, dropped cells and dropped words), against the batches that a step of
+training uses up; it must reach 5. Images are drawn, the network has random weights: neither changes the speed.
 """
 
 import argparse
@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 
 
 def corpus_files(root: Path, n: int) -> None:
@@ -44,8 +43,8 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base.buffers import reused_buffers
     from xmr_core.data.augment import Augmentation
     from xmr_core.data.batches import Batches
+    from xmr_core.data.features.efficientnet_lite import EfficientNetLiteGrid
     from xmr_core.data.features.feature_cache import cached_features
-    from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid
     from xmr_core.data.prepare import prepare
     from xmr_core.data.readers.flickr8k import load_flickr8k
     from xmr_core.methods.registry import build
@@ -56,10 +55,7 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
         root = Path(home) / "data"
         corpus_files(root, images)
         torch.manual_seed(0)
-        (root / "weights").mkdir()
-        weights = root / "weights" / "mobilenet_v2.safetensors"
-        save_file(MobileNetV2().state_dict(), weights)
-        corpus, grid = load_flickr8k(root), MobileNetV2Grid(weights)
+        corpus, grid = load_flickr8k(root), EfficientNetLiteGrid()
         rows = corpus.rows("train")[0]
         batches = [rows[at : at + grid.batch] for at in range(0, len(rows), grid.batch)]
         decoded = [corpus.read_pixels(batch, grid.resolution) for batch in batches]

@@ -1,13 +1,18 @@
 """Two-stage search against exact search with smooth-Chamfer: 250,000 items of 4 elements, width 128, on disk.
 
-    python benchmarks/two_stage.py [--items 250000 --elements 4 --width 128 --queries 200 --exact 60] [--engine faiss]
+    python benchmarks/two_stage.py [--items 250000 --elements 4 --width 128 --queries 200 --exact 30] [--sweep]
 
-Two galleries, written in chunks and memory-mapped. 'topics': items gather around topic centres and their elements
-around the item, as those of trained models do. 'unstructured': every element is a random unit vector on its own, which
-no inverted list can follow; of the ten best, nine are chance. A query is a noisy view of one item: its elements plus
-noise, renormalised. Each gallery has a process of its own. Exact search is top_k, one query at a time against the
-memory-mapped gallery, after a warm-up; then two-stage search is asked the same queries, after one of its own. 'peak' is
-the largest resident set, pages of mapped files included, which the system takes back when it needs them.
+Three galleries, written in chunks and memory-mapped. 'topics': items gather around topic centres and their elements
+around the item, as those of trained models do. 'faint': the same, but items deviate from their topic by twice its norm.
+'unstructured': every element is a random unit vector on its own, which no inverted list can follow; the unfavourable
+case: of the ten best, nine are chance. A query is a noisy view of one item: its elements plus noise, renormalised. Each
+gallery has a process of its own. Exact search is top_k, one query at a time against the memory-mapped gallery, after a
+warm-up; then two-stage search is asked the same queries, after one of its own.
+Memory: 'peak' is the largest resident set, pages of mapped files included, which the system takes back when it needs
+them; 'own' is what the process has of its own (RssAnon) when all is open. --sweep shows recall against speed for other
+settings. --engine qdrant holds the elements in the embedded edition of Qdrant instead of faiss. 'certified': the share
+of answers that are provably exact when they are asked for once, and when up to --most proposals for each element are
+asked for, which takes the milliseconds of the last column.
 """
 
 import argparse
@@ -21,7 +26,9 @@ from functools import partial
 from pathlib import Path
 
 SETTINGS = (100, 64)  # per_element, probes: the defaults of two_stage
-CASES, SPREAD = ("topics", "unstructured"), 0.7  # norm of the deviations from centres of norm 1
+CASES = ("topics", "faint", "unstructured")
+FAINT = 2.0
+SWEEP = ((20, 4), (20, 16), (100, 4), (100, 8), (100, 16), (100, 32), (400, 64), (400, 256), (1000, 1024))
 CHUNK = 20_000
 
 
@@ -40,8 +47,9 @@ def gallery_chunks(kind: str, args: argparse.Namespace):
         x = normal(n, args.elements, args.width) / args.width**0.5  # of norm 1, almost
         if kind != "unstructured":
             centre = topics[torch.randint(args.topics, (n,), generator=draw)]
-            item = centre + SPREAD * normal(n, args.width) / args.width**0.5
-            x = item[:, None] + SPREAD * x
+            spread = FAINT if kind == "faint" else args.item_spread
+            item = centre + spread * normal(n, args.width) / args.width**0.5
+            x = item[:, None] + args.element_spread * x
         yield EmbeddingSet(F.normalize(x, dim=-1), torch.ones(n, args.elements, dtype=torch.bool))
 
 
@@ -56,7 +64,7 @@ def queries_of(gallery, args: argparse.Namespace):
     at = torch.randperm(len(gallery), generator=draw)[: args.queries].sort().values
     seen = gallery[at].x
     noise = torch.randn(seen.shape, generator=draw) / args.width**0.5
-    return EmbeddingSet(F.normalize(seen + SPREAD * noise, dim=-1), gallery[at].mask.clone())
+    return EmbeddingSet(F.normalize(seen + args.noise * noise, dim=-1), gallery[at].mask.clone())
 
 
 def measure(kind: str, args: argparse.Namespace) -> None:
@@ -86,25 +94,35 @@ def measure(kind: str, args: argparse.Namespace) -> None:
         def exact(q: int) -> np.ndarray:
             return top_k(similarity, queries[q], gallery, 10, "captions")[1]
 
-        def fast(q: int):
-            return two_stage(index, queries[q], similarity, 10, *SETTINGS)
+        def fast(q: int, per_element: int, probes: int, most: int | None = None):
+            return two_stage(index, queries[q], similarity, 10, per_element, probes, most=most)
 
         for q in range(min(3, args.queries)):  # warm-up: pages of both files, threads
             exact(q)
         for q in range(args.queries):
-            fast(q)
+            fast(q, *SETTINGS)
         truth, exact_ms = timed(exact, range(args.exact))
-        answers, ms = timed(fast, range(args.exact))
-        positions, best = np.concatenate([a.positions for a in answers]), np.concatenate(truth)
-        share, first = recall(positions, best), recall(positions[:, :1], best[:, :1])
-        engine = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) - file.stat().st_size
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(
-            f"| {kind} | {args.engine} | {share:.3f} | {first:.3f} | {exact_ms:.1f} | {ms:.2f} | "
-            f"{written:.0f} + {built:.0f} | {opened:.3f} | {file.stat().st_size / 1e6:.0f} + {engine / 1e6:.0f} | "
-            f"{peak:.1f} |",
-            flush=True,
-        )
+        elements = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) - file.stat().st_size
+        sizes = f"{file.stat().st_size / 1e6:.0f} + {elements / 1e6:.0f}"
+        lists = index.about.get("lists")
+        of_lists = f" of {lists}" if lists else ", unused"
+        for per_element, probes in (SETTINGS, *(SWEEP if args.sweep and lists else ())):
+            for q in range(args.exact):
+                fast(q, per_element, probes)
+            answers, ms = timed(lambda q, p=per_element, n=probes: fast(q, p, n), range(args.exact))
+            sure, sure_ms = timed(lambda q, p=per_element, n=probes: fast(q, p, n, args.most), range(args.exact))
+            positions, best = np.concatenate([a.positions for a in answers]), np.concatenate(truth)
+            certified = np.concatenate([a.certified for a in sure])
+            assert np.array_equal(np.concatenate([a.positions for a in sure])[certified], best[certified])
+            share, first = recall(positions, best), recall(positions[:, :1], best[:, :1])
+            once = np.mean([a.certified[0] for a in answers])
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+            print(
+                f"| {kind} | {args.engine} | {per_element} | {probes}{of_lists} | {share:.3f} | "
+                f"{first:.3f} | {exact_ms:.1f} | {ms:.2f} | {written:.0f} + {built:.0f} | {opened:.3f} | {sizes} | "
+                f"{peak:.1f}, {own_memory():.1f} | {once:.2f} | {certified.mean():.2f} | {sure_ms:.1f} |",
+                flush=True,
+            )
 
 
 def engine_of(args: argparse.Namespace):
@@ -113,7 +131,7 @@ def engine_of(args: argparse.Namespace):
 
     if args.engine == "qdrant":
         return build_engine, open_engine
-    return build_elements, open_elements
+    return partial(build_elements, lists=args.lists or None, codes=args.codes), open_elements
 
 
 def timed(ask, queries) -> tuple[list, float]:
@@ -126,20 +144,61 @@ def timed(ask, queries) -> tuple[list, float]:
     return answers, statistics.median(spent)
 
 
+def own_memory() -> float:
+    """Gigabytes that belong to this process alone; 0 where the system does not say."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    sizes = {"items": 250_000, "elements": 4, "width": 128, "queries": 200, "exact": 60, "topics": 2000, "seed": 0}
-    for name, value in sizes.items():
+    for name, value in {
+        "items": 250_000, "elements": 4, "width": 128, "queries": 200, "exact": 60, "topics": 2000, "lists": 0,
+        "seed": 0,
+    }.items():  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--folder", help="where the galleries are written (default: the system's temporary folder)")
+    parser.add_argument(
+        "--item-spread", type=float, default=0.7, help="norm of an item's deviation from its topic, of norm 1"
+    )
+    parser.add_argument(
+        "--element-spread", type=float, default=0.7, help="norm of an element's deviation from its item"
+    )
+    parser.add_argument(
+        "--noise", type=float, default=0.7, help="norm of a query's deviation from its item's elements, of norm 1"
+    )
+    parser.add_argument("--codes", default="uint8")
+    parser.add_argument(
+        "--folder", default=None, help="where the galleries are written (default: the system's temporary folder)"
+    )
+    parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--engine", choices=("faiss", "qdrant"), help="one engine (default: both)")
+    parser.add_argument("--most", type=int, default=20_000, help="proposals for each element, to certify an answer")
     parser.add_argument("--case", choices=CASES, help="one gallery, in this process")
     args = parser.parse_args()
+    if args.exact > args.queries:
+        parser.error(f"--exact {args.exact} of --queries {args.queries}: give at least as many queries as are timed")
     if args.case:
         return measure(args.case, args)
     print(f"{args.items:,} items × {args.elements} elements × {args.width}, {args.exact} queries timed; medians\n")
-    head = ["gallery", "engine", "recall@10", "recall@1", "exact ms", "two-stage ms", "write + build s", "open s"]
-    print(f"| {' | '.join([*head, 'files MB', 'peak GB'])} |\n|{'---|' * (len(head) + 2)}", flush=True)
+    head = (
+        "gallery",
+        "engine",
+        "per element",
+        "probes",
+        "recall@10",
+        "recall@1",
+        "exact ms",
+        "two-stage ms",
+        "write + build s",
+        "open s",
+        "files MB",
+        "peak, own GB",
+        "certified at once",
+        "certified",
+        "certified ms",
+    )
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for case in CASES:
         for engine in [args.engine] if args.engine else ("faiss", "qdrant"):
             command = [sys.executable, __file__, *sys.argv[1:], "--engine", engine, "--case", case]

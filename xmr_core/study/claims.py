@@ -13,11 +13,15 @@ from xmr_core.methods.registry import papers
 CLAIMS: tuple[Claim, ...] = tuple(claim for spec in papers().values() for claim in spec.claims)
 VERDICTS = Path(__file__).resolve().parents[2] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
-SHOWN = ["sentence", "measure", "corpus", "kind", "seeds", "effect", "low", "high", "verdict"]
+COLUMNS = [
+    "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
+    "bound", "effect", "low", "high", "digits", "seeds", "needs", "worlds", "p", "p_holm",
+]  # fmt: skip
 
 
 def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
-    """The verdicts of the protocol, a line for each claim and corpus; none of them is computed here.
+    """The verdicts of the protocol, a line for each claim and corpus; COLUMNS. None of them is computed here; no line
+    where the package was installed without reports/.
 
     effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
     'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
@@ -28,7 +32,9 @@ def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
     >>> ledger("dive-alpha")["verdict"].tolist()
     ['undecided', 'undecided']
     """
-    table = pd.read_csv(path).fillna({"corpus": "", "kind": ""})
+    if not path.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    table = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
     of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
     for name, lines in of_name.items():
         if not lines.any():
