@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, fields, replace
 
-import pandas as pd
 import pytest
 import torch
 import toy_method
@@ -14,7 +13,6 @@ from xmr_core.methods import registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
-from xmr_core.study.claims import CLAIMS, all_claims, ledger
 from xmr_core.study.method_tables import methods_table, options_table, published_table
 from xmr_core.study.variants import known_labels, label_of
 
@@ -126,17 +124,3 @@ def test_a_method_from_outside_is_compared_and_labelled(registered):
     torch.manual_seed(0)
     one, other = build("toy-maxsim", INPUTS, d=8), build(ADDRESS, INPUTS, d=8)
     assert one.n_parameters() == other.n_parameters() and other.address == ADDRESS
-
-
-@pytest.mark.slow
-def test_claims_of_a_user_change_nothing_of_the_papers(registered):
-    rows = study.results.study_rows()
-    before = ledger(rows, CLAIMS)
-    with_user = all_claims()
-    assert len(with_user) == len(CLAIMS) + 1 and with_user[-1].family == "toy-maxsim"
-    both = ledger(rows, with_user)
-    assert both.iloc[: len(before)].equals(before) and both.iloc[-1]["claim"] == "toy-beats-vse"
-    own = rows[rows["variant"] == "DivE"].assign(variant="Toy MaxSim")
-    decided = ledger(pd.concat([rows, own], ignore_index=True), with_user)
-    assert decided[decided["claim"].isin(before["claim"])].reset_index(drop=True).equals(before)
-    assert decided.iloc[-1]["verdict"] != "not measured"

@@ -12,7 +12,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from tiny import tiny_config
 
-from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
 from xmr_core.study import paper_tables as published
@@ -243,14 +242,6 @@ def test_a_long_claim_keeps_its_object():
     assert [" ".join(t.get_text().split()) for t in ax.get_yticklabels()] == [
         f"{long[:-1]} ({corpus}, 5 seeds)" for corpus in ("a", "b")
     ]
-
-
-def test_verdicts_in_words():
-    assert study.verdict_text(("held", 12.04, 3.1, 20.9)) == "+12.0 RSUM [3.1, 20.9] held"
-    assert (
-        study.verdict_text(("undecided", -1.0, float("nan"), float("nan")))
-        == "-1.0 RSUM (one seed: no interval) undecided"
-    )
 
 
 def test_what_speaks_for_a_match():

@@ -31,6 +31,15 @@ def ablation(method: str, name: str) -> dict[str, Variant]:
     return dict(ablations[name])
 
 
+def known_labels() -> set[str]:
+    """Every label that a variant, an ablation or a sweep of some method puts on its runs.
+
+    >>> "α=16" in known_labels()
+    True
+    """
+    return {label for spec in methods().values() for label in spec.labels()}
+
+
 def label_of(method: str) -> str:
     """The label of a method without options of its own ('pcme' → 'PCME'), or the name itself where there is none.
 
