@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name what is missing, and train nothing")
     asked = parser.parse_args()
     if asked.flickr8k:
-        asked.flickr8k = str(Path(asked.flickr8k).expanduser())
+        asked.flickr8k = os.path.expanduser(asked.flickr8k)
         if not Path(asked.flickr8k).is_dir():
             parser.error(f"--flickr8k {asked.flickr8k} is no folder")
         if word_vector_file(DataConfig("flickr8k", asked.flickr8k)) is None:

@@ -47,7 +47,7 @@ def ambiguity_gains(points: pd.DataFrame) -> pd.DataFrame:
                 mine, theirs = (table.loc[(*key, ambiguity)] for key in (own, other))
             except KeyError:  # no such run
                 continue
-            paired = mine.join(theirs, how="inner", rsuffix=" other")
+            paired = mine.join(theirs.add_suffix(" other"), how="inner")
             error = np.hypot(paired["error"], paired["error other"])
             gain = pd.DataFrame({"value": paired["value"] - paired["value other"], "error": error, "world": ambiguity})
             mean, *interval = mean_interval(gain)

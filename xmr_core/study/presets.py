@@ -64,12 +64,18 @@ def base_config(
     more, and smaller batches, where a corpus of one's own has few images, for which it is read. published_for: the
     corpus whose settings the preset 'published' takes ('f30k', 'coco', 'cub'; '' the first that the paper has).
     changes: any field or option that RunConfig.replace knows.
-    Raises: BadInput for an unknown dataset, preset, method, option or device, epochs below 1, a negative seed, a corpus
-    without published settings, or one for another preset.
+    Raises: BadInput for an unknown dataset, preset, method, option or device, a value of another type, epochs below 1,
+    a negative seed, a corpus without published settings, or one for another preset.
 
     >>> base_config("scan", preset="study", device="cpu", seed=3).train.seed
     3
     """
+    for name, value in {"dataset": dataset, "data_root": data_root, "preset": preset, "method": method}.items():
+        if not isinstance(value, str):
+            raise BadInput(f"{name} must be a word, got {value!r}.")
+    for name, value in {"epochs": epochs, "seed": seed}.items():
+        if not (isinstance(value, int) or (name == "epochs" and value is None)):
+            raise BadInput(f"{name} must be a whole number, got {value!r}.")
     if published_for and preset != "published":
         raise BadInput(f"published_for={published_for!r} belongs to preset='published', got preset={preset!r}.")
     if dataset != "scenes":
