@@ -13,7 +13,7 @@ from xmr_core.training.runs import RunConfig
 
 EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
 FLICKR_EPOCHS, FLICKR_LONGER = 20, 40  # on Flickr8k
-SEEDS, MORE_SEEDS = 5, 10  # more for a method of the comparison that compares no pairs
+SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # more for what compares no pairs, and where a run takes so few seconds
 COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
