@@ -71,10 +71,11 @@ def test_the_page_has_the_numbers_of_the_code():
     for words in (
         f"A run has {protocol.EPOCHS} epochs", "world $1 + s \\bmod 2$", "seven trials on world 0, seed 0, 24 epochs",
         "8, 24 and 72 epochs with two seeds",
+        "median of the first five runs of 72 epochs below two minutes of a core; five otherwise",
     ):  # fmt: skip
         assert words in said, words
     assert (protocol.TUNING_EPOCHS, protocol.SHORTER, protocol.WORLD, protocol.DECIDING) == (24, (8, 24), 0, (1, 2))
-    assert (protocol.SEEDS, protocol.MORE_SEEDS) == (5, 10)
+    assert (protocol.SEEDS, protocol.MORE_SEEDS, protocol.SHORT) == (5, 10, 120)
 
 
 def test_all_methods_share_what_the_protocol_says_they_share():
@@ -238,6 +239,7 @@ def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, conve
 
 def test_what_is_not_converged_runs_longer_and_only_those_rows_count():
     rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 72, "best_epoch": 71, "dataset": "scenes"})
+    rows = rows.assign(train_seconds=200.0)
     rows, rising = rows.assign(metric="rsum", seed=0, value=4.0), curve([float(n) for n in range(72)])
     every = made(CHOSEN, "", rows, rising)
     own = [job for job in every if job.variant == "DivE"]

@@ -2,34 +2,12 @@
 
 import pandas as pd
 
+from xmr_core.study import protocol
 from xmr_core.study.ambiguity_jobs import ambiguity
 from xmr_core.study.choices import ablation_trial, chosen_trials
 from xmr_core.study.convergence import unconverged
 from xmr_core.study.presets import base_config
-from xmr_core.study.protocol import (
-    COMMON,
-    DECIDING,
-    EPOCHS,
-    FLICKR_EPOCHS,
-    FLICKR_LONGER,
-    LONGER,
-    MORE_SEEDS,
-    SEEDS,
-    SHORTER,
-    TRIALS,
-    TUNING_EPOCHS,
-    WORLD,
-    Job,
-    base_of,
-    budget_label,
-    canonical,
-    compares_pairs,
-    in_common_form,
-    labels,
-    trial,
-    tuned_label,
-    variants,
-)  # fmt: skip
+from xmr_core.study.protocol import Job, base_of, canonical, compares_pairs, in_common_form, labels, trial
 from xmr_core.training.runs import RunConfig
 
 PARTS = ("tuning", "comparison", "longer", "budget", "ambiguity", "flickr8k", "ablations")
@@ -45,23 +23,27 @@ def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> l
     {'tuning'}
     """
     chosen = chosen_trials(rows)
-    again = unconverged(rows, curves, [*chosen], EPOCHS)
+    again = unconverged(rows, curves, [*chosen], protocol.EPOCHS)
     out = []
     for label in labels():
-        for n in range(1, len(TRIALS) + 1):
-            fixed = {"epochs": TUNING_EPOCHS, "seed": 0, "world_seed": WORLD, **trial(label, n)}
-            out.append(Job("tuning", label, tuned_label(label, n), in_common_form(label, **fixed)))
+        for n in range(1, len(protocol.TRIALS) + 1):
+            fixed = {"epochs": protocol.TUNING_EPOCHS, "seed": 0, "world_seed": protocol.WORLD, **trial(label, n)}
+            out.append(Job("tuning", label, protocol.tuned_label(label, n), in_common_form(label, **fixed)))
     for label, number in chosen.items():
-        n_seeds = SEEDS if compares_pairs(label) else MORE_SEEDS
-        parts = [("comparison", label, EPOCHS, SEEDS if label in again else n_seeds)]
-        parts += [("longer", budget_label(label, LONGER), LONGER, n_seeds)] if label in again else []
-        parts += [("budget", budget_label(label, n), n, 2) for n in SHORTER]
+        n_seeds = _n_seeds(label, rows)
+        parts = [("comparison", label, protocol.EPOCHS, protocol.SEEDS if label in again else n_seeds)]
+        parts += (
+            [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
+            if label in again
+            else []
+        )
+        parts += [("budget", protocol.budget_label(label, n), n, 2) for n in protocol.SHORTER]
         for part, name, epochs, n in parts:
             out += [Job(part, label, name, _deciding(label, number, seed, epochs)) for seed in range(n)]
-    for label in variants():
+    for label in protocol.variants():
         if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
-            epochs = LONGER if base_of(label) in again else EPOCHS
-            configs = [_deciding(label, number, seed, epochs) for seed in range(SEEDS)]
+            epochs = protocol.LONGER if base_of(label) in again else protocol.EPOCHS
+            configs = [_deciding(label, number, seed, epochs) for seed in range(_n_seeds(label, rows))]
             out += [Job("ablations", base_of(label), label, config) for config in configs]
     out += ambiguity(rows, chosen)
     out += flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else []
@@ -82,20 +64,31 @@ def flickr8k(data_root: str, chosen: dict[str, int], rows: pd.DataFrame, curves:
     where = {"dataset": "flickr8k", "data_root": data_root, "features": "efficientnet_lite0"}
     out = []
     for label, number in chosen.items():
-        method, options = variants()[label]
-        common = {n: v for n, v in COMMON.items() if n in in_common_form(label).options}
+        method, options = protocol.variants()[label]
+        common = {n: v for n, v in protocol.COMMON.items() if n in in_common_form(label).options}
         config = base_config(method, **where, preset="study", device="cpu", **common, **options)
         names = {label: config}
         if label in _MINILM:
             names[f"{label}, MiniLM"] = config.replace(text_model="minilm")
         for name, on in names.items():
-            run, epochs = name, FLICKR_EPOCHS
-            if unconverged(own, curves, [name], FLICKR_EPOCHS):
-                run, epochs = budget_label(name, FLICKR_LONGER), FLICKR_LONGER
+            run, epochs = name, protocol.FLICKR_EPOCHS
+            if unconverged(own, curves, [name], protocol.FLICKR_EPOCHS):
+                run, epochs = protocol.budget_label(name, protocol.FLICKR_LONGER), protocol.FLICKR_LONGER
             n_seeds = 3 if compares_pairs(label) or name != label else 5
-            runs = dict.fromkeys([(name, FLICKR_EPOCHS, 0), *((run, epochs, seed) for seed in range(n_seeds))])
+            runs = dict.fromkeys([(name, protocol.FLICKR_EPOCHS, 0), *((run, epochs, seed) for seed in range(n_seeds))])
             out += [Job("flickr8k", label, t, _on_photographs(on, label, number, e, seed)) for t, e, seed in runs]
     return out
+
+
+def _n_seeds(label: str, rows: pd.DataFrame) -> int:
+    if label in labels() and not compares_pairs(label):
+        return protocol.MORE_SEEDS
+    own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")].drop_duplicates("run_id")["train_seconds"]
+    return (
+        protocol.MORE_SEEDS
+        if len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
+        else protocol.SEEDS
+    )
 
 
 def _on_photographs(config: RunConfig, label: str, number: int, epochs: int, seed: int) -> RunConfig:
@@ -110,4 +103,4 @@ def _on_photographs(config: RunConfig, label: str, number: int, epochs: int, see
 
 def _deciding(label: str, number: int, seed: int, epochs: int) -> RunConfig:
     changes = {"epochs": epochs, **trial(label, number, epochs)}
-    return in_common_form(label, **changes, seed=seed, world_seed=DECIDING[seed % 2])
+    return in_common_form(label, **changes, seed=seed, world_seed=protocol.DECIDING[seed % 2])
