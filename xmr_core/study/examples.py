@@ -66,6 +66,7 @@ def first_errors(run: TrainedRun, direction: str, n: int) -> pd.DataFrame:
 
     Raises: BadInput for another direction.
     """
+    require_choice("direction", direction, ("i2t", "t2i"))
     kinds = set(run.per_query["relevance"])
     kind = "exhaustive" if "exhaustive" in kinds else "annotated"
     own = run.per_query[(run.per_query["relevance"] == kind) & (run.per_query["direction"] == direction)]
