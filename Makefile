@@ -33,10 +33,10 @@ test: $(STAMP) ## set up, run all tests, compare every notebook with its stored 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb
 
-reports: $(STAMP) ## rebuild reports/ from reports/results.csv
+reports: $(STAMP) ## rebuild reports/ from the rows in reports/protocol and the verdicts
 	$(PY) scripts/build_reports.py
 
-report: reports ## the same, with all documents and notebooks, as a site (build/html) and, with a Chromium on the path, as build/report.pdf
+report: reports ## the same, with all documents and notebooks, as a site (build/html); the results as build/report.pdf, with a Chromium on the path
 	$(PY) scripts/build_site.py
 
 readme: $(STAMP) ## rewrite the tables of methods in README.md and docs/methods/options.md

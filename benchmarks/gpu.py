@@ -29,6 +29,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from cost import TIMED, measure, peak_memory, scene
 
 from xmr_core.base import files
 from xmr_core.base.devices import processor, resolve_device
@@ -41,8 +42,7 @@ from xmr_core.evaluation.engine import score_blocks
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
-from xmr_core.study.cost import TIMED, Shape, measure, scene
-from xmr_core.study.cost.timing import peak_memory
+from xmr_core.study.cost import Shape
 from xmr_core.study.presets import base_config
 from xmr_core.training.runs import train_or_load
 

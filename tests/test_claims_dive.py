@@ -14,19 +14,10 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes, object_masks, scenes_of
 from xmr_core.data.scenes.world import LATTICE
 from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
-from xmr_core.evaluation.analysis.circular_variance import circular_variance
-from xmr_core.evaluation.analysis.element_subsets import keep_elements, weakest_elements
-from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.evaluate import evaluate
-from xmr_core.evaluation.stats import image_error
+from xmr_core.evaluation.analysis.element_subsets import weakest_elements
 from xmr_core.methods import build, method_spec
 from xmr_core.methods.common import Inputs
-from xmr_core.study._measures.sets import attention, elements, neighbours, prefixes, variances
-from xmr_core.study.claims_data.claim import Claim
-from xmr_core.study.claims_data.dive import ABLATIONS
-from xmr_core.study.claims_data.dive import CLAIMS as DIVE_CLAIMS
-from xmr_core.study.measures import MEASURES, measured
-from xmr_core.study.variants import known_labels
+from xmr_core.study.measures import attention
 from xmr_core.training.runs import train_or_load
 
 CLAIMS = {claim.id: claim for claim in DIVE_CLAIMS}
@@ -40,15 +31,6 @@ def test_a_bound_is_part_of_the_rule():
     assert Claim("x", "s", "A beats b.", ("a",), ("b",)).rule_text() == "RSUM annotated: a above b"
     assert Claim("x", "s", "A is much.", ("a",), bound=3).rule_text() == "RSUM annotated: a above 3"
     assert Claim("x", "s", "A fails.", ("a",), smaller=True, bound=-10).rule_text() == "RSUM annotated: a below 10"
-
-
-def test_every_label_can_be_trained_and_every_other_number_is_measured():
-    known = known_labels()
-    for claim in CLAIMS.values():
-        for label in (*claim.above, *claim.below):
-            assert set(label.split(" + ")) <= known, label
-        own = claim.measure.metric in MEASURES
-        assert own or claim.measure.metric in ("rsum", "log_circular_variance"), claim.id
 
 
 def test_words_that_say_more_than_a_sign_have_a_bound():
@@ -151,79 +133,6 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_rows_of_elements_are_those_of_hand_cut_sets(run):
-    rows, split, method = elements(run), run.prepared().splits["test"], run.method()
-    rsum = rows.set_index(["direction", "metric", "k"])["value"]
-    images, captions = encode_split(method, split)
-
-    def by_hand(numbers):
-        part = keep_elements(images, numbers)
-        table = evaluate(method.similarity, part, captions, {"annotated": split.relevance}).summary()
-        return table.loc[table["metric"] == "rsum", "value"].item()
-
-    alone = [by_hand([e]) for e in range(3)]
-    assert [rsum["images", "rsum_only", e] for e in range(3)] == pytest.approx(alone)
-    worst = int(np.argmin(alone))
-    gain = by_hand([0, 1, 2]) - by_hand([e for e in range(3) if e != worst])
-    assert rsum["images", "rsum_of_weakest_element", 0] == pytest.approx(gain)
-    assert len(rows) == 2 * (3 + 3 + 2) and ("captions", "rsum_without", 2) in rsum.index
-    rest = keep_elements(images, [e for e in range(3) if e != worst])
-    without = evaluate(method.similarity, rest, captions, {"annotated": split.relevance}).per_query
-    keys, parts = ["relevance", "direction", "query"], []
-    for _, own in run.per_query[run.per_query["relevance"] == "annotated"].merge(without, on=keys).groupby("direction"):
-        parts += [((own[f"R@{k}_x"] - own[f"R@{k}_y"]).to_numpy(float), own["image_x"].to_numpy()) for k in (1, 5, 10)]
-    assert rsum["images", "rsum_of_weakest_element_error", 0] == pytest.approx(image_error(parts))
-
-
-@pytest.mark.slow
-def test_rows_of_prefixes_are_those_of_sets_that_a_hand_has_cut(run):
-    rows, split, method = prefixes(run), run.prepared().splits["test"], run.method()
-    rsum = rows.set_index(["metric", "k"])["value"]
-    assert [*rsum.index] == [(name, k) for k in (1, 2, 3) for name in ("rsum_first", "rsum_first_error")]
-    for k in (1, 2, 3):
-        images, captions = (keep_elements(items, [*range(k)]) for items in encode_split(method, split))
-        cut = evaluate(method.similarity, images, captions, {"annotated": split.relevance})
-        table = cut.summary().set_index("metric")["value"]
-        queries = [own for _, own in cut.per_query.groupby("direction")]
-        parts = [(own[f"R@{n}"].to_numpy(float), own["image"].to_numpy()) for own in queries for n in (1, 5, 10)]
-        assert rsum["rsum_first", k] == pytest.approx(table["rsum"])
-        assert rsum["rsum_first_error", k] == pytest.approx(image_error(parts))
-    whole = run.metrics.query("metric == 'rsum' and relevance == 'annotated'")["value"].item()
-    assert rsum["rsum_first", 3] == pytest.approx(whole)
-
-
-@pytest.mark.slow
-def test_one_vector_has_no_prefixes(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    assert not len(prefixes(train_or_load(tiny_config("vse++"))))
-
-
-@pytest.mark.slow
-def test_the_error_of_the_log_variance_is_that_of_the_bootstrap(run):
-    rows, split = variances(run).set_index("direction")["value"], run.prepared().splits["test"]
-    _, captions = encode_split(run.method(), split)
-    spread = circular_variance(captions).double().numpy()
-    draws = np.random.default_rng(0).integers(0, 32, (2000, 32))
-    by_image = np.array([spread[split.owners == image].mean() for image in range(32)])
-    drawn = np.log(by_image[draws].mean(1))
-    assert rows["captions"] == pytest.approx(drawn.std(), rel=0.1) and rows["images"] > 0
-
-
-@pytest.mark.slow
-def test_rows_of_neighbours_count_what_a_loop_counts(run):
-    (share,) = neighbours(run)["value"]
-    split = run.prepared().splits["test"]
-    images, captions = encode_split(run.method(), split)
-    first = [int(split.relevance.transpose()[i][0]) for i in range(len(images))]
-    points = [(x.double(), e) for sets in (images.x, captions.x[first]) for item in sets for e, x in enumerate(item)]
-    same = 0
-    for n, (x, e) in enumerate(points):
-        best = max((float(x @ y), f) for m, (y, f) in enumerate(points) if m != n)
-        same += best[1] == e
-    assert share == pytest.approx(same / len(points), abs=1.5 / len(points))
-
-
-@pytest.mark.slow
 def test_rows_of_attention_follow_the_rounds_of_the_run(run):
     rows = attention(run).set_index(["metric", "k"])["value"]
     method, split = run.method(), run.prepared().splits["test"]
@@ -241,11 +150,3 @@ def test_rows_of_attention_follow_the_rounds_of_the_run(run):
     assert rows["attention_overlap_over_others", 0] == pytest.approx(by_round[2] - others, abs=1e-5)
     entropy = -(shares * np.log(shares)).sum(2).mean((0, 2))
     assert rows["attention_entropy_fall", 0] == pytest.approx(entropy[0] - entropy[2], abs=1e-4)
-
-
-@pytest.mark.slow
-def test_a_run_gets_the_numbers_that_claims_about_its_label_need(run):
-    metrics = measured(run, ["DivE"], tuple(CLAIMS.values())).metrics
-    needed = {c.measure.metric for c in CLAIMS.values() if "DivE" in (*c.above, *c.below)}
-    assert needed <= set(metrics["metric"]) and "attention_overlap_gain" in needed
-    assert set(measured(run, ["α=16"], tuple(CLAIMS.values())).metrics["metric"]) == set(run.metrics["metric"])

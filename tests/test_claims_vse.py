@@ -1,9 +1,7 @@
 """VSE+2AD's claims: which variants they compare, the numbers that only they need, and the options they vary."""
 
-import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import reference
 import torch
@@ -18,11 +16,8 @@ from xmr_core.heads.aggregators import KMaxPool
 from xmr_core.heads.pooling import MeanPool
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
-from xmr_core.study._measures.convergence import negatives, negatives_per_128
 from xmr_core.study.adaptive import epochs_to
-from xmr_core.study.claims import CLAIMS, ledger
-from xmr_core.study.claims_data import ABLATIONS
-from xmr_core.study.measures import measured
+from xmr_core.study.claims import CLAIMS
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
 
@@ -45,31 +40,6 @@ def test_a_label_means_one_run_in_every_table():
     for table in ABLATIONS["vse+2ad"].values():
         for label, variant in table.items():
             assert meant.setdefault(label, variant) == variant, label
-
-
-def rows(claim, values):
-    """The rows of the study that a claim reads: label → values by seed."""
-    m = claim.measure
-    lines = [{"variant": v, "seed": s, "value": x / m.factor, "dataset": "scenes", "size": "study", "metric": m.metric,
-              "relevance": m.relevance, "direction": m.direction, "k": m.k, "origin": "ours"}
-             for v, xs in values.items() for s, x in enumerate(xs)]  # fmt: skip
-    return pd.DataFrame(lines)
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_each_rule_holds_contradicts_or_stays_open_as_its_sentence_says(name):
-    claim, noise = OURS[name], np.array([-0.1, 0.0, 0.1, 0.05, -0.05])
-    sign = -1 if claim.smaller else 1
-    for effect, word in ((+sign, "held"), (-sign, "contradicted")):
-        values = {label: 100 + 50 * effect + noise for label in claim.above}
-        values |= {label: 100 + noise[::-1] for label in claim.below}
-        if not claim.below:
-            values = {label: 50 * effect + noise for label in claim.above}
-        assert ledger(rows(claim, values), [claim])["verdict"].tolist() == [word]
-    if len(claim.below) > 1:  # one comparison that goes the other way is enough against it
-        values = {label: 150 + noise for label in claim.above} | {label: 100 + noise[::-1] for label in claim.below}
-        values[claim.below[-1]] = 200 + noise[::-1]
-        assert ledger(rows(claim, values), [claim])["verdict"].tolist() == ["contradicted"]
 
 
 # what an evaluation does not give
@@ -103,62 +73,6 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
         yield train_or_load(tiny_config("vse+2ad", epochs=3))
-
-
-@pytest.mark.slow
-def test_negatives_are_those_of_the_formula_on_every_batch(run):
-    from xmr_core.data.batches import Batches
-
-    method, split = run.method(), run.prepared().splits["train"]
-    batches = Batches(split, 16, 2, 0)
-    got, counts = negatives_per_128(method, batches, 2), {"i2t": [], "t2i": []}
-    plan = batches.plan(2)
-    for step in range(len(plan)):
-        batch = batches.batch(2, step, plan)
-        images, captions = (
-            method.encode_images(batch.images).x.tolist(),
-            method.encode_captions(batch.captions).x.tolist(),
-        )
-        for d, queries, gallery, match in (
-            ("i2t", images, captions, batch.match),
-            ("t2i", captions, images, batch.match.T),
-        ):
-            align, uniform = [], []
-            for q in range(len(queries)):
-                for g in range(len(gallery)):
-                    s = float(np.dot(queries[q], gallery[g]))
-                    align += [s] * bool(match[q, g])
-                    uniform.append(1.0 if match[q, g] else math.exp(-s))
-            state = max(sum(align) / len(align) + sum(uniform) / len(uniform), 0)
-            k = min(max(int(math.cos(state**1.25) * len(gallery)) + 1, 1), len(gallery) - 1)
-            counts[d].append(128 * k / len(gallery))
-    assert got == {d: pytest.approx(np.mean(values)) for d, values in counts.items()}
-
-
-@pytest.mark.slow
-def test_the_rows_of_the_claims_about_a_run(run):
-    from xmr_core.data.batches import Batches
-
-    torch.manual_seed(run.config.train.seed)
-    untrained = build("vse+2ad", run.prepared().inputs, **run.config.options)
-    batches = Batches(run.prepared().splits["train"], 16, 2, 0)
-    start, end = negatives_per_128(untrained, batches, 2), negatives_per_128(run.method(), batches, 2)
-    table = negatives(run).set_index(["metric", "direction"])["value"]
-    for d in ("i2t", "t2i"):
-        assert table["negatives_fall", d] == start[d] - end[d] and table["negatives_below_5", d] == 5.5 - end[d]
-    more = measured(run, ["VSE+2AD"], tuple(OURS.values())).metrics
-    metrics = set(more["metric"]) - set(run.metrics["metric"])
-    assert metrics == {"rsum_after_a_tenth", "negatives_fall", "negatives_below_5"}
-    (value,) = more.loc[more["metric"] == "rsum_after_a_tenth", "value"]
-    assert value == pytest.approx(0.1 * len(run.history) * run.history["value"].iloc[0]), "of fewer than ten epochs"
-    control = measured(run, ["VSE+2AD, hardest triplet"], tuple(OURS.values())).metrics
-    assert set(control["metric"]) - set(run.metrics["metric"]) == {"rsum_after_a_tenth"}
-
-
-def test_only_adopt_has_a_number_of_negatives():
-    method = build("vse+2ad", INPUTS, d=8, objective="triplet")
-    with pytest.raises(BadInput, match="another objective than AdOpt"):
-        negatives_per_128(method, None, 0)
 
 
 # options

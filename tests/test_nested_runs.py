@@ -6,13 +6,12 @@ import torch
 from tiny import tiny_config
 
 from xmr_core import study
-from xmr_core.evaluation.analysis import budget_table, encode_split, first_rows
+from xmr_core.evaluation.analysis import budget_table, encode_split
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, full_options
 from xmr_core.search import Query, Settings, index_split, open_index, rank, search
 from xmr_core.similarities import Nested
-from xmr_core.study.claims_data import CLAIMS
 from xmr_core.training.runs import train_or_load
 from xmr_core.ui import plots
 
@@ -57,34 +56,6 @@ def test_an_option_that_was_added_names_a_run_only_where_it_is_used(name):
         assert full_options(name, form, {"nested": True})["nested"] is True
     assert next(iter(study.ablation(name, "nested").values())) == (name, {"nested": True})
     assert not any("nested" in label for label in study.comparison())
-
-
-def test_claims_read_the_rows_that_budgets_make():
-    table = pd.DataFrame(
-        {"images": [1, 2, 1], "captions": [1, 2, 2], "relevance": "annotated", "rsum": [90.0, 99.0, 95.0]}
-    )
-    made = first_rows(table, n_queries=7)
-    measure = next(claim.measure for claim in CLAIMS if claim.id == "dive-nested-2")
-    (line,) = made[made["k"] == 2].to_dict("records")
-    assert all(line[name] == getattr(measure, name) for name in ("relevance", "direction", "metric", "k"))
-    assert line["value"] * measure.factor == pytest.approx(99.0) and len(made) == 2 and line["n_queries"] == 7
-    rows = pd.concat(
-        made.assign(
-            variant=label,
-            seed=seed,
-            value=made["value"] + shift + 0.01 * seed,
-            dataset="scenes",
-            size="study",
-            origin="ours",
-        )
-        for label, shift in (("DivE, nested", 0.5), ("DivE", 0.0), ("DivE, K=1", 0.1))
-        for seed in range(3)
-    )
-    nested = [claim for claim in CLAIMS if claim.id.startswith("dive-nested")]
-    verdicts = study.ledger(rows, nested).set_index("claim")["verdict"].to_dict()
-    assert verdicts == {
-        "dive-nested-1": "held", "dive-nested-2": "held", "dive-nested-own": "held", "dive-nested-full": "not measured"
-    }  # fmt: skip
 
 
 @pytest.mark.slow

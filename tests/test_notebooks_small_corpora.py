@@ -12,7 +12,6 @@ from matplotlib.patches import Rectangle
 from miniatures import CORNERS, miniature
 from notebook_cells import FOLDER, layout_only, run_cells
 
-from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.study import presets, results
 from xmr_core.training.runs import many
@@ -84,21 +83,7 @@ def corpora(tmp_path_factory):
         small = presets._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
         patch.setitem(presets._SIZES, ("photographs", "quick"), small)
         patch.setattr("xmr_core.study.results.study_rows", cache(results.study_rows))
-        patch.setattr("xmr_core.study.ledger", each_once(study.ledger))
         yield data_root
-
-
-def each_once(ledger):
-    """Verdicts come from the study's own rows, whatever corpus a notebook is on: one call for each list of claims."""
-    kept = {}
-
-    def verdicts(rows, claims, ids=()):
-        key = (len(rows), len(claims), *ids)
-        if key not in kept:
-            kept[key] = ledger(rows, claims, ids)
-        return kept[key].copy()
-
-    return verdicts
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from xmr_core import study
 from xmr_core.methods import registry
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.search import Query, explained, index_split, open_index, open_library, search
-from xmr_core.study.cost import Shape, measure, scene
+from xmr_core.study.cost import Shape
 from xmr_core.study.method_tables import methods_table
 from xmr_core.training.runs import load, train_or_load, train_or_load_all
 from xmr_core.ui.cli import main
@@ -71,7 +71,10 @@ def test_the_explorer_shows_it(runs):
     assert len(page.rankings) == 1 and len(page.rankings[0].order) == 3
 
 
-def test_its_cost_is_measured_by_its_similarity():
+def test_its_cost_is_measured_by_its_similarity(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "benchmarks")
+    from cost import measure, scene
+
     made = scene(ADDRESS, Shape(d=16, regions=6, words=5), 4, 8)
     assert type(made.similarity).__name__ == "SumMax" and made.images.x.shape == (4, 6, 16)
     assert measure(made, budget=0.01).seconds > 0

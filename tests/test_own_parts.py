@@ -26,7 +26,6 @@ from xmr_core.similarities.base import Range
 from xmr_core.similarities.functions import as_similarity
 from xmr_core.study import base_config, protocol
 from xmr_core.study.results import study_rows
-from xmr_core.study.setting_in_words import objective_of
 from xmr_core.training.runs import load, names, versions
 from xmr_core.ui.cli import main
 
@@ -61,10 +60,8 @@ def test_a_method_with_an_objective_of_its_own_leaves_the_study_whole(written, m
     assert [protocol.trial("Mine", n) for n in (1, 2, 4, 5, 6)] == trials
     assert len(study_rows()), "the study's own rows are read beside it"
     assert not protocol.compares_pairs("Mine")
-    assert objective_of("Mine", 1) == "`own`"
     registry._registered.clear()
     register(method_spec(written("no_choice", NO_CHOICE)))
-    assert objective_of("Mine", 1) == "`own`", "a loss that nobody chooses is no option"
     registry._registered.clear()
     assert protocol.labels() == before
 

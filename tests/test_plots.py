@@ -12,7 +12,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from tiny import tiny_config
 
-from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
 from xmr_core.study import paper_tables as published
@@ -196,12 +195,16 @@ def test_the_ledger_says_what_it_draws_nearer_than_it_is():
     assert bars == [[11, 13], [0, 0]]
 
 
-def test_verdicts_in_words():
-    assert study.verdict_text(("held", 12.04, 3.1, 20.9)) == "+12.0 RSUM [3.1, 20.9] held"
-    assert (
-        study.verdict_text(("undecided", -1.0, float("nan"), float("nan")))
-        == "-1.0 RSUM (one seed: no interval) undecided"
-    )
+def test_a_long_claim_keeps_its_object():
+    long = "The more uncertain a query of a method with a long name, the lower its R@1 (i2t)."
+    line = {"sentence": long, "seeds": 5, "effect": 2.0, "low": 1.0, "high": 3.0, "verdict": "held"}
+    table = pd.DataFrame([line | {"claimed": "above", "bound": 0.0, "corpus": corpus} for corpus in ("a", "b")])
+    (ax,) = plots.ledger(table).axes
+    assert [" ".join(t.get_text().split()) for t in ax.get_yticklabels()] == [
+        f"{long[:-1]} ({corpus}, 5 seeds)" for corpus in ("a", "b")
+    ]
+
+
 
 
 def costs() -> pd.DataFrame:

@@ -45,21 +45,6 @@ def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
         assert set(back["git_commit"]) == set(back["numerics"]) == {commit}
 
 
-def test_a_file_from_before_worlds_were_told_apart_takes_rows_of_other_worlds(runs, tmp_path):
-    table, path = results.rows(runs), tmp_path / "results.csv"
-    results.append(table, path)
-    file = tmp_path / "runs.csv"
-    old = pd.read_csv(file, dtype=str, keep_default_na=False).drop(columns="world")
-    file.write_text(old.to_csv(index=False))
-    assert set(results.read(path)["world"]) == {0}
-    results.append(table.assign(run_id=table["run_id"] + "x", world=2), path)
-    back = results.read(path)
-    assert back.groupby("run_id")["world"].first().to_dict() == {
-        name: 2 if name.endswith("x") else 0 for name in set(back["run_id"])
-    }
-    assert len(results.latest(back)) == len(back), "another world is no repetition"
-
-
 def test_rows_are_appended_once_and_read_back(runs, tmp_path):
     table, path = results.rows(runs), tmp_path / "rows.csv"
     assert results.append(table.iloc[:5], path) == 5
@@ -160,13 +145,6 @@ def test_sweeps_and_variants():
     ):
         with pytest.raises(BadInput):
             call()
-
-
-def test_the_study_s_rows_come_with_the_package_or_not_at_all(monkeypatch, tmp_path):
-    rows = results.study_rows()
-    assert len(rows) > 1000 and list(rows) == list(results.COLUMNS) and set(rows["origin"]) == {"ours"}
-    monkeypatch.setattr(results, "__file__", str(tmp_path / "xmr_core" / "results.py"))
-    assert len(results.study_rows()) == 0 and list(results.study_rows()) == list(results.COLUMNS)
 
 
 def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.selective import (
@@ -12,9 +11,6 @@ from xmr_core.evaluation.analysis.selective import (
     score_confidence,
     selective_recall,
 )
-from xmr_core.study.claims_data import pcme
-from xmr_core.study.measures import measured
-from xmr_core.training.runs import train_or_load
 
 
 def test_the_area_is_the_mean_recall_over_all_coverages():
@@ -63,23 +59,3 @@ def test_bad_input_is_refused():
         selective_recall([1, 0], [0.5])
     with pytest.raises(BadInput, match="two items"):
         score_confidence(np.ones((3, 1)))
-
-
-@pytest.mark.slow
-def test_a_trained_pcme_has_rows_of_every_confidence(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    run = train_or_load(tiny_config("pcme", epochs=1))
-    claims = [c for c in pcme.CLAIMS if c.family == "selective retrieval"]
-    assert len(claims) == 4
-    made = measured(run, ["PCME"], claims).metrics
-    own = made[made["metric"].str.startswith("selective_")].set_index(["relevance", "direction", "metric"])["value"]
-    r1 = run.metrics[(run.metrics["metric"] == "recall") & (run.metrics["k"] == 1)]
-    for kind, d, value in r1[["relevance", "direction", "value"]].itertuples(index=False):
-        assert own[kind, d, "selective_r1_none"] == pytest.approx(value)
-        for name in ("margin", "entropy"):
-            gain = own[kind, d, "selective_r1_sigma"] - own[kind, d, f"selective_r1_{name}"]
-            assert own[kind, d, f"selective_gain_over_{name}"] == pytest.approx(gain)
-            if kind == "annotated":
-                assert own[kind, d, f"selective_gain_over_{name}_error"] > 0
-    margin = [own["annotated", d, "selective_r1_margin"] for d in ("i2t", "t2i")]
-    assert max(margin) > 0, "the margin is of another split than the recalls"

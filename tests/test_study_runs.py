@@ -1,10 +1,16 @@
 """study.run gives the runs of a notebook under their labels, and says what a random ranking would have."""
 
+import numpy as np
 import pytest
+from tiny import tiny_config
 
 from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.chance import random_hit
+from xmr_core.study.examples import first_errors
+from xmr_core.study.recalls import recalls_beside_chance
+from xmr_core.study.runs import Runs
+from xmr_core.training.runs import train_or_load
 
 TINY = {"preset": "quick", "epochs": 1, "seed": 0, "n_seeds": 2, "device": "cpu"}
 
@@ -57,3 +63,29 @@ def test_numbers_that_the_test_split_cannot_serve_are_refused():
             study.within_test({"dataset": "scenes"}, bins=1, images=number)
     with pytest.raises(BadInput, match="needs data_root"):
         study.within_test({"dataset": "coco"}, bins=1)
+
+
+@pytest.mark.slow
+def test_recalls_beside_chance_sum_to_the_rsum_and_to_that_of_a_random_ranking(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    run = train_or_load(tiny_config())
+    runs = Runs((run,), ("tiny",))
+    table = recalls_beside_chance(run)
+    assert table["recall"].sum() == pytest.approx(runs.table()["rsum annotated"][0])
+    assert table["random"].sum() == pytest.approx(runs.chance())
+    assert (table.groupby("direction")["random"].diff().dropna() > 0).all()
+
+    for direction in ("i2t", "t2i"):
+        errors = first_errors(run, direction, 3)
+        own = run.per_query.query("relevance == 'exhaustive' and direction == @direction")
+        right = run.per_query.query("relevance == 'annotated' and direction == @direction")["first_rank"].to_numpy()
+        wrong = np.flatnonzero(own["R@1"].to_numpy() == 0)[:3]
+        assert errors["query"].tolist() == np.repeat(wrong, 2).tolist()
+        assert errors["mark"].tolist() == ["wrong", "annotated"] * 3
+        assert errors["rank"].tolist() == [r for q in wrong for r in (1, right[q])]
+    wrong = (run.per_query.query("relevance == 'exhaustive' and direction == 'i2t'")["R@1"] == 0).sum()
+    assert len(first_errors(run, "i2t", 10_000)) == 2 * wrong
+    with pytest.raises(BadInput, match="direction"):
+        first_errors(run, "both", 1)
+
+

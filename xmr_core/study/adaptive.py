@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 import torch
 
@@ -33,20 +32,6 @@ def epochs_to(values: Sequence[float], share: float = SHARE) -> float:
     after = next(n for n, value in enumerate(values) if value >= goal)
     before = values[after - 1]
     return after - 1 + (goal - before) / (values[after] - before)
-
-
-def value_after(values: Sequence[float], share: float) -> float:
-    """What a curve has after a share of its epochs, in (0, 1]: straight lines between the ends of epochs and from 0
-    before the first.
-
-    Raises: BadInput for no value, or another share.
-
-    >>> value_after([2.0, 3.0, 4.0], 0.5)
-    2.5
-    """
-    if not len(values) or not 0 < share <= 1:
-        raise BadInput(f"a curve of {len(values)} epochs has no value after a share of {share} of them.")
-    return float(np.interp(share * len(values), range(len(values) + 1), [0.0, *map(float, values)]))
 
 
 def negatives_in_training(config: RunConfig) -> pd.DataFrame:

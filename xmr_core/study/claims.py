@@ -1,188 +1,72 @@
-"""The claims ledger: sentences of the papers, the rules that decide them, and verdicts from rows of results."""
+"""The verdicts of today as a table, and the comparison that a claim of one's own asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterable
+from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import unknown
-from xmr_core.study.claim_checks import require_decidable
-from xmr_core.study.claims_data import CLAIMS
-from xmr_core.study.claims_data.claim import RSUM, Claim
-from xmr_core.study.comparisons import SINCE, Comparison, comparisons, equivalent, values_of
-from xmr_core.study.families import bound, corrected, family, least_seeds, origin
-from xmr_core.study.image_values import ImageValues, read_image_values
-from xmr_core.study.rules import fixed, kind
+from xmr_core.evaluation.stats import decided, seed_interval
+from xmr_core.study.claims_data.claim import Claim
 
-NONE_YET, NOT_MEASURED = "no verdict yet", "not measured"  # too few seeds; no rows
+VERDICTS = Path(__file__).resolve().parents[2] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
-VERDICTS = (*DECIDED, NONE_YET, NOT_MEASURED)
 COLUMNS = [
-    "claim", "source", "sentence", "measure", "corpus", "kind", "seeds", "needs", "worlds", "claimed", "bound",
-    "effect", "low", "high", "verdict", "p", "p Holm",
+    "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
+    "bound", "effect", "low", "high", "digits", "seeds", "needs", "worlds", "p", "p_holm",
 ]  # fmt: skip
 
-_PAPERS = frozenset(CLAIMS)
 
+def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
+    """The verdicts of the protocol, a line for each claim and corpus; COLUMNS. None of them is computed here; no line
+    where the package was installed without reports/.
 
-def all_claims() -> tuple[Claim, ...]:
-    """The claims that the study registers and decides."""
-    return CLAIMS
+    effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
+    'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
+    needs; 'not measured' without rows.
+    names: ids of claims, or beginnings of ids ('dive', 'pcme-kl'); every claim without them.
+    Raises: BadInput for a name that no claim has.
 
-
-def ledger(
-    rows: pd.DataFrame,
-    claims: Iterable[Claim],
-    ids: Sequence[str] = (),
-    images: ImageValues | None = None,
-    since: str = SINCE,
-) -> pd.DataFrame:
-    """Verdicts of claims from rows of results (results.read), one line per claim and corpus; COLUMNS.
-
-    effect: above − below, as the measure counts it (where `claimed` is 'below', a negative one is for the claim), of
-    the comparison that decides the verdict: the one most against the claim. low, high: its interval, whose level is
-    Holm's within the claims of one paper on that corpus; p: against the claim's bound, and p Holm: corrected, of that
-    same comparison; NaN where all seeds are equal. verdict: 'held' where the interval of every comparison lies beyond
-    the bound on the claimed side, 'contradicted' where one lies on the other side, 'equivalent' where none is
-    contradicted and all that are not held lie within ±5 points of RSUM or ±1 point of another retrieval metric, else
-    'undecided'; 'no verdict yet', without an interval, with fewer seeds than it needs (families.least_seeds), and
-    'not measured', in one line, without rows for any corpus. kind: 'confirmatory' if the rule was registered before the
-    rows and these come from worlds that no choice was made on, else 'exploratory'. needs: least seeds for a verdict.
-    ids: only these claims are returned; the correction still counts all of their papers. images: of the runs' test
-    images; None takes those of the protocol. since: of comparisons.degrees_of_freedom.
-    Raises: BadInput for an id that no claim has or that two have, or a label that no method puts on runs.
-    Source: docs/protocol.md#protocol-decision.
-
-    >>> from xmr_core.study.results import study_rows
-    >>> ledger(study_rows().iloc[:0], CLAIMS, ["dive-sets"])["verdict"].tolist()
-    ['not measured']
+    >>> ledger("dive-alpha")["verdict"].tolist()
+    ['undecided', 'undecided']
     """
-    claims = list(claims)
-    require_decidable([c for c in claims if c not in _PAPERS], claims, rows)
-    for wanted in ids:
-        if wanted not in {c.id for c in claims}:
-            raise unknown("claim", wanted, [c.id for c in claims])
-    if len(ids):  # other families change no number of these
-        families = {family(c) for c in claims if c.id in ids}
-        claims = [c for c in claims if family(c) in families]
-    images = read_image_values() if images is None else images
-    by_measure = cache(partial(values_of, rows))  # many claims read the same measure
+    if not path.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    table = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
+    for name, lines in of_name.items():
+        if not lines.any():
+            raise unknown("claim", name, table["claim"].unique())
+    return table[pd.DataFrame(of_name).any(axis=1)].reset_index(drop=True) if names else table
+
+
+def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
+    """What rows of one corpus (results.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
+    above, below, seeds, effect (above − below), low, high (95 % over seeds, Student, uncorrected), verdict.
+
+    'held' where the interval lies beyond the claim's bound on its side, 'contradicted' on the other; else, or with
+    fewer than three seeds, 'undecided'. A claim that lacks a variant has no line.
+
+    >>> rows = pd.DataFrame({"variant": ["mine"] * 3 + ["DivE"] * 3, "seed": [0, 1, 2] * 2, "world": 1, "k": 0,
+    ...     "relevance": "annotated", "direction": "both", "metric": "rsum", "value": [3.1, 3.2, 3.0, 2.9, 2.9, 2.8]})
+    >>> compared(rows, [Claim("c", "ours", "Mine is better.", ("mine",), ("DivE",))])["verdict"].tolist()
+    ['held']
+    """
     lines = []
     for claim in claims:
-        by_corpus = {
-            corpus: comparisons(claim, values, images, since) for corpus, values in by_measure(claim.measure).items()
-        }
-        for corpus, decided in ({c: d for c, d in by_corpus.items() if d} or {"–": []}).items():
-            lines.append((claim, corpus, decided))
-    register = fixed()
-    limits = corrected(lines, claims, register)
-    table = pd.DataFrame(
-        [
-            {"claim": claim.id, "source": claim.source, "sentence": claim.sentence, "measure": claim.rule_text(),
-             "corpus": corpus, "claimed": "below" if claim.smaller else "above", "bound": bound(claim),
-             "kind": kind(claim, *origin(decided), register) if decided else "",
-             "needs": least_seeds(corpus, claim),
-             **_verdict(claim, decided, limits.get(n, []))}
-            for n, (claim, corpus, decided) in enumerate(lines)
-        ]
-    ).reindex(columns=COLUMNS)  # fmt: skip
-    return table[table["claim"].isin(ids)].reset_index(drop=True) if len(ids) else table
-
-
-def _verdict(claim: Claim, decided: list[Comparison], limits: list[tuple[float, ...]]) -> dict:
-    if not decided:
-        return {"seeds": 0, "verdict": NOT_MEASURED}
-    sign, most = -1 if claim.smaller else 1, equivalent(claim.measure)
-    against = min(range(len(decided)), key=lambda n: sign * decided[n].effect)
-    about = decided[against]
-    line = {"effect": about.effect, "seeds": min(c.seeds for c in decided), "worlds": about.worlds}
-    if not limits:
-        return line | {"verdict": NONE_YET}
-    words = []
-    for low, high, _, _ in limits:
-        beyond = (low - claim.bound, high - claim.bound) if sign > 0 else (-high - claim.bound, -low - claim.bound)
-        same = max(abs(low), abs(high)) <= most
-        words.append(
-            "held" if beyond[0] > 0 else "contradicted" if beyond[1] < 0 else "equivalent" * same or "undecided"
-        )
-    order = ("contradicted", "undecided", "equivalent", "held")
-    word = next(w for w in order if w in words)
-    # of several comparisons with the verdict's word, the one most against the claim is shown
-    against = min((n for n, w in enumerate(words) if w == word), key=lambda n: sign * decided[n].effect)
-    low, high, p, p_holm = limits[against]
-    varies = decided[against].error > 1e-9 * abs(decided[against].effect)  # else p is that of a rounding error
-    return line | {
-        "effect": decided[against].effect,
-        "low": low,
-        "high": high,
-        "p": p if varies else np.nan,
-        "p Holm": p_holm if varies else np.nan,
-        "verdict": word,
-    }
-
-
-def has_verdict(table: pd.DataFrame) -> pd.Series:
-    """Which lines of a ledger hold a verdict: those that were measured on enough seeds.
-
-    >>> has_verdict(pd.DataFrame({"verdict": ["held", "no verdict yet", "undecided", "not measured"]})).tolist()
-    [True, False, True, False]
-    """
-    return table["verdict"].isin(DECIDED)
-
-
-def in_words(table: pd.DataFrame) -> str:
-    """The lines of a ledger as a list in Markdown: an item for each sentence with its verdict on every corpus, such as
-    "- “Smooth-Chamfer beats MIL”: **undecided** on scenes (study), +2.5 [-8.9, 13.9] (5 seeds, exploratory).", and one
-    for the sentences without rows. Of a line without a verdict the seeds that it needs are said.
-
-    >>> from xmr_core.study.results import study_rows
-    >>> in_words(ledger(study_rows().iloc[:0], CLAIMS, ["dive-smooth-mil"]))
-    '- Not measured yet: “Smooth-Chamfer beats MIL”.'
-    """
-    verdicts: dict[str, list[str]] = {}
-    absent = []
-    for line in table.itertuples():
-        sentence = f"“{line.sentence.rstrip('.')}”"
-        if line.verdict == NOT_MEASURED:
-            absent.append(sentence)
-            continue
-        limit = f", against {line.bound:+g}" if line.bound else ""
-        needed = f" of at least {line.needs}" if line.verdict == NONE_YET else ""
-        seeds = f"{line.seeds}{needed} seeds"
-        seeds += ", exploratory" * (line.kind == "exploratory")
-        verdicts.setdefault(sentence, []).append(
-            f"**{line.verdict}** on {line.corpus}, {effect_text(line)}{limit} ({seeds})"
-        )
-    out = [f"{sentence}: {'; '.join(said)}." for sentence, said in verdicts.items()]
-    if absent:
-        out.append(f"Not measured yet: {', '.join(absent)}.")
-    return "\n".join(f"- {line}" for line in out)
-
-
-def effect_text(line) -> str:
-    """The effect of a line of a ledger with its interval, in the digits of the claim's measure: '+2.5 [-8.9, 13.9]'.
-
-    line: as of `ledger(…).itertuples()`.
-
-    >>> table = pd.DataFrame([{"claim": "dive-sets", "effect": 2.46, "low": -8.9, "high": 13.9}])
-    >>> effect_text(next(table.itertuples()))
-    '+2.5 [-8.9, 13.9]'
-    """
-    digits = _digits_of().get(line.claim, RSUM.digits)
-    interval = f" [{line.low:.{digits}f}, {line.high:.{digits}f}]" if not np.isnan(line.low) else ""
-    return f"{line.effect:+.{digits}f}{interval}"
-
-
-def _digits_of() -> dict[str, int]:
-    return {claim.id: claim.measure.digits for claim in all_claims()}
-
-
-def counts(table: pd.DataFrame) -> Mapping[str, int]:
-    """How many lines of a ledger have each verdict, in the order of VERDICTS.
-
-    >>> dict(counts(pd.DataFrame({"verdict": ["held", "undecided", "held"]})))
-    {'held': 2, 'undecided': 1}
-    """
-    n = table["verdict"].value_counts()
-    return {word: int(n[word]) for word in VERDICTS if word in n}
+        m, sign = claim.measure, -1 if claim.smaller else 1
+        same = {"relevance": m.relevance, "direction": m.direction, "metric": m.metric, "k": m.k}
+        own = rows[(rows[list(same)] == pd.Series(same)).all(axis=1)]
+        value = m.factor * own.pivot_table("value", ["world", "seed"], "variant", "last").astype(float)
+        pairs = [((a,), (b,)) for a in claim.above for b in claim.below or ("",)]
+        for above, below in [(claim.above, claim.below)] if claim.rule == "means" else pairs:
+            below = tuple(filter(None, below))
+            if {*above, *below} <= {*value.columns}:
+                other = value[list(below)].mean(axis=1) if below else 0.0
+                effects = (value[list(above)].mean(axis=1) - other).dropna()
+                mean, low, high = seed_interval(effects)
+                ends = sorted((sign * low - claim.bound, sign * high - claim.bound))
+                names = ", ".join(above), ", ".join(below)
+                lines.append((claim.id, *names, len(effects), mean, low, high, decided(*ends, len(effects))))
+    columns = ["claim", "above", "below", "seeds", "effect", "low", "high", "verdict"]
+    return pd.DataFrame(lines, columns=columns)

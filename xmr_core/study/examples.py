@@ -64,11 +64,9 @@ def first_errors(run: TrainedRun, direction: str, n: int) -> pd.DataFrame:
     """Of the first n queries of the test split whose first answer is wrong, by the complete truth where the corpus
     knows it: two lines each, the first answer and the best annotated one; columns as of `top`.
 
-    Raises: BadInput for another direction or n < 1.
+    Raises: BadInput for another direction.
     """
     require_choice("direction", direction, ("i2t", "t2i"))
-    if n < 1:
-        raise BadInput(f"the number of queries must be at least 1, got {n}.")
     kinds = set(run.per_query["relevance"])
     kind = "exhaustive" if "exhaustive" in kinds else "annotated"
     own = run.per_query[(run.per_query["relevance"] == kind) & (run.per_query["direction"] == direction)]

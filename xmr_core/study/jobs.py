@@ -1,174 +1,106 @@
 """The runs that the protocol asks for, part by part, and which of them have no rows yet."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, partial
-
 import pandas as pd
 
+from xmr_core.study import protocol
 from xmr_core.study.ambiguity_jobs import ambiguity
 from xmr_core.study.choices import ablation_trial, chosen_trials
 from xmr_core.study.convergence import unconverged
-from xmr_core.study.photograph_jobs import flickr8k
-from xmr_core.study.protocol import (
-    DECIDING,
-    EPOCHS,
-    LONGER,
-    MORE_SEEDS,
-    SEEDS,
-    SHORT,
-    SHORTER,
-    TRIALS,
-    TUNING_EPOCHS,
-    WORLD,
-    Job,
-    base_of,
-    budget_label,
-    canonical,
-    compares_pairs,
-    in_common_form,
-    labels,
-    trial,
-    tuned_label,
-    variants,
-)
+from xmr_core.study.presets import base_config
+from xmr_core.study.protocol import Job, base_of, canonical, compares_pairs, in_common_form, labels, trial
 from xmr_core.training.runs import RunConfig
 
-PARTS = ("tuning", "comparison", "longer", "budget", "DivE's ablations", "ambiguity", "flickr8k", "ablations")
+PARTS = ("tuning", "comparison", "longer", "budget", "ambiguity", "flickr8k", "ablations")
+_MINILM = ("VSE∞", "DivE")  # on Flickr8k also with another text model
 
 
-def tuning() -> list[Job]:
-    """Seven trials of every variant on the world of choices.
+def jobs(rows: pd.DataFrame, curves: pd.DataFrame, flickr8k_root: str = "") -> list[Job]:
+    """All runs that can be named with the rows that are there, in the order of PARTS: what tuning has not chosen yet
+    has no further runs, and what was not converged is run longer. curves: validation of every epoch.
 
-    >>> len(tuning()) == 7 * len(labels())
-    True
-    """
-    fixed = {"epochs": TUNING_EPOCHS, "seed": 0, "world_seed": WORLD}
-    return [
-        Job("tuning", label, tuned_label(label, n), in_common_form(label, **{**fixed, **trial(label, n)}))
-        for label in labels()
-        for n in range(1, len(TRIALS) + 1)
-    ]
-
-
-def comparisons(rows: pd.DataFrame, chosen: dict[str, int], again: Sequence[str] = ()) -> list[Job]:
-    """Every tuned variant at convergence on the worlds that decide, and its budget curve. again: those that are run
-    longer, of which no more than SEEDS seeds have EPOCHS, for these decide nothing."""
-    jobs = []
-    for label, number in chosen.items():
-        for seed in range(SEEDS if label in again else n_seeds(label, rows)):
-            config = _deciding(label, number, seed)
-            jobs.append(Job("comparison", label, label, config))
-            if seed < 2:
-                short = [(n, _deciding(label, number, seed, n)) for n in SHORTER]
-                jobs += [Job("budget", label, budget_label(label, n), less) for n, less in short]
-    return jobs
-
-
-def longer(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
-    """Twice the epochs for every variant that was not converged."""
-    return [
-        Job("longer", label, budget_label(label, LONGER), _deciding(label, chosen[label], seed, LONGER))
-        for label in unconverged(rows, curves, [*chosen], EPOCHS)
-        for seed in range(n_seeds(label, rows))
-    ]
-
-
-def ablations(rows: pd.DataFrame, curves: pd.DataFrame, chosen: dict[str, int]) -> list[Job]:
-    """Every other label of an ablation or a sweep, at the chosen trial and for the epochs of what it varies."""
-    jobs, epochs = [], dict.fromkeys(unconverged(rows, curves, [*chosen], EPOCHS), LONGER)
-    for label in variants():
-        if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
-            base, part = base_of(label), "DivE's ablations" if variants()[label][0] == "dive" else "ablations"
-            config = partial(_deciding, label, number, epochs=epochs.get(base, EPOCHS))
-            jobs += [Job(part, base, label, config(seed)) for seed in range(n_seeds(label, rows))]
-    return jobs
-
-
-def jobs(
-    rows: pd.DataFrame,
-    curves: pd.DataFrame | None = None,
-    flickr8k_root: str = "",
-    chosen: Mapping[str, int] | None = None,
-) -> list[Job]:
-    """All runs that can be named with these rows, in the order of PARTS. curves: validation of every epoch. chosen:
-    variant → its trial; what the rows of tuning say when None.
-
-    >>> {job.part for job in jobs(pd.DataFrame(columns=["variant", "metric", "value", "seed"]))}
+    >>> none = pd.DataFrame(columns=["variant", "metric", "value", "seed", "run_id"])
+    >>> {job.part for job in jobs(none, pd.DataFrame(columns=["run_id", "epoch", "value"]))}
     {'tuning'}
     """
-    chosen = chosen_trials(rows) if chosen is None else dict(chosen)
-    curves = pd.DataFrame(columns=["run_id", "epoch", "value"]) if curves is None else curves
-    again = unconverged(rows, curves, [*chosen], EPOCHS)
-    out = [
-        *tuning(),
-        *comparisons(rows, chosen, again),
-        *longer(rows, curves, chosen),
-        *ablations(rows, curves, chosen),
-    ]
-    out += [*ambiguity(rows, chosen), *(flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else [])]
+    chosen = chosen_trials(rows)
+    again = unconverged(rows, curves, [*chosen], protocol.EPOCHS)
+    out = []
+    for label in labels():
+        for n in range(1, len(protocol.TRIALS) + 1):
+            fixed = {"epochs": protocol.TUNING_EPOCHS, "seed": 0, "world_seed": protocol.WORLD, **trial(label, n)}
+            out.append(Job("tuning", label, protocol.tuned_label(label, n), in_common_form(label, **fixed)))
+    for label, number in chosen.items():
+        n_seeds = _n_seeds(label, rows)
+        parts = [("comparison", label, protocol.EPOCHS, protocol.SEEDS if label in again else n_seeds)]
+        parts += (
+            [("longer", protocol.budget_label(label, protocol.LONGER), protocol.LONGER, n_seeds)]
+            if label in again
+            else []
+        )
+        parts += [("budget", protocol.budget_label(label, n), n, 2) for n in protocol.SHORTER]
+        for part, name, epochs, n in parts:
+            out += [Job(part, label, name, _deciding(label, number, seed, epochs)) for seed in range(n)]
+    for label in protocol.variants():
+        if canonical()[label] == label and label not in labels() and (number := ablation_trial(label, rows, chosen)):
+            epochs = protocol.LONGER if base_of(label) in again else protocol.EPOCHS
+            configs = [_deciding(label, number, seed, epochs) for seed in range(_n_seeds(label, rows))]
+            out += [Job("ablations", base_of(label), label, config) for config in configs]
+    out += ambiguity(rows, chosen)
+    out += flickr8k(flickr8k_root, chosen, rows, curves) if flickr8k_root else []
     return sorted(out, key=lambda job: PARTS.index(job.part))
 
 
-def missing(
-    rows: pd.DataFrame,
-    curves: pd.DataFrame | None = None,
-    flickr8k_root: str = "",
-    chosen: Mapping[str, int] | None = None,
-) -> list[Job]:
-    """Those of `jobs` without rows of their label, data set and seed.
-
-    >>> len(missing(pd.DataFrame(columns=["variant", "metric", "value", "seed", "dataset"]))) == len(tuning())
-    True
-    """
-    return unmeasured(jobs(rows, curves, flickr8k_root, chosen), rows)
-
-
-def unmeasured(wanted: Iterable[Job], rows: pd.DataFrame) -> list[Job]:
-    """Those of some jobs without rows of their label, data set and seed.
-
-    >>> len(unmeasured(tuning(), pd.DataFrame(columns=["variant", "dataset", "seed"]))) == len(tuning())
-    True
-    """
+def unmeasured(wanted: list[Job], rows: pd.DataFrame) -> list[Job]:
+    """Those of some jobs without rows of their label, data set and seed."""
     measured = set(zip(rows["variant"], rows["dataset"], rows["seed"].astype(int), strict=True))
     return [job for job in wanted if (job.label, job.config.data.dataset, job.config.train.seed) not in measured]
 
 
-def n_seeds(label: str, rows: pd.DataFrame) -> int:
-    """How many seeds a label has: more for a method of the comparison that compares no pairs, and where a run is short,
-    which its first SEEDS runs tell.
+def flickr8k(data_root: str, chosen: dict[str, int], rows: pd.DataFrame, curves: pd.DataFrame) -> list[Job]:
+    """Every tuned variant on photographs, described by the network that everybody can install, and a light one on
+    MiniLM. The study preset's learning rate is changed as the chosen trial changes that of the scenes. Where seed 0
+    was not converged at FLICKR_EPOCHS, all seeds have FLICKR_LONGER."""
+    own = rows[rows["dataset"] == "flickr8k"] if "dataset" in rows else rows[:0]
+    where = {"dataset": "flickr8k", "data_root": data_root, "features": "efficientnet_lite0"}
+    out = []
+    for label, number in chosen.items():
+        method, options = protocol.variants()[label]
+        common = {n: v for n, v in protocol.COMMON.items() if n in in_common_form(label).options}
+        config = base_config(method, **where, preset="study", device="cpu", **common, **options)
+        names = {label: config}
+        if label in _MINILM:
+            names[f"{label}, MiniLM"] = config.replace(text_model="minilm")
+        for name, on in names.items():
+            run, epochs = name, protocol.FLICKR_EPOCHS
+            if unconverged(own, curves, [name], protocol.FLICKR_EPOCHS):
+                run, epochs = protocol.budget_label(name, protocol.FLICKR_LONGER), protocol.FLICKR_LONGER
+            n_seeds = 3 if compares_pairs(label) or name != label else 5
+            runs = dict.fromkeys([(name, protocol.FLICKR_EPOCHS, 0), *((run, epochs, seed) for seed in range(n_seeds))])
+            out += [Job("flickr8k", label, t, _on_photographs(on, label, number, e, seed)) for t, e, seed in runs]
+    return out
 
-    >>> none = pd.DataFrame(columns=["variant", "run_id", "train_seconds"])
-    >>> n_seeds("DivE", none), n_seeds("SAF", none), n_seeds("α=1", none)
-    (10, 5, 5)
-    """
+
+def _n_seeds(label: str, rows: pd.DataFrame) -> int:
     if label in labels() and not compares_pairs(label):
-        return MORE_SEEDS
-    own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")] if "dataset" in rows else rows
-    own = own[own["variant"] == label].drop_duplicates("run_id")["train_seconds"].astype(float)
-    return MORE_SEEDS if len(own) >= SEEDS and own.median() < SHORT else SEEDS
+        return protocol.MORE_SEEDS
+    own = rows[(rows["variant"] == label) & (rows["dataset"] == "scenes")].drop_duplicates("run_id")["train_seconds"]
+    return (
+        protocol.MORE_SEEDS
+        if len(own) >= protocol.SEEDS and own.astype(float).median() < protocol.SHORT
+        else protocol.SEEDS
+    )
 
 
-def hours(job: Job, rows: pd.DataFrame) -> float | None:
-    """How long a run will take on one core: its epochs times the median seconds of an epoch of its variant in the rows
-    of its data set; None where they hold none of it.
-
-    >>> rows = pd.DataFrame({"variant": ["DivE"], "run_id": ["a"], "train_seconds": [36.0], "epochs": [2]})
-    >>> hours(Job("tuning", "DivE", "DivE, tuning 1", in_common_form("DivE", epochs=10)), rows)
-    0.05
-    """
-    same = rows[(rows["variant"] + ",").str.startswith(job.variant + ",")].drop_duplicates("run_id")
-    same = same[same["dataset"] == job.config.data.dataset] if "dataset" in same else same
-    if not len(same):
-        return None
-    seconds = (same["train_seconds"].astype(float) / same["epochs"].astype(float)).median()
-    return float(seconds) * job.config.train.epochs / 3600
+def _on_photographs(config: RunConfig, label: str, number: int, epochs: int, seed: int) -> RunConfig:
+    """A run of the study preset with what a trial of tuning changed."""
+    changes = trial(label, number, epochs)
+    if "lr" in changes:
+        changes["lr"] = config.train.lr * changes["lr"] / in_common_form(label).train.lr
+    if "dropout" in changes:
+        changes["dropout"] = max(changes["dropout"], config.options["dropout"])
+    return config.replace(**changes, epochs=epochs, seed=seed)
 
 
-def _deciding(label: str, number: int, seed: int, epochs: int = EPOCHS) -> RunConfig:
-    return _of_trial(label, number, epochs).replace(seed=seed, world_seed=DECIDING[seed % 2])
-
-
-@cache
-def _of_trial(label: str, number: int, epochs: int) -> RunConfig:
-    """The run of a label at a trial, for all seeds."""
-    return in_common_form(label, epochs=epochs, **trial(label, number, epochs))
+def _deciding(label: str, number: int, seed: int, epochs: int) -> RunConfig:
+    changes = {"epochs": epochs, **trial(label, number, epochs)}
+    return in_common_form(label, **changes, seed=seed, world_seed=protocol.DECIDING[seed % 2])

@@ -1,74 +1,93 @@
-"""Numbers that a claim needs and an evaluation does not give: which function measures them in a finished run."""
+"""Numbers of a trained run that an evaluation does not give: where slots look, which words SGRAF trusts, how wide
+distributions are."""
 
-from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
+from math import isqrt
 
+import numpy as np
 import pandas as pd
+import torch
+import torch.nn.functional as F
 
-from xmr_core.base.errors import unknown
-from xmr_core.study.claims_data.claim import Claim
+from xmr_core.data.scenes import content_words, object_masks, scenes_of
+from xmr_core.data.text.tokenisers import rule
+from xmr_core.evaluation.analysis.attention import attention_entropy, content_preference, object_overlap
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.standard_errors import mean_error
+from xmr_core.evaluation.stats import image_error
 from xmr_core.training.runs import TrainedRun
 
-# Name of a metric → "module:function". The function takes a TrainedRun and returns rows for its metrics table
-# (Evaluated.with_metrics). A function may give several metrics and is called once for a run.
-MEASURES: dict[str, str] = {
-    "spearman_uncertainty_r1": "xmr_core.study._measures.gaussian:uncertainty",
-    "spearman_uncertainty_answers": "xmr_core.study._measures.gaussian:uncertainty",
-    "r_precision_gain_of_sampling": "xmr_core.study._measures.gaussian:sampling",
-    "saf_content_weight": "xmr_core.study._measures.sgraf:content_weight",
-    "log_circular_variance": "xmr_core.study._measures.sets:variances",
-    "rsum_of_weakest_element": "xmr_core.study._measures.sets:elements",
-    "rsum_first": "xmr_core.study._measures.sets:prefixes",
-    "same_slot_share": "xmr_core.study._measures.sets:neighbours",
-    "attention_overlap_gain": "xmr_core.study._measures.sets:attention",
-    "attention_overlap_over_others": "xmr_core.study._measures.sets:attention",
-    "attention_entropy_fall": "xmr_core.study._measures.sets:attention",
-    "rsum_after_a_tenth": "xmr_core.study._measures.convergence:convergence",
-    "negatives_fall": "xmr_core.study._measures.convergence:negatives",
-    "negatives_below_5": "xmr_core.study._measures.convergence:negatives",
-    "r_precision_of_means": "xmr_core.study._measures.gaussian:means",
-    "r_precision_gain_of_kl": "xmr_core.study._measures.gaussian:divergences",
-    "r_precision_gain_of_kl_official": "xmr_core.study._measures.gaussian:divergences",
-    "r_precision_of_samples": "xmr_core.study._measures.gaussian:drawn",
-    "r_precision_gain_of_samples": "xmr_core.study._measures.gaussian:drawn",
-    "least_gain_of_samples": "xmr_core.study._measures.gaussian:drawn",
-    "mean_log_std": "xmr_core.study._measures.gaussian:widths",
-    "uncertainty_rise": "xmr_core.study._measures.gaussian:corruption",
-    "selective_gain_over_margin": "xmr_core.study._measures.selective:selective",
-    "selective_gain_over_entropy": "xmr_core.study._measures.selective:selective",
-    "inclusion_by_erasing": "xmr_core.study._measures.gaussian:algebra",
-    "intersection_by_mixing": "xmr_core.study._measures.gaussian:algebra",
-    "mean_r1": "xmr_core.study._measures.means:both_directions",
-    "mean_r_precision": "xmr_core.study._measures.means:both_directions",
-    "pmrp": "xmr_core.study._measures.means:plausible",
-}
+_IMAGES = 200  # of the test split, from its start: enough for a mean
+_BEFORE = 2  # nodes of SGRAF before the words: the global vectors and <start>
 
 
-def measuring(metrics: set[str]) -> list[Callable[[TrainedRun], pd.DataFrame]]:
-    """The functions that give these metrics, each once; metrics that every evaluation gives need none.
+def attention(run: TrainedRun) -> pd.DataFrame:
+    """Where the slots of images look, against the true objects of scenes, on the first images of the test split.
 
-    >>> [function.__name__ for function in measuring({"rsum", "spearman_uncertainty_r1"})]
-    ['uncertainty']
+    'attention_overlap' with the round as k (object_overlap); 'attention_overlap_gain', the last round minus the first;
+    'attention_overlap_over_others', the last round minus the same with the objects of the next image;
+    'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last; the three with
+    their errors. No row for a corpus that does not know its objects, or features that lie on no square grid.
     """
-    return [_function(address) for address in dict.fromkeys(MEASURES[m] for m in sorted(metrics) if m in MEASURES)]
+    prepared, method = run.prepared(), run.method()
+    split, rows = prepared.splits["test"].first(_IMAGES), []
+    if prepared.corpus.name != "scenes" or not hasattr(method.image_head, "attention_maps"):
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    images = split.images_at(np.arange(len(split.image_rows)))
+    with torch.inference_mode():
+        shares = method.image_head.attention_maps(method.image_encoder(images))[0].mean(2)  # n t k l, over heads
+    grid = isqrt(shares.shape[-1])
+    if grid**2 != shares.shape[-1]:
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    masks = torch.from_numpy(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]))
+    masks = F.adaptive_avg_pool2d(masks, grid).flatten(2)  # n o l
+    entropy, overlap = attention_entropy(shares), object_overlap(shares, masks)
+    others = object_overlap(shares[:, -1:], masks.roll(1, 0))[:, 0]
+    for t, value in enumerate(overlap.mean(0), 1):
+        rows.append(("", "images", "attention_overlap", t, float(value), len(shares)))
+    for name, values in {
+        "attention_overlap_gain": overlap[:, -1] - overlap[:, 0],
+        "attention_overlap_over_others": overlap[:, -1] - others,
+        "attention_entropy_fall": entropy[:, 0] - entropy[:, -1],
+    }.items():
+        rows.append(("", "images", name, 0, float(values.mean()), len(shares)))
+        rows.append(("", "images", f"{name}_error", 0, mean_error(values.double().numpy()), len(shares)))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
-def measured(run: TrainedRun, labels: Sequence[str], claims: Iterable[Claim]) -> TrainedRun:
-    """The run with the metrics that some claim about one of its labels needs.
+def content_weight(run: TrainedRun) -> pd.DataFrame:
+    """How much more a word of content weighs in SAF than another word of its caption, beside the caption's own image:
+    the mean of content_preference over the captions of the test split, with its error.
 
-    A function that gives no row at all says that this corpus cannot answer (it does not know its objects, say).
-    Raises: BadInput where a function gave rows, and none of a metric that MEASURES promises of it, or of its error.
+    Not a number where no list of such words is known (another corpus than scenes) or captions are no words.
     """
-    about = {c.measure.metric for c in claims if not {*labels}.isdisjoint((*c.above, *c.below))}
-    for function in measuring(about):
-        rows = function(run)
-        promised = {metric for metric, address in MEASURES.items() if _function(address) is function}
-        if len(rows) and not set(rows["metric"].str.removesuffix("_error")) & promised:
-            raise unknown(f"metric measured by {function.__name__}", ", ".join(sorted(promised)), set(rows["metric"]))
-        run = run.with_metrics(rows)
-    return run
+    split, words = run.prepared().splits["test"], run.prepared().vocabulary
+    values = np.full(len(split.caption_rows), np.nan)
+    if run.config.data.dataset == "scenes" and words is not None:
+        method, content = run.method(), content_words()
+        images, captions = encode_split(method, split)
+        texts = run.prepared().corpus.captions["text"].iloc[split.caption_rows]
+        kinds = [[word in content for word in rule(words.tokeniser)(text)] for text in texts]
+        for image in np.unique(split.owners):
+            own = np.flatnonzero(split.owners == image)
+            with torch.inference_mode():
+                beta = method.similarity.element_weights(images[int(image)], captions[torch.from_numpy(own)])["SAF"][0]
+            is_word, is_content = torch.zeros_like(beta, dtype=torch.bool), torch.zeros_like(beta, dtype=torch.bool)
+            for t, kind in enumerate(kinds[t] for t in own):
+                is_word[t, _BEFORE : _BEFORE + len(kind)] = True
+                is_content[t, _BEFORE : _BEFORE + len(kind)] = torch.tensor(kind)
+            values[own] = content_preference(beta, is_word, is_content).numpy()
+    known = ~np.isnan(values)
+    value = float(values[known].mean()) if known.any() else float("nan")
+    rows = [("", "captions", "saf_content_weight", 0, value, known.sum())]
+    if known.sum() > 1:
+        error = image_error([(values[known], split.owners[known])])
+        rows.append(("", "captions", "saf_content_weight_error", 0, error, known.sum()))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
-def _function(address: str) -> Callable[[TrainedRun], pd.DataFrame]:
-    module, _, name = address.partition(":")
-    return getattr(import_module(module), name)
+def mean_log_std(run: TrainedRun) -> dict[str, float]:
+    """Mean of log σ over the test items of each modality ('images', 'captions') and their dimensions, of a method with
+    distributions."""
+    items = encode_split(run.method(), run.prepared().splits["test"])
+    return {name: float(own.log_std.double().mean()) for name, own in zip(("images", "captions"), items, strict=True)}

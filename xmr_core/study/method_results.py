@@ -9,19 +9,27 @@ import pandas as pd
 from scipy.stats import t as student
 
 from xmr_core.study.choices import chosen_trials
-from xmr_core.study.claims_data.claim import RSUM, Measure
-from xmr_core.study.comparisons import values_of
 from xmr_core.study.convergence import convergence
 from xmr_core.study.decision_rows import FOLDER, deciding, protocol_rows
-from xmr_core.study.protocol import EPOCHS, LONGER, budget_label, labels
+from xmr_core.study.protocol import DECIDING, EPOCHS, LONGER, SHORTER, budget_label, labels
+from xmr_core.study.results import latest
 
-EXHAUSTIVE = Measure("RSUM exhaustive", "exhaustive", "both", "rsum", factor=100)
-MEASURES = {"rsum": RSUM, "rsum exhaustive": EXHAUSTIVE}
 COLUMNS = [
     "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
     "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial",
     "train seconds", "parameters", "scoring ms",
 ]  # fmt: skip
+
+
+def seed_values(rows: pd.DataFrame, relevance: str = "annotated") -> dict[str, pd.DataFrame]:
+    """Variant → frame by seed of its RSUM in percent: value, error (of the choice of test images; NaN without one),
+    world. rows: of one corpus."""
+    own = latest(rows[(rows["relevance"] == relevance) & rows["metric"].isin(["rsum", "rsum_error"])])
+    own = own.assign(value=100 * own["value"].astype(float), seed=own["seed"].astype(int))
+    errors = own.loc[own["metric"] != "rsum", ["variant", "seed", "value"]].rename(columns={"value": "error"})
+    table = own[own["metric"] == "rsum"].merge(errors, on=["variant", "seed"], how="left")
+    by_variant = table.groupby("variant", sort=False)
+    return {name: own.set_index("seed")[["value", "error", "world"]].sort_index() for name, own in by_variant}
 
 
 def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, float, float]:
@@ -31,7 +39,7 @@ def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, flo
 
     v: values of n seeds on W worlds, e: their standard errors for the choice of test images (NaN counts as none). With
     one seed the interval is that of the images alone, by the normal law; NaN where these have no error either.
-    values: a frame of `comparisons.values_of`, with the columns value, error, world.
+    values: a frame with the columns value, error, world.
 
     >>> seeds = pd.DataFrame({"value": [3.0, 5.0, 4.0], "error": np.nan, "world": 0})
     >>> [round(v, 2) for v in mean_interval(seeds)]
@@ -63,23 +71,20 @@ def method_results(
     >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
     True
     """
-    lines = []
-    named = rows[rows["variant"].isin(names)] if len(rows) else rows
-    own = {key: next(iter(values_of(named, measure).values()), {}) for key, measure in MEASURES.items() if len(named)}
-    for name in names:
-        if not own or name not in own["rsum"]:
-            continue
-        line: dict[str, object] = {"label": name, "seeds": len(own["rsum"][name])}
-        for key, by_label in own.items():
+    named, lines = rows[rows["variant"].isin(names)], []
+    if not len(named):
+        return pd.DataFrame(columns=COLUMNS)
+    kinds = {"rsum": seed_values(named), "rsum exhaustive": seed_values(named, "exhaustive")}
+    for name in (name for name in names if name in kinds["rsum"]):
+        seeds = kinds["rsum"][name]["value"]
+        line = {"label": name, "seeds": len(seeds), "rsum lowest": seeds.min(), "rsum highest": seeds.max()}
+        for key, by_label in kinds.items():
             if name in by_label:
                 line |= dict(zip((key, f"{key} low", f"{key} high"), mean_interval(by_label[name]), strict=True))
-        seeds = own["rsum"][name]["value"]
-        line |= {"rsum lowest": float(seeds.min()), "rsum highest": float(seeds.max())}
         runs = named[named["variant"] == name].drop_duplicates("run_id")
-        epochs = int(runs["epochs"].astype(int).max())
-        state = convergence(rows, curves, [name], epochs) if curves is not None else ()
+        line["epochs"] = int(runs["epochs"].astype(int).max())
+        state = convergence(rows, curves, [name], line["epochs"]) if curves is not None else ()
         line |= {
-            "epochs": epochs,
             "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
             "converged": bool(state["converged"].iloc[0]) if len(state) else None,
             "gain": float(state["gain"].iloc[0]) if len(state) else float("nan"),
@@ -89,9 +94,9 @@ def method_results(
         }
         lines.append(line)
     table = pd.DataFrame(lines).reindex(columns=COLUMNS)
-    if scoring is not None and len(table):
+    if scoring is not None:
         table["scoring ms"] = table["label"].map(scoring.set_index("label")["ms"])
-    return table.sort_values("rsum", ascending=False, ignore_index=True) if len(table) else table
+    return table.sort_values("rsum", ascending=False, ignore_index=True)
 
 
 def protocol_results(dataset: str = "scenes", folder: Path = FOLDER) -> pd.DataFrame:
@@ -104,66 +109,40 @@ def protocol_results(dataset: str = "scenes", folder: Path = FOLDER) -> pd.DataF
     """
     every = protocol_rows(folder)
     rows = deciding(every)
-    curves, scoring = (
-        pd.read_csv(folder / name) if (folder / name).exists() else None for name in ("curves.csv", "scoring.csv")
-    )
+    paths = (folder / "curves.csv", folder / "scoring.csv")
+    curves, scoring = (pd.read_csv(path) if path.exists() else None for path in paths)
     return method_results(rows[rows["dataset"] == dataset], labels(), curves, chosen_trials(every), scoring)
 
 
-def dominated(table: pd.DataFrame, cost: str, quality: str = "rsum") -> pd.Series:
-    """Which lines another one makes needless: at least as good, at most as dear, and better in one of both. False where
-    a number is missing.
+def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Annotated RSUM of a name on the worlds of scenes that decide after each budget of epochs, each a run of its own:
+    label, epochs, seeds, seconds (epochs times the median seconds of an epoch in the longest runs, for the others may
+    come from another machine), rsum (mean), low, high (its lowest and its highest seed). Only seeds that all budgets of
+    a name have; a name with one budget has no curve, and is left out. rows: of decision_rows.protocol_rows.
 
-    >>> dominated(pd.DataFrame({"rsum": [9.0, 8.0, 7.0], "ms": [5.0, 1.0, 2.0]}), "ms").tolist()
-    [False, False, True]
-    """
-    value, price = table[quality].astype(float).to_numpy(), table[cost].astype(float).to_numpy()
-    no_worse = (value[None] >= value[:, None]) & (price[None] <= price[:, None])
-    better = (value[None] > value[:, None]) | (price[None] < price[:, None])
-    return pd.Series((no_worse & better).any(axis=1), index=table.index)
-
-
-def budget_points(rows: pd.DataFrame, names: Sequence[str], budgets: Sequence[int] = ()) -> pd.DataFrame:
-    """Annotated RSUM of a name after each budget of epochs, each a run of its own: label, epochs, seeds, seconds
-    (epochs times the median seconds of an epoch in the longest runs, for the others may come from another machine),
-    rsum (mean), low, high (its lowest and its highest seed: of the two that a budget has, an interval of 95 % would be
-    13 standard errors wide), by seed (its values, in the order of the seeds). Only seeds that all budgets of a name
-    have; a name with one budget has no curve, and is left out.
-
-    The rows of a budget are labelled "NAME, N epochs"; those without such an ending have their own number.
-
-    >>> budget_points(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
+    >>> budget_points(pd.DataFrame(columns=["variant", "dataset", "world"]), ["DivE"]).empty
     True
     """
-    columns = ["label", "epochs", "seeds", "seconds", "rsum", "low", "high", "by seed"]
-    lines = []
-    for name in names if len(rows) else ():
-        allowed = [name, *(budget_label(name, n) for n in (*budgets, 8, 24, EPOCHS, LONGER))]
-        part = rows[rows["variant"].isin(allowed)]
-        if not len(part):
-            continue
-        by_budget = {}
-        for epochs, group in part.groupby(part["epochs"].astype(int)):
-            values = next(iter(values_of(group.assign(variant=name), RSUM).values()), {}).get(name)
-            if values is not None:
-                by_budget[epochs] = values, group
+    rows, lines = rows[(rows["dataset"] == "scenes") & rows["world"].astype(int).isin(DECIDING)], []
+    for name in names:
+        allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
+        own = rows[rows["variant"].isin(allowed)]
+        by_budget = dict(list(own.groupby(own["epochs"].astype(int)))) if len(own) else {}
         if len(by_budget) < 2:
             continue
-        common = set.intersection(*(set(values.index) for values, _ in by_budget.values()))
-        longest = by_budget[max(by_budget)][1].drop_duplicates("run_id")
+        values = {n: seed_values(part.assign(variant=name))[name]["value"] for n, part in by_budget.items()}
+        common = sorted(set.intersection(*(set(value.index) for value in values.values())))
+        longest = by_budget[max(by_budget)].drop_duplicates("run_id")
         pace = float((longest["train_seconds"].astype(float) / longest["epochs"].astype(int)).median())
-        for epochs, (values, _) in by_budget.items():
-            own = values[values.index.isin(common)]
-            if len(own):
-                value = own["value"].astype(float)
-                each = tuple(value.sort_index())
-                lines.append((name, epochs, len(own), epochs * pace, value.mean(), value.min(), value.max(), each))
-    return pd.DataFrame(lines, columns=columns)
+        for epochs, value in values.items() if common else ():
+            value = value[common]
+            lines.append((name, epochs, len(value), epochs * pace, value.mean(), value.min(), value.max()))
+    return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
 
 
 def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
     """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
-    epochs (that this time buys), note; the best first. Empty without that run of the reference.
+    epochs (that this time buys); the best first. Empty without that run of the reference.
 
     Between two budgets of a curve, a straight line over the logarithm of seconds; beyond its last budget, the last
     value; before its first, none. points: of budget_points. Source: docs/protocol.md#protocol-cost.
@@ -174,21 +153,12 @@ def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int =
     >>> at_equal_time(points)[["label", "rsum", "epochs"]].round(0).values.tolist()
     [['VSE∞', 300.0, 72.0], ['SGR', 220.0, 16.0]]
     """
-    columns = ["label", "seeds", "seconds", "rsum", "epochs", "note"]
-    unit = points[(points["label"] == reference) & (points["epochs"] == epochs)]
-    if not len(unit):
-        return pd.DataFrame(columns=columns)
-    budget, lines = float(unit["seconds"].iloc[0]), []
-    for label, own in points.groupby("label", sort=False):
-        own, seeds = own.sort_values("seconds"), int(own["seeds"].min())
-        seconds, values = np.log(own["seconds"].to_numpy(float)), own["rsum"].to_numpy(float)
-        bought = float(np.exp(np.interp(np.log(budget), seconds, np.log(own["epochs"].to_numpy(float)))))
-        if budget < own["seconds"].iloc[0]:
-            note = f"its shortest run so far takes {own['seconds'].iloc[0]:.0f} s"
-            lines.append((label, seeds, budget, np.nan, np.nan, note))
-        else:
-            note = "its longest run takes less" if budget > own["seconds"].iloc[-1] else ""
-            reached = float(np.interp(np.log(budget), seconds, values))
-            lines.append((label, seeds, budget, reached, bought, note))
-    out = pd.DataFrame(lines, columns=columns)
+    unit, lines = points[(points["label"] == reference) & (points["epochs"] == epochs)]["seconds"], []
+    for label, own in points.groupby("label", sort=False) if len(unit) else ():
+        own, budget = own.sort_values("seconds"), float(unit.iloc[0])
+        at = np.log(own["seconds"].to_numpy(float))
+        reached = np.interp(np.log(budget), at, own["rsum"].to_numpy(float), left=np.nan)
+        bought = np.exp(np.interp(np.log(budget), at, np.log(own["epochs"].to_numpy(float)), left=np.nan))
+        lines.append((label, int(own["seeds"].min()), budget, float(reached), float(bought)))
+    out = pd.DataFrame(lines, columns=["label", "seeds", "seconds", "rsum", "epochs"])
     return out.sort_values("rsum", ascending=False, ignore_index=True, na_position="last")

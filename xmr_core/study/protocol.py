@@ -16,7 +16,6 @@ from xmr_core.training.runs import RunConfig
 EPOCHS, LONGER, SHORTER, TUNING_EPOCHS = 72, 144, (8, 24), 24
 FLICKR_EPOCHS, FLICKR_LONGER = 20, 40  # on Flickr8k
 SEEDS, MORE_SEEDS, SHORT = 5, 10, 120.0  # more for what compares no pairs, and where a run takes so few seconds
-SEEN_EARLY = ("VSE∞", "DivE", "PCME++")  # had more seeds only after verdicts by SEEDS had been seen
 COMMON = {"text_local": "states", "iterations": 4}  # where a method has the option
 WORLD, DECIDING = 0, (1, 2)
 FIELDS = {"PCME with word drop": {"word_drop": 0.1}}  # labels that stand for more than options of their method
@@ -97,23 +96,8 @@ def _complete(config: RunConfig) -> RunConfig:
 
 
 def budget_label(label: str, epochs: int) -> str:
-    """The label of a run of another number of epochs than EPOCHS.
-
-    >>> budget_label("DivE", 8)
-    'DivE, 8 epochs'
-    """
+    """The label of a run of another number of epochs than EPOCHS: 'DivE, 8 epochs'."""
     return f"{label}, {epochs} epochs"
-
-
-def meanings(label: str) -> list[str]:
-    """The labels of claims that the rows of a label decide: all that mean the same run, which means for more epochs
-    what it means for EPOCHS.
-
-    >>> {"DivE", "α=16"} <= set(meanings("DivE, 144 epochs")), meanings("DivE, tuning 1")
-    (True, ['DivE, tuning 1'])
-    """
-    run = run_label(label)
-    return [name for name, first in canonical().items() if first == run] or [label]
 
 
 def run_label(label: str) -> str:
@@ -133,12 +117,8 @@ def labels() -> list[str]:
     >>> "DivE" in labels() and "DivE on GRU states" not in labels()
     True
     """
-    return [*_labels(registered())]
-
-
-@cache
-def _labels(key: tuple) -> tuple[str, ...]:
-    return tuple(label for label in comparison() if canonical()[label] == label)
+    same = canonical()
+    return [label for label in comparison() if same[label] == label]
 
 
 def compares_pairs(label: str) -> bool:
@@ -171,11 +151,7 @@ def base_of(label: str) -> str:
 
 
 def warm_up(epochs: int) -> int:
-    """How many epochs of a run the hinge sees all negatives, before the hardest alone: a third.
-
-    >>> warm_up(72)
-    24
-    """
+    """How many epochs of a run the hinge sees all negatives, before the hardest alone: a third."""
     return epochs // 3
 
 
@@ -192,9 +168,5 @@ def trial(label: str, number: int, epochs: int = TUNING_EPOCHS) -> dict[str, obj
 
 
 def tuned_label(label: str, number: int) -> str:
-    """The label of a tuning run.
-
-    >>> tuned_label("DivE", 2)
-    'DivE, tuning 2'
-    """
+    """The label of a tuning run: 'DivE, tuning 2'."""
     return f"{label}, tuning {number}"

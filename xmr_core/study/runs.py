@@ -82,21 +82,12 @@ class Runs:
         )
 
     def seeds_text(self) -> str:
-        """What so many seeds can say about the annotated RSUM of these runs and what they cannot, as a sentence."""
-        means = self.means(["rsum annotated"]).sort_values("rsum annotated", ascending=False)
-        best, seeds = means.iloc[0], int(means["seeds"].min())
-        near = means["label"][means["rsum annotated high"] >= best["rsum annotated low"]].iloc[1:].tolist()
+        """How many seeds these runs have, and how wide that leaves the annotated RSUM, as a sentence."""
+        means = self.means(["rsum annotated"])
         half = (means["rsum annotated high"] - means["rsum annotated low"]).mean() / 2
-        about = f"± {half:.0f} points of RSUM"
-        alone = f"put {best['label']} above all others"
-        verdict = f"do not separate {best['label']} from {', '.join(near)}" if near else alone
-        if seeds > 1:
-            return f"The intervals over {seeds} seeds ({about}) {verdict}."
-        return (
-            f"One seed says what one training of each variant reached. Its intervals ({about}) are over test images "
-            f"alone; they {verdict}. It cannot say how another seed would order them: that takes at least three "
-            "(`-p n_seeds 5`)."
-        )
+        n = int(means["seeds"].min())
+        over = f"{n} seeds" if n > 1 else "the test images alone, of one seed"
+        return f"The 95 % intervals are over {over}: ± {half:.0f} points of RSUM on average."
 
     def unlearned(self) -> list[str]:
         """Labels of which some run's interval of RSUM on annotated pairs reaches down into that of a random ranking."""

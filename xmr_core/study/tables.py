@@ -100,14 +100,3 @@ def verdict(better: pd.DataFrame, worse: pd.DataFrame, column: str) -> tuple[str
     pairs = better.merge(worse, on="seed", suffixes=("", " other"))
     mean, low, high = seed_interval(pairs[column] - pairs[f"{column} other"])
     return decided(low, high, len(pairs)), mean, low, high
-
-
-def verdict_text(result: tuple[str, float, float, float], unit: str = "RSUM") -> str:
-    """A verdict in words: '+12.0 RSUM [3.1, 20.9] held', or without an interval when there was one seed only.
-
-    >>> verdict_text(("held", 12.0, 3.1, 20.9))
-    '+12.0 RSUM [3.1, 20.9] held'
-    """
-    word, mean, low, high = result
-    interval = f"[{low:.1f}, {high:.1f}]" if not np.isnan(low) else "(one seed: no interval)"
-    return f"{mean:+.1f} {unit} {interval} {word}"

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from xmr_core.base.errors import BadInput
-from xmr_core.study.cost.flops import Shape, implied_words, table
+from xmr_core.study.cost.flops import Shape, table
 
 LEAST_SIZES = 3
 
@@ -29,28 +29,16 @@ def fit_exponent(sizes: Sequence[float], seconds: Sequence[float], level: float 
 
     sizes, seconds: one of each per measurement; sizes may repeat. The exponent of time can be below that of the
     multiply–adds, because there is a fixed cost (starting a kernel) that matters for small sizes only.
-    Raises: BadInput for two lengths, fewer than 3 different sizes, a value that is not positive and finite, or a level
-        outside (0, 1).
+    Raises: BadInput for fewer than 3 different sizes, or a value that is not positive and finite.
 
     >>> round(fit_exponent([1, 2, 4], [3.0, 12.0, 48.0]).value, 6)
     2.0
     """
-    x, y = np.asarray(sizes, float), np.asarray(seconds, float)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise BadInput(f"an exponent needs as many seconds as sizes, got {x.size} sizes and {y.size} seconds.")
-    for name, values in (("size", x), ("seconds", y)):
-        if (bad := ~(np.isfinite(values) & (values > 0))).any():
-            raise BadInput(
-                f"an exponent is fitted to logarithms: {name} must be positive and finite, got {values[bad][0]}."
-            )
-    if (different := np.unique(x).size) < LEAST_SIZES:
-        raise BadInput(
-            f"an exponent needs at least {LEAST_SIZES} different sizes, got {different}. Measure more of them."
-        )
-    if not 0 < level < 1:
-        raise BadInput(f"the level of an interval must lie between 0 and 1, got {level}.")
-    line = stats.linregress(np.log(x), np.log(y))
-    half = stats.t.ppf((1 + level) / 2, x.size - 2) * line.stderr
+    points = np.array([sizes, seconds], float)
+    if not (np.isfinite(points) & (points > 0)).all() or np.unique(points[0]).size < LEAST_SIZES:
+        raise BadInput(f"an exponent needs at least {LEAST_SIZES} different sizes, and positive, finite numbers.")
+    line = stats.linregress(*np.log(points))
+    half = stats.t.ppf((1 + level) / 2, points.shape[1] - 2) * line.stderr
     return Exponent(float(line.slope), float(line.slope - half), float(line.slope + half), float(line.intercept))
 
 
@@ -82,25 +70,20 @@ def speeds(rows: pd.DataFrame) -> pd.DataFrame:
     largest = largest.loc[largest.groupby(["what", "method"], sort=False)["value"].idxmax()]
     every, one = (largest[largest["what"] == what].set_index("method") for what in ("all pairs", "one query"))
     if "cosine" not in every.index:
-        raise BadInput(
-            "there is no row of the cosine over gallery sizes to compare with. "
-            "Make one: python benchmarks/cost.py --method cosine."
-        )
+        raise BadInput("there is no row of the cosine to compare with: python benchmarks/cost.py --method cosine.")
     pair = every["seconds"] / every["images"] / every["captions"]
-    out = pd.DataFrame(
-        {
-            "captions": every["captions"],
-            "multiply-adds": every["multiply_adds"],
-            "ns per pair": 1e9 * pair,
-            "× cosine counted": every["multiply_adds"] / every.loc["cosine", "multiply_adds"],
-            "× cosine timed": pair / pair["cosine"],
-            "× product": every["ratio"],
-            "ms a query": 1e3 * one["seconds"],
-            "queries per second": 1 / one["seconds"],
-            "extra GiB": every["extra_gib"],
-        }
-    )
-    return out.loc[every.index].reset_index()
+    columns = {
+        "captions": every["captions"],
+        "multiply-adds": every["multiply_adds"],
+        "ns per pair": 1e9 * pair,
+        "× cosine counted": every["multiply_adds"] / every.loc["cosine", "multiply_adds"],
+        "× cosine timed": pair / pair["cosine"],
+        "× product": every["ratio"],
+        "ms a query": 1e3 * one["seconds"],
+        "queries per second": 1 / one["seconds"],
+        "extra GiB": every["extra_gib"],
+    }
+    return pd.DataFrame(columns).loc[every.index].reset_index()
 
 
 def beside_print(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
@@ -113,19 +96,11 @@ def beside_print(rows: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
     ours = rows[rows["varied"] == "paper"].set_index("method")
     shown = printed[printed["similarity"].isin(ours.index)].reset_index(drop=True)
     ours = ours.reindex(shown["similarity"]).reset_index(drop=True)
-    seconds = ours["seconds"]
-    return pd.DataFrame(
-        {
-            "similarity": shown["similarity"],
-            "method": shown["method"],
-            "printed ms": shown["milliseconds"],
-            "printed ratio": shown["milliseconds"] / shown["milliseconds"].iloc[:1].sum(),
-            "our ms": 1e3 * seconds,
-            "our ratio": seconds / seconds[:1].sum(),
-            "× product": ours["ratio"],
-            "pairs": ours["images"] * ours["captions"],
-        }
-    )
+    times = {"printed": shown["milliseconds"], "our": 1e3 * ours["seconds"]}
+    out = shown[["similarity", "method"]].copy()
+    for whose, ms in times.items():
+        out[f"{whose} ms"], out[f"{whose} ratio"] = ms, ms / ms[:1].sum()
+    return out.assign(**{"× product": ours["ratio"], "pairs": ours["images"] * ours["captions"]})
 
 
 def verdicts(printed: pd.DataFrame, shape: Shape | None = None) -> pd.DataFrame:
@@ -140,19 +115,19 @@ def verdicts(printed: pd.DataFrame, shape: Shape | None = None) -> pd.DataFrame:
     s = shape or Shape()
     counted = table(s).set_index("similarity")["authors"]
     cost, relative = (printed.set_index("similarity")[column] for column in ("multiply-adds", "relative cost"))
-    vse, dive = counted["cosine"], counted["smooth-Chamfer"]
+    vse, dive, scan = (counted[name] for name in ("cosine", "smooth-Chamfer", "SCAN t-i"))
     low, high = cost["SCAN t-i"] - 5_000, cost["SCAN t-i"] + 5_000  # printed as 1.24M
     lines = [  # figure, printed, half a unit of it, least, most
         ("DivE, a pair", cost["smooth-Chamfer"], 50, dive, dive),
         ("DivE : VSE", relative["smooth-Chamfer"], 0.5, dive / vse, dive / vse),
-        ("SCAN, a pair", cost["SCAN t-i"], None, counted["SCAN t-i"], counted["SCAN t-i"]),
+        ("SCAN, a pair", cost["SCAN t-i"], None, scan, scan),
         ("SCAN : DivE", relative["SCAN t-i"] / relative["smooth-Chamfer"], 5, low / dive, high / dive),
         ("SCAN : VSE", relative["SCAN t-i"], 5, low / vse, high / vse),
     ]
-    words = f"open: captions of {implied_words(low, s):.1f} to {implied_words(high, s):.1f} words would give it"
+    words = [c * s.words / scan for c in (low, high)]  # the count is proportional to them
     out = []
     for figure, value, half, least, most in lines:
         follows = half is not None and least <= value + half and most >= value - half
-        verdict = words if half is None else "follows" if follows else "does not follow"
-        out.append((figure, value, least, most, verdict))
+        word = f"open: captions of {words[0]:.1f} to {words[1]:.1f} words would give it"
+        out.append((figure, value, least, most, word if half is None else "follows" if follows else "does not follow"))
     return pd.DataFrame(out, columns=["figure", "printed", "least", "most", "verdict"])

@@ -2,29 +2,13 @@
 
 from xmr_core.base.lazy import catalogue
 
+_DIVE = ("alpha", "similarity", "cardinality", "iterations", "elements", "eccv", "slots", "cost")
+_PCME = ("cub", "distances", "head", "plausible", "regularisers", "spread")
+_VSE_2AD = ("aggregators", "balance", "pretrained", "removals")
+_SCAN, _SGRAF = ("aggregation", "configuration", "sum_max"), ("graph", "nodes", "training", "width")
+_TABLES = {"dive": _DIVE, "pcme": _PCME, "vse_2ad": _VSE_2AD, "scan": _SCAN, "sgraf": _SGRAF}
+
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
-    {
-        "dive_alpha": "dive",
-        "dive_similarity": "dive",
-        "dive_cardinality": "dive",
-        "dive_iterations": "dive",
-        "dive_elements": "dive",
-        "dive_eccv": "dive",
-        "dive_slots": "dive",
-        "dive_cost": "dive",
-        "pcme_cub": "pcme",
-        "pcme_distances": "pcme",
-        "pcme_head": "pcme",
-        "pcme_plausible": "pcme",
-        "pcme_regularisers": "pcme",
-        "pcme_spread": "pcme",
-        "retrieval": "retrieval",
-        "vse_2ad_aggregators": "vse_2ad",
-        "vse_2ad_balance": "vse_2ad",
-        "vse_2ad_pretrained": "vse_2ad",
-        "vse_2ad_removals": "vse_2ad",
-        **dict.fromkeys(("scan_aggregation", "scan_configuration", "scan_sum_max"), "scan"),
-        **dict.fromkeys(("sgraf_graph", "sgraf_nodes", "sgraf_training", "sgraf_width"), "sgraf"),
-    },
+    {"retrieval": "retrieval"} | {f"{paper}_{table}": paper for paper, tables in _TABLES.items() for table in tables},
 )
