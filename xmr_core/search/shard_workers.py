@@ -1,14 +1,14 @@
 """Worker processes, each of which searches one shard."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, wait
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, wait
 from functools import cache
+from multiprocessing import get_context
 
 import numpy as np
 import torch
 
 from xmr_core.base.errors import ProcessLost
-from xmr_core.base.processes import LocalProcesses
 from xmr_core.base.types import Representation
 from xmr_core.evaluation.engine import top_k
 from xmr_core.search.elements import Elements, open_elements
@@ -35,7 +35,7 @@ class Workers:
 
     def __init__(self, indexes: Sequence[Index], elements: bool):
         self.folders = [index.folder for index in indexes]
-        self.processes, self._opened = [LocalProcesses(1) for _ in indexes], []
+        self.processes, self._opened = [ProcessPoolExecutor(1, get_context("spawn")) for _ in indexes], []
         for index in indexes:
             files = [("images", index.folder / IMAGES)]
             if index.captions is not None:
