@@ -60,11 +60,8 @@ def main(args: argparse.Namespace) -> None:
             np.arange(args.captions), owner, np.arange(args.captions), np.arange(args.images)
         )
     }
-    print(
-        "| similarity | scores, s | evaluation, s | ranks and metrics, % of scores |"
-        " extra GiB | RSUM | error | rank changed |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| similarity | scores, s | evaluation, s | ranks and metrics, % of scores | extra GiB | RSUM | error |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in args.similarity:
         times, before = {"scores": [], "evaluation": []}, peak(reset=True)
         for _ in range(args.times):
@@ -80,10 +77,9 @@ def main(args: argparse.Namespace) -> None:
         scored, whole = (statistics.median(times[what]) for what in times)
         grown = peak() - before
         share = 100 * statistics.median((b - a) / a for a, b in zip(*times.values(), strict=True))
-        changed = max(found.changed.values())
         print(
             f"| {name} | {scored:.2f} | {whole:.2f} | {share:.1f} | {grown:.2f} | {100 * summary['rsum']:.1f} | "
-            f"{scores.error:.1e} | {changed:.2%} |",
+            f"{scores.error:.1e} |",
             flush=True,
         )
 

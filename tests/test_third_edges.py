@@ -284,7 +284,7 @@ def test_options_that_a_paper_set_are_checked():
 def test_scores_need_a_relevance_and_may_be_a_tensor():
     relevance = Relevance.from_matrix(np.eye(3, dtype=bool), range(3), range(3))
     assert evaluate_scores(torch.eye(3), {"annotated": relevance}).per_query["first_rank"].eq(1).all()
-    with pytest.raises(BadInput, match="no relevance given"):
+    with pytest.raises(BadInput, match="must be a mapping"):
         evaluate_scores(np.eye(3), {})
 
 

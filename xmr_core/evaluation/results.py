@@ -43,7 +43,6 @@ class Provenance:
         code: hash of the code that was run, '' where none was computed. versions: of the components that were run.
         best_epoch: 0-based, −1 where none was chosen. best_value: its RSUM on the validation split in [0, 6], or NaN.
         messages: warnings of the training. relevances: kinds of relevance that were evaluated.
-        ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
         word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.
         members: ids of the runs of an ensemble. model: source and identity of a model that was used as it is.
         files: digests of the files of a stored run, by name.
@@ -60,7 +59,6 @@ class Provenance:
     evaluate_seconds: float = 0.0
     messages: tuple[str, ...] = ()
     relevances: tuple[str, ...] = ()
-    ranks_changed: Mapping[str, float] = field(default_factory=dict)
     word_vector_coverage: float | None = None
     members: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
