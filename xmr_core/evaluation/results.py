@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from xmr_core.base.provenance import Environment
-from xmr_core.evaluation.stats import bootstrap_interval, image_values
+from xmr_core.evaluation.stats import bootstrap_interval
 
 # columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries
 METRIC_COLUMNS = ["relevance", "direction", "metric", "k", "value", "n_queries"]
@@ -89,18 +87,6 @@ class Evaluated:
     def with_metrics(self, rows: pd.DataFrame) -> Self:
         """The same with more rows of metrics, for tables; nothing on the disk changes."""
         return replace(self, metrics=pd.concat([self.metrics, rows[list(self.metrics)]], ignore_index=True))
-
-
-def rsum_values(per_query: pd.DataFrame, relevance: str) -> Float[np.ndarray, " g"]:
-    """What each image says of RSUM (in [0, 6]), which is the mean of these values. Source: stats.image_values."""
-    own = per_query[per_query["relevance"] == relevance]
-    return image_values(
-        [
-            (table[f"R@{k}"].to_numpy(float), table["image"].to_numpy())
-            for _, table in own.groupby("direction")
-            for k in (1, 5, 10)
-        ]
-    )
 
 
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:
