@@ -1,20 +1,15 @@
-"""Selective retrieval: areas against loops, and σ beside the baselines in a trained run."""
+"""Selective retrieval: areas against loops."""
 
 import numpy as np
 import pytest
-from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.selective import (
     TEMPERATURES,
     best_temperature,
-    gain_error,
     score_confidence,
     selective_recall,
 )
-from xmr_core.methods.registry import method_spec
-from xmr_core.study.measures import measured
-from xmr_core.training.runs import train_or_load
 
 
 def test_the_area_is_the_mean_recall_over_all_coverages():
@@ -45,41 +40,8 @@ def test_the_temperature_is_the_one_that_selects_best():
     assert areas[best_temperature(scores, right)] == max(areas.values()) > min(areas.values())
 
 
-def test_the_error_of_a_gain_leaves_out_one_image_with_all_its_queries():
-    rng = np.random.default_rng(5)
-    right, one, other, images = rng.integers(0, 2, 40), rng.random(40), rng.random(40), np.repeat(np.arange(8), 5)
-
-    def gain(kept):
-        return selective_recall(right[kept], one[kept]) - selective_recall(right[kept], other[kept])
-
-    without = np.array([gain(images != g) for g in range(8)])
-    by_hand = (7 / 8 * ((without - without.mean()) ** 2).sum()) ** 0.5
-    assert gain_error(right, one, other, images) == pytest.approx(by_hand) and by_hand > 0
-    assert gain_error(right, one, one, images) == 0
-
-
 def test_bad_input_is_refused():
     with pytest.raises(BadInput, match="one value for each query"):
         selective_recall([1, 0], [0.5])
     with pytest.raises(BadInput, match="two items"):
         score_confidence(np.ones((3, 1)))
-
-
-@pytest.mark.slow
-def test_a_trained_pcme_has_rows_of_every_confidence(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    run = train_or_load(tiny_config("pcme", epochs=1))
-    claims = [c for c in method_spec("pcme").claims if c.family == "selective retrieval"]
-    assert len(claims) == 4
-    made = measured(run, ["PCME"], claims).metrics
-    own = made[made["metric"].str.startswith("selective_")].set_index(["relevance", "direction", "metric"])["value"]
-    r1 = run.metrics[(run.metrics["metric"] == "recall") & (run.metrics["k"] == 1)]
-    for kind, d, value in r1[["relevance", "direction", "value"]].itertuples(index=False):
-        assert own[kind, d, "selective_r1_none"] == pytest.approx(value)
-        for name in ("margin", "entropy"):
-            gain = own[kind, d, "selective_r1_sigma"] - own[kind, d, f"selective_r1_{name}"]
-            assert own[kind, d, f"selective_gain_over_{name}"] == pytest.approx(gain)
-            if kind == "annotated":
-                assert own[kind, d, f"selective_gain_over_{name}_error"] > 0
-    margin = [own["annotated", d, "selective_r1_margin"] for d in ("i2t", "t2i")]
-    assert max(margin) > 0, "the margin is of another split than the recalls"
