@@ -9,7 +9,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 from tiny import tiny_config
 
@@ -40,8 +39,9 @@ def contents(runs) -> dict[str, list[bytes]]:
     return {run.id: [(run.folder / name).read_bytes() for name in names] for run in runs}
 
 
-def children(pid: int | None = None) -> list[psutil.Process]:
+def children(pid: int | None = None) -> list:
     """The processes that a process started to train in."""
+    psutil = pytest.importorskip("psutil")
     return [p for p in psutil.Process(pid).children() if "spawn_main" in " ".join(p.cmdline())]
 
 
@@ -93,7 +93,8 @@ def test_finished_runs_start_no_process_and_read_each_code_once(monkeypatch):
 @pytest.mark.slow
 def test_a_killed_process_fails_its_run_alone_and_the_run_is_continued(tmp_path, monkeypatch):
     configs = [tiny_config(epochs=12, seed=s) for s in (0, 1)]
-    states, failed = lambda: [*(tmp_path / "home").glob("runs/*/state.sealed.previous")], []
+    psutil, failed = pytest.importorskip("psutil"), []
+    states = lambda: [*(tmp_path / "home").glob("runs/*/state.sealed.previous")]  # noqa: E731
     thread = kill_once(lambda: len(states()) == 2, lambda: children()[0].pid)
     runs = train_or_load_all(configs, workers=2, progress=False, failed=lambda config, error: failed.append(error))
     thread.join(1)
@@ -107,7 +108,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT.replace("epochs=1", "epochs=500"))
     process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.DEVNULL)
     states = lambda: [*(tmp_path / "home").glob("runs/*/state.sealed")]  # noqa: E731
-    workers: list[psutil.Process] = []
+    psutil, workers = pytest.importorskip("psutil"), []
     kill_once(lambda: len(states()) == 2 and not workers.extend(children(process.pid)), lambda: process.pid).join(130)
     assert process.wait(10) == -signal.SIGKILL and len(workers) == 2
     assert not psutil.wait_procs(workers, timeout=20)[1], "a process stayed behind"

@@ -89,7 +89,7 @@ def test_other_names_get_one_line_with_candidates(several, name, message):
 def test_the_command_lists_runs(several, capsys):
     assert main(["runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == "name method data features seed epochs RSUM started state run".split()
+    assert " ".join(lines[0].split()) == "name method data features seed epochs RSUM started state run"
     assert lines[1].split()[:8] == ["dive-1", "dive", "scenes", "tiny", "cells", "1", "3", "250.0"]
     assert "interrupted" in lines[2] and "nan" not in "".join(lines) and "annotated pairs" in lines[-1]
 

@@ -9,7 +9,7 @@ import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from types import ModuleType
@@ -27,7 +27,6 @@ from xmr_core.training.runs.reports import EventFile, Report, report_of, silent
 from xmr_core.training.runs.run import TrainedRun
 
 _one_at_a_time = threading.Lock()  # threads of one process share torch's random numbers and number of threads
-_starting = threading.Lock()
 
 
 def train_or_load_all(
@@ -70,11 +69,16 @@ def train_or_load_all(
     asked = {plan.id: plan for plan in plans}
     runs = {run_id: run for run_id, plan in asked.items() if (run := plan.finished()) is not None}
     warn_of_other_code([*runs.values()])
-    here, elsewhere, pending = deque[Plan](), deque[Plan](), dict[Future, tuple[Plan, EventFile]]()
+    missing = [plan for run_id, plan in asked.items() if run_id not in runs]
+    movable = sum(not only_here(plan.config) for plan in missing)
+    workers = workers or _workers([plan.config for plan in missing])
+    apart = executor is not None or (workers > 1 and movable > (0 if more else 1))
+    here, elsewhere, free = deque[Plan](), deque[Plan](), list[_Process]()
+    pending: dict[Future, tuple[Plan, EventFile, Executor]] = {}
     epochs, errors, call = dict[str, int](), dict[str, Exception](), uuid.uuid4().hex
 
     def add(plan: Plan) -> None:
-        (here if pool is None or only_here(plan.config) else elsewhere).append(plan)
+        (elsewhere if apart and not only_here(plan.config) else here).append(plan)
         epochs[plan.id] = 0
         bar.total += plan.config.train.epochs
 
@@ -98,45 +102,45 @@ def train_or_load_all(
                 if new.id not in epochs and new.finished() is None:
                     add(new)
 
-    missing = [plan for run_id, plan in asked.items() if run_id not in runs]
-    movable = sum(not only_here(plan.config) for plan in missing)
-    workers = workers or _workers([plan.config for plan in missing])
-    workers = workers if more and movable else min(workers, movable)
-    own = _Processes(workers) if executor is None and workers > 1 else None
-    pool = executor or own
     with tqdm(total=0, desc="training", unit="epoch", disable=not (progress and missing)) as bar:
         for plan in missing:
             add(plan)
         try:
             while here or elsewhere or pending:
-                for plan in elsewhere:
-                    events = EventFile(plan.folder, f"{call}-{len(epochs)}")
+                while elsewhere and (executor is not None or len(pending) < workers):
+                    plan, pool = elsewhere.popleft(), executor or (free.pop() if free else _Process())
+                    events = EventFile(plan.folder, f"{call}-{plan.id}")
                     future = pool.submit(train_elsewhere, plan, str(paths.root()), events.ticket, report is not silent)
-                    pending[future] = plan, events
-                elsewhere.clear()
+                    pending[future] = plan, events, pool
                 if not pending:
-                    plan = here.popleft()
+                    plan, error = here.popleft(), None
                     try:
                         produce(plan, report_of(plan.id, tell, plan.config.device))
                     except Exception as e:
-                        ended(plan, e)
-                    else:
-                        ended(plan)
+                        error = e
+                    ended(plan, error)
                     continue
                 done, _ = wait(pending, timeout=0.5, return_when="FIRST_COMPLETED")
-                for plan, events in pending.values():
+                for plan, events, _ in pending.values():
                     for event in events.new():
                         tell({"run": plan.id, **event})
                 for future in done:
-                    plan, events = pending.pop(future)
+                    plan, events, pool = pending.pop(future)
                     events.remove()
-                    ended(plan, future.exception())
+                    error = future.exception()
+                    if executor is None and isinstance(error, BrokenExecutor):
+                        how = "ended early. Ask for the run again: it continues from its last saved state."
+                        error = TrainingFailed(f"the process that trained {plan.id} {how}")
+                    elif executor is None:
+                        free.append(pool)
+                    ended(plan, error)
         finally:
-            for future, (_, events) in pending.items():
+            for future, (_, events, pool) in pending.items():
                 future.cancel()
                 events.remove()
-            if own is not None:
-                own.end()
+                free += [pool] * (executor is None)
+            for process in free:
+                process.end()
         bar.update(bar.total - bar.n)
     if errors and failed is None:
         raise next(iter(errors.values()))
@@ -175,49 +179,23 @@ def train_elsewhere(plan: Plan, home: str, ticket: str, reported: bool = False) 
         produce(plan, report)
 
 
-class _Processes(ThreadPoolExecutor):
-    """Threads with a process of this machine each, so that one that dies takes no other's call with it."""
+class _Process(ProcessPoolExecutor):
+    """One process of this machine, so that its death breaks no other's call. It does not run the program's main file
+    again, so that this file needs no guard."""
 
-    def __init__(self, workers: int):
-        super().__init__(workers)
-        self._own, self._pids, self._ended = threading.local(), dict[ProcessPoolExecutor, int](), False
-
-    def submit(self, function: Callable, plan: Plan, /, *arguments) -> Future:
-        return super().submit(self._call, function, plan, *arguments)
-
-    def _call(self, function: Callable, plan: Plan, *arguments) -> None:
+    def __init__(self):
+        super().__init__(1, get_context("spawn"), _start_worker)
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
-            if getattr(self._own, "pool", None) is None:
-                self._start()
-            return self._own.pool.submit(function, plan, *arguments).result()
-        except BrokenExecutor:
-            self._pids.pop(self._own.pool, None)
-            self._own.pool = None
-            raise TrainingFailed(
-                f"the process that trained {plan.id} ended early. Ask for the run again: it continues from its last "
-                "saved state."
-            ) from None
-
-    def _start(self) -> None:
-        """A process that does not run the program's main file again, so that this file needs no guard."""
-        self._own.pool = ProcessPoolExecutor(1, get_context("spawn"), _start_worker)
-        with _starting:
-            main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-            try:
-                pid = self._own.pool.submit(os.getpid)
-            finally:
-                sys.modules["__main__"] = main
-        self._pids[self._own.pool] = pid.result()
-        if self._ended:  # meanwhile
-            self.end()
+            self.pid = self.submit(os.getpid)
+        finally:
+            sys.modules["__main__"] = main
 
     def end(self) -> None:
-        """End all processes at once."""
-        self._ended = True
-        self.shutdown(wait=False, cancel_futures=True)
-        for pid in [*self._pids.values()]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        """End it at once, whatever it does."""
+        with suppress(ProcessLookupError, BrokenExecutor):
+            os.kill(self.pid.result(), signal.SIGTERM)
+        self.shutdown()
 
 
 def _start_worker() -> None:
