@@ -136,15 +136,6 @@ def test_a_run_that_fails_stops_no_other(workers):
 
 
 @pytest.mark.slow
-def test_an_error_of_the_caller_is_not_taken_for_a_lost_worker():
-    def each(run):
-        raise RuntimeError("my own fault")
-
-    with pytest.raises(RuntimeError, match="my own fault"):
-        train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1)], 2, progress=False, each=each)
-
-
-@pytest.mark.slow
 def test_threads_of_one_process_train_one_at_a_time_and_an_error_is_the_callers(tmp_path, monkeypatch):
     configs = [tiny_config(epochs=2, seed=s) for s in (0, 1, 2)]
     with ThreadPoolExecutor(3) as threads:
@@ -182,17 +173,6 @@ def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_pa
         assert set(client.run(os.getpid).values()) - set(pids.values()), "no worker was killed"
         assert train_or_load_all(configs, executor=None, progress=False)[0].id == runs[0].id
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_each_run_is_given_back_once_when_it_is_trained_and_not_when_it_is_loaded(workers):
-    configs = [tiny_config("vse++", epochs=1, seed=seed) for seed in (0, 1, 0)]
-    seen = []
-    runs = train_or_load_all(configs, workers=workers, progress=False, each=lambda run: seen.append(run.id))
-    assert sorted(seen) == sorted({run.id for run in runs}) and len(seen) == 2
-    train_or_load_all(configs, workers=workers, progress=False, each=lambda run: seen.append(run.id))
-    assert len(seen) == 2
 
 
 @pytest.mark.slow
