@@ -80,7 +80,7 @@ def test_the_best_of_scores_that_are_no_numbers_are_refused():
 
 def test_a_permutation_test_needs_numbers_and_knows_no_unit():
     a, b = np.arange(8.0), np.arange(8.0)[::-1] - 5
-    with refused("values of query 1 are not"):
+    with refused("must be finite"):
         paired_permutation(np.array([0.1, np.nan, 0.3]), np.array([0.1, 0.2, 0.3]), np.arange(3))
     usual, small = (paired_permutation(s * a, s * b, np.arange(8), resamples=499)[1] for s in (1.0, 1e-11))
     assert usual == small < 0.5
