@@ -17,6 +17,9 @@ from xmr_core.evaluation.analysis.attention import attention_entropy, object_ove
 from xmr_core.evaluation.analysis.element_subsets import weakest_elements
 from xmr_core.methods import build, method_spec
 from xmr_core.methods.common import Inputs
+from xmr_core.study.claims_data.claim import Claim
+from xmr_core.study.claims_data.dive import ABLATIONS
+from xmr_core.study.claims_data.dive import CLAIMS as DIVE_CLAIMS
 from xmr_core.study.measures import attention
 from xmr_core.training.runs import train_or_load
 

@@ -45,7 +45,7 @@ BROKEN = {
     "two functions": (OtherScore(), "OtherScore gives a pair .* by forward, which is trained, and .* by score"),
     "a vector": (lambda a, b: (a.x @ b.x.T).sum(1), r"of shape \(\d+, \d+\), got \(\d+,\)"),
     "captions first": (lambda a, b: b.x[:7] @ a.x.T, r"of shape \(\d+, \d+\), got \(7, \d+\)"),
-    "an array": (lambda a, b: (a.x @ b.x.T).numpy(), "as a tensor, got ndarray"),
+    "an array": (lambda a, b: (a.x @ b.x.T).numpy(), "as a tensor .*, got ndarray"),
 }
 
 

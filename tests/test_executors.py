@@ -6,18 +6,16 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tiny import tiny_config
 
-from xmr_core.base.errors import BadInput
-from xmr_core.base.processes import LocalProcesses
+from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.training.runs import stored_ids, train_or_load_all
-from xmr_core.training.runs.elsewhere import train_elsewhere
-from xmr_core.training.runs.executors import only_here
-from xmr_core.training.runs.produce import Plan, plan_run
+from xmr_core.training.runs.many import only_here, train_elsewhere
+from xmr_core.training.runs.produce import plan_run
 
 HERE = Path(__file__).parent
 SCRIPT = """
@@ -39,6 +37,12 @@ def contents(runs) -> dict[str, list[bytes]]:
     """What each run measured and what it learned, byte for byte."""
     names = ("metrics.csv", "per_query.csv", "model.safetensors")
     return {run.id: [(run.folder / name).read_bytes() for name in names] for run in runs}
+
+
+def children(pid: int | None = None) -> list:
+    """The processes that a process started to train in."""
+    psutil = pytest.importorskip("psutil")
+    return [p for p in psutil.Process(pid).children() if "spawn_main" in " ".join(p.cmdline())]
 
 
 def kill_once(condition, victim) -> threading.Thread:
@@ -87,33 +91,27 @@ def test_finished_runs_start_no_process_and_read_each_code_once(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_killed_process_breaks_its_own_call_alone():
-    with LocalProcesses(2) as processes:
-        sleeping = processes.submit(time.sleep, 60)
-        other = processes.submit(os.getpid)
-        pid = other.result(60)
-        assert processes.submit(os.getpid).result(60) == pid, "the process is used again"
-        (victim,) = {process.pid for process in processes._processes} - {pid}
-        os.kill(victim, signal.SIGKILL)
-        with pytest.raises(BrokenExecutor, match="ended early"):
-            sleeping.result(60)
-        assert processes.submit(max, 1, 2).result(60) == 2
-        with pytest.raises(TypeError):
-            processes.submit(len, 3).result(60)
+def test_a_killed_process_fails_its_run_alone_and_the_run_is_continued(tmp_path, monkeypatch):
+    configs = [tiny_config(epochs=12, seed=s) for s in (0, 1)]
+    psutil, failed = pytest.importorskip("psutil"), []
+    states = lambda: [*(tmp_path / "home").glob("runs/*/state.sealed.previous")]  # noqa: E731
+    thread = kill_once(lambda: len(states()) == 2, lambda: children()[0].pid)
+    runs = train_or_load_all(configs, workers=2, progress=False, failed=lambda config, error: failed.append(error))
+    thread.join(1)
+    assert len(runs) == len(failed) == 1 and isinstance(failed[0], TrainingFailed) and "ended early" in str(failed[0])
+    assert contents(train_or_load_all(configs, workers=2, progress=False)) == alone(configs, tmp_path, monkeypatch)
+    assert not psutil.wait_procs(children(), timeout=10)[1], "a process stayed behind"
 
 
 @pytest.mark.slow
-def test_runs_of_a_killed_process_are_continued(tmp_path, monkeypatch):
-    configs = [tiny_config(epochs=12, seed=s) for s in (0, 1)]
-    started, real = [], LocalProcesses.submit
-    monkeypatch.setattr(LocalProcesses, "submit", lambda self, *a: started.append(self) or real(self, *a))
-    notes = lambda: (tmp_path / "home").glob("runs/*/progress")  # noqa: E731
-    some_epochs = lambda: any(int(note.read_text() or 0) > 1 for note in notes())  # noqa: E731
-    thread = kill_once(some_epochs, lambda: next(iter(started[0]._processes)).pid)
-    with pytest.warns(UserWarning, match="a worker that trained was lost"):
-        runs = train_or_load_all(configs, workers=2, progress=False)
-    thread.join(1)
-    assert contents(runs) == alone(configs, tmp_path, monkeypatch)
+def test_processes_end_with_the_one_that_started_them(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT.replace("epochs=1", "epochs=500"))
+    process = subprocess.Popen([sys.executable, str(tmp_path / "script.py")], stdout=subprocess.DEVNULL)
+    states = lambda: [*(tmp_path / "home").glob("runs/*/state.sealed")]  # noqa: E731
+    psutil, workers = pytest.importorskip("psutil"), []
+    kill_once(lambda: len(states()) == 2 and not workers.extend(children(process.pid)), lambda: process.pid).join(130)
+    assert process.wait(10) == -signal.SIGKILL and len(workers) == 2
+    assert not psutil.wait_procs(workers, timeout=20)[1], "a process stayed behind"
 
 
 @pytest.mark.slow
@@ -138,41 +136,6 @@ def test_a_run_that_fails_stops_no_other(workers):
 
 
 @pytest.mark.slow
-def test_an_error_of_the_caller_is_not_taken_for_a_lost_worker():
-    def each(run):
-        raise RuntimeError("my own fault")
-
-    with pytest.raises(RuntimeError, match="my own fault"):
-        train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1)], 2, progress=False, each=each)
-
-
-class Unreliable(Executor):
-    """Breaks every call the first `times` times; and notes what it was given."""
-
-    def __init__(self, times: int):
-        self.times, self.plans = times, []
-
-    def submit(self, function, plan: Plan, *arguments):
-        future: Future = Future()
-        self.plans.append(plan.id)
-        if self.plans.count(plan.id) <= self.times:
-            future.set_exception(ConnectionError("the worker is gone"))
-        else:
-            future.set_result(function(plan, *arguments))
-        return future
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("times", "calls"), [(1, 2), (9, 3)])
-def test_a_lost_run_is_given_to_the_executor_again_and_in_the_end_trained_here(times, calls):
-    executor, config = Unreliable(times), tiny_config(epochs=1)
-    with pytest.warns(UserWarning, match="ConnectionError: the worker is gone"):
-        (run,) = train_or_load_all([config], progress=False, executor=executor)
-    assert executor.plans == [run.id] * calls and stored_ids() == [run.id]
-    assert train_or_load_all([config], executor=executor)[0].id == run.id and len(executor.plans) == calls
-
-
-@pytest.mark.slow
 def test_threads_of_one_process_train_one_at_a_time_and_an_error_is_the_callers(tmp_path, monkeypatch):
     configs = [tiny_config(epochs=2, seed=s) for s in (0, 1, 2)]
     with ThreadPoolExecutor(3) as threads:
@@ -185,8 +148,8 @@ def test_threads_of_one_process_train_one_at_a_time_and_an_error_is_the_callers(
 def test_a_worker_with_other_data_refuses(tmp_path):
     plan = plan_run(tiny_config())
     plan.identity["data"] = {"corpus": "another"}
-    error = train_elsewhere(plan, str(tmp_path / "home"), "")
-    assert isinstance(error, BadInput) and "has other data than the process that asked" in str(error)
+    with pytest.raises(BadInput, match="has other data than the process that asked"):
+        train_elsewhere(plan, str(tmp_path / "home"), "")
 
 
 def test_what_only_this_process_knows_stays_in_it():
@@ -210,17 +173,6 @@ def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_pa
         assert set(client.run(os.getpid).values()) - set(pids.values()), "no worker was killed"
         assert train_or_load_all(configs, executor=None, progress=False)[0].id == runs[0].id
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_each_run_is_given_back_once_when_it_is_trained_and_not_when_it_is_loaded(workers):
-    configs = [tiny_config("vse++", epochs=1, seed=seed) for seed in (0, 1, 0)]
-    seen = []
-    runs = train_or_load_all(configs, workers=workers, progress=False, each=lambda run: seen.append(run.id))
-    assert sorted(seen) == sorted({run.id for run in runs}) and len(seen) == 2
-    train_or_load_all(configs, workers=workers, progress=False, each=lambda run: seen.append(run.id))
-    assert len(seen) == 2
 
 
 @pytest.mark.slow

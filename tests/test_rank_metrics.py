@@ -64,8 +64,8 @@ def test_ties_never_help_and_one_position_is_enough():
 @pytest.mark.parametrize(
     "scores, relevance, message",
     [
-        (SCORES.T, RELEVANT, "7 queries × 9 items does not fit scores of 9 × 7. One of the two is transposed"),
-        (SCORES, FORMS["CSR"][:, :5], r"7 queries × 5 items does not fit scores of 7 × 9\.$"),
+        (SCORES.T, RELEVANT, "transposed"),
+        (SCORES, FORMS["CSR"][:, :5], r"7 × 5 does not fit scores of 7 × 9\.$"),
         (SCORES.T, LISTS, "7 lists of relevant items do not fit scores of 9 queries × 7 items"),
         (SCORES, [[9]] + [[0]] * 6, "a gallery item is given by its position, 0 to 8; got 9"),
         (SCORES, {-1: [0]}, "a query is given by its position, 0 to 6; got -1"),
@@ -73,9 +73,9 @@ def test_ties_never_help_and_one_position_is_enough():
         (SCORES, RELEVANT.tolist(), "got (True|False)"),
         (SCORES, 0.5 * RELEVANT, "only True and False, or 1 and 0"),
         (SCORES, np.zeros((7, 9)), "none of the 7 queries has a relevant item"),
-        (SCORES, np.arange(7), "queries × gallery"),
+        (SCORES, np.arange(7), "does not fit"),
         (SCORES[0], RELEVANT, "queries × gallery"),
-        (np.where(SCORES[3, 4] == SCORES, np.nan, SCORES), RELEVANT, "score of query 3 and item 4 is not a number"),
+        (np.where(SCORES[3, 4] == SCORES, np.nan, SCORES), RELEVANT, "row 3 and column 4 is not a number"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(scores, relevance, message):

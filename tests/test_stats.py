@@ -7,12 +7,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.standard_errors import jackknife_error, mean_error
 from xmr_core.evaluation.stats import (
     bootstrap_interval,
     holm,
     image_error,
-    image_values,
     paired_permutation,
     seed_interval,
 )
@@ -75,35 +73,6 @@ def test_the_error_of_images_is_what_the_bootstrap_draws():
     assert image_error([(np.ones(3), np.arange(3)), (np.ones(3), np.arange(3))]) == 0
 
 
-def test_images_have_values_whose_mean_is_the_metric_and_whose_differences_are_paired():
-    rng = np.random.default_rng(2)
-    images = [rng.integers(0, 6, n) for n in (20, 13)]
-    first, second = ([(rng.random(len(c)), c) for c in images] for _ in range(2))
-    a, b = image_values(first), image_values(second)
-    assert a.mean() == pytest.approx(sum(values.mean() for values, _ in first)) and len(a) == 6
-    assert mean_error(a) == pytest.approx(image_error(first), rel=1e-12)
-    away = [(x - y, c) for (x, c), (y, _) in zip(first, second, strict=True)]
-    assert mean_error(a - b) == pytest.approx(image_error(away), rel=1e-12)
-    assert mean_error(a - a) == 0, "a method differs from itself by nothing, whatever the images"
-
-
-def test_the_jackknife_leaves_out_one_image_at_a_time():
-    x = np.random.default_rng(3).random(9)
-    without = np.array([np.delete(x, n).mean() for n in range(9)])
-    assert jackknife_error(without) == pytest.approx(x.std(ddof=1) / 3, rel=1e-12)
-    assert jackknife_error(without) == pytest.approx(mean_error(x), rel=1e-12)
-    for wrong in (jackknife_error, mean_error):
-        with pytest.raises(BadInput, match="at least two"):
-            wrong(np.ones(1))
-
-
-def test_the_error_of_one_image_is_refused():
-    with pytest.raises(BadInput, match="one image says nothing"):
-        image_error([(np.array([1.0, 0.0]), np.array([4, 4]))])
-    with pytest.raises(BadInput, match="no single image"):
-        image_error([(np.array([1.0, 0.0]), np.array([-1, 4]))])
-
-
 def test_the_bootstrap_covers():
     rng, hits = np.random.default_rng(0), 0
     for n in range(200):
@@ -146,13 +115,12 @@ def test_holm():
     "call, message",
     [
         (lambda: bootstrap_interval([(np.ones(2), np.arange(3))]), "one image for each value"),
-        (lambda: bootstrap_interval([]), "every part needs values"),
+        (lambda: image_error([(np.array([1.0, 0.0]), np.array([4, 4]))]), "at least two values"),
+        (lambda: image_error([(np.array([1.0, 0.0]), np.array([-1, 4]))]), "no single image"),
         (lambda: bootstrap_interval([(np.ones(2), np.arange(2))], level=1.0), "level must lie strictly"),
         (lambda: paired_permutation(np.ones(2), np.ones(3), np.arange(2)), "one length"),
-        (lambda: paired_permutation(np.ones(0), np.ones(0), np.arange(0)), "at least one query"),
         (lambda: bootstrap_interval([(np.array([1.0, np.nan]), np.arange(2))]), "not a number"),
         (lambda: seed_interval([]), "at least one seed"),
-        (lambda: seed_interval([1.0, 2.0], level=95), "level must lie strictly"),
         (lambda: holm([0.5, 1.5]), "p values must lie"),
     ],
 )

@@ -105,12 +105,6 @@ def test_events_cross_a_file_in_order_and_once(tmp_path):
     assert not os.listdir(tmp_path) and report_of("a", silent) is silent
 
 
-def test_scalars_are_numbers_of_training_alone():
-    event = {"run": "a", "epoch": 2, "steps": 5, "epochs": 9, "seconds": 1.5, "loss": 0.25, "lr": 1e-3}
-    assert scalars({**event, "step": 1}) == ({"loss": 0.25, "lr": 1e-3}, 11)
-    assert scalars({**event, "epoch_done": True}) == ({"epoch/loss": 0.25, "epoch/lr": 1e-3}, 15)
-
-
 def test_without_tensorboard_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(BadInput, match=r"TensorBoard needs tensorboard: pip install 'xmr-study\[tensorboard\]'"):

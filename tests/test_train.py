@@ -114,13 +114,6 @@ def test_gradients_of_any_finite_length_are_clipped_as_torch_clips_shorter_ones(
         assert all(torch.equal(a.grad, b.grad) for a, b in zip(other, weights, strict=True))
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_a_gradient_with_no_finite_number_still_has_no_norm(value):
-    weight = nn.Parameter(torch.zeros(2))
-    weight.grad = torch.tensor([1.0, value])
-    assert not clip_gradients([weight], 2.0).isfinite()
-
-
 def same(a, b):
     return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
 
@@ -156,7 +149,7 @@ def test_two_threads_train_as_one_after_the_other(monkeypatch, tmp_path):
     assert all(torch.equal(a[k], b[k]) for a, b in zip(got, expected, strict=True) for k in a)
 
 
-@pytest.mark.parametrize("stop_after", [0, 1, 4, 6, 11])
+@pytest.mark.parametrize("stop_after", [0, 4, 11])
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
     undisturbed, whole = run()
     path = tmp_path / "state"
@@ -305,9 +298,7 @@ def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
         run(tmp_path / "file" / "state")
 
 
-@pytest.mark.parametrize(
-    "name, value", [("epochs", 0), ("lr", 0.0), ("clip", -1.0), ("seed", -1), ("precision", "half"), ("threads", 0)]
-)
+@pytest.mark.parametrize("name, value", [("epochs", 0), ("lr", 0.0), ("precision", "half")])
 def test_settings_out_of_range_are_refused(name, value):
     with pytest.raises(BadInput, match=rf"^(unknown )?{name} "):
         TrainConfig(**{name: value})

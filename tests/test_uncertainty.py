@@ -3,12 +3,11 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import spearmanr
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
@@ -19,7 +18,6 @@ from xmr_core.evaluation.analysis.uncertainty import (
     in_bins,
     query_uncertainty,
     rank_correlation,
-    rank_error,
     uncertainty,
 )
 
@@ -74,9 +72,8 @@ def test_bins_are_ordered_of_equal_size_and_hold_their_means():
     order = sorted(range(103), key=lambda q: by[q])
     assert table["value"].iloc[1] == pytest.approx(np.mean([values[q] for q in order[11:22]]))
     assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"])).all()
-    for wrong in ((by[:5], values[:5], images[:5], 6), (by, values[:-1], images, 3), (by, values, images, 0)):
-        with pytest.raises(BadInput, match="bins need as many values"):
-            in_bins(*wrong)
+    with pytest.raises(BadInput, match="bins"):
+        in_bins(by[:5], values[:5], images[:5], 6)
 
 
 @settings(max_examples=30, deadline=None)
@@ -107,20 +104,6 @@ def test_the_interval_of_a_correlation_resamples_images():
         rank_correlation(x[:2], y[:2], images[:2])
 
 
-def test_the_error_of_a_correlation_leaves_out_images():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=300).round(1)  # with ties
-    y, images = (x + 2 * rng.normal(size=300)).round(), np.repeat(np.arange(100), 3)
-    a, b = rankdata(x), rankdata(y)
-    without = [np.corrcoef(a[images != g], b[images != g])[0, 1] for g in range(100)]
-    by_hand = (99 / 100 * np.square(np.subtract(without, np.mean(without))).sum()) ** 0.5
-    error = rank_error(x, y, images)
-    assert error == pytest.approx(by_hand, rel=1e-9)
-    _, low, high = rank_correlation(x, y, images)
-    assert error == pytest.approx((high - low) / 3.92, rel=0.15)
-    assert rank_error(x, y, np.arange(300)) != pytest.approx(error, rel=0.01), "captions of an image are one"
-
-
 def test_other_numbers_of_samples_share_their_first_draws_and_have_the_right_spread():
     items = gaussian(3, 6)
     few, many = with_samples(items, 2, seed=4), with_samples(items, 4000, seed=4)
@@ -137,13 +120,6 @@ def test_what_a_distance_needs_on_disk():
     isotropic = GaussianEmbedding(items.mean, items.log_std[:, :1].expand(-1, 6), items.samples)
     assert [numbers_stored(items, w) for w in ("mean", "mean and σ", "samples")] == [6, 12, 42]
     assert numbers_stored(isotropic, "mean and σ") == 7
-    with pytest.raises(BadInput, match="unknown part of a distribution"):
-        numbers_stored(items, "σ")
-
-
-def test_a_table_of_bins_is_what_plots_expect():
-    assert list(in_bins([1, 2, 3], [0, 1, 1], [0, 1, 2], 3)) == ["bin", "n", "by", "value", "low", "high"]
-    assert isinstance(in_bins([1.0], [1.0], [0], 1), pd.DataFrame)
 
 
 def test_words_of_a_bin_are_ordered_by_their_score():
@@ -153,13 +129,9 @@ def test_words_of_a_bin_are_ordered_by_their_score():
     scores = {"a": score(3, 3), "red": score(2, 3), "dog": score(2, 3), "cat": score(1, 3), "blue": score(1, 3)}
     wanted = sorted(scores, key=lambda w: (-scores[w], w))[:3]
     assert table[1].tolist() == wanted and scores["a"] == 0 and table[2].tolist() == ["a", "bird", "flew"]
-    with pytest.raises(BadInput, match="3 bins need as many texts"):
-        frequent_words(["a"], [0.0], bins=3)
 
 
 def test_uncertainty_of_a_word_is_the_mean_of_its_captions():
     table = word_uncertainty(["red red cat", "cat", "dog cat"], [3.0, 1.0, -1.0], least=1).set_index("word")
     assert table["value"].to_dict() == {"red": 3.0, "cat": 1.0, "dog": -1.0} and table["captions"]["red"] == 1
     assert word_uncertainty(["a b", "a"], [1.0, 2.0], least=2)["word"].tolist() == ["a"]
-    with pytest.raises(BadInput, match="every text needs a value"):
-        word_uncertainty(["a"], [])

@@ -16,8 +16,8 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Pixels
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.images.files import array_reader
-from xmr_core.evaluation.protocols import COCO_1K, Protocol
-from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot
+from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot_scores
 
 PER_IMAGE = 2
 WORD_IDS = {word: 4 + n for n, word in enumerate([*WORDS, "A", "Dog", ".", "!"])}  # of tiny_models.closing_tokenizer
@@ -83,7 +83,9 @@ def ranks_by_hand(scores: np.ndarray, relevant: set[tuple[int, int]]) -> list[in
 @pytest.mark.parametrize("name", ["clip", "siglip"])
 def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
     made = corpus()
-    got = zero_shot(zoo[name], made).summary().set_index(["relevance", "direction", "metric", "k"])["value"]
+    relevances = {kind: relevance("test") for kind, relevance in made.relevance_sets.items()}
+    summary = evaluate_scores(zero_shot_scores(ZeroShot(zoo[name]), made), relevances).summary()
+    got = summary.set_index(["relevance", "direction", "metric", "k"])["value"]
     scores = scores_by_hand(name, made)
     own = {(t, t // PER_IMAGE) for t in range(12)}
     for kind, relevant in (("annotated", own), ("generous", own | {(0, 5)})):
@@ -110,7 +112,7 @@ def test_pictures_are_asked_for_at_the_models_side_and_progress_is_told(zoo):
             "read_pixels": lambda rows, resolution: asked.append((len(rows), resolution)) or read(rows, resolution),
         }
     )
-    zero_shot(ZeroShot(zoo["clip"]), spy, progress=lambda batches: bars.append(len(list(batches))) or batches)
+    zero_shot_scores(ZeroShot(zoo["clip"]), spy, progress=lambda batches: bars.append(len(list(batches))) or batches)
     assert asked == [(6, SIDE)] and bars == [1, 1]
 
 
@@ -140,13 +142,11 @@ def test_the_model_is_named_by_content(zoo, tmp_path):
 
 def test_what_cannot_be_asked_is_refused(zoo):
     with pytest.raises(BadInput, match="is a ViTModel, not a dual encoder such as CLIP or SigLIP"):
-        zero_shot(zoo["vit"], corpus())
-    with pytest.raises(BadInput, match="coco-1k needs exactly 5,000 images, got 6"):
-        zero_shot(zoo["clip"], corpus(), protocol=COCO_1K)
+        ZeroShot(zoo["vit"])
+    model = ZeroShot(zoo["clip"])
     with pytest.raises(BadInput, match="no images or no captions in its split 'val'"):
-        zero_shot(zoo["clip"], corpus(), split="val")
+        zero_shot_scores(model, corpus(), split="val")
     with pytest.raises(BadInput, match="brings features and no images"):
-        zero_shot(zoo["clip"], Corpus(**{**vars(corpus()), "read_pixels": None}))
+        zero_shot_scores(model, Corpus(**{**vars(corpus()), "read_pixels": None}))
     with pytest.raises(BadInput, match="expected images of 3×32×32, got 3×16×16"):
-        ZeroShot(zoo["clip"]).encode_images(Pixels(torch.rand(1, 3, 16, 16)))
-    assert zero_shot(zoo["clip"], corpus(), protocol=Protocol("two", 6, 2, "")).per_query["fold"].nunique() == 2
+        model.encode_images(Pixels(torch.rand(1, 3, 16, 16)))

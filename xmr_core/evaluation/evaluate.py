@@ -1,7 +1,7 @@
 """One scoring, all metrics: both directions, several kinds of relevance, any protocol."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -29,14 +29,11 @@ class Evaluation:
     map_at_r and R@k. `image` is the position of the image that a query belongs to, for resampling; −1 for a caption to
     which the first relevance gives no image or several.
     dropped: number of queries without a relevant item, by relevance and direction; they are in no average.
-    changed: share of queries of which a rank would be another one by the fast (float32) scores alone, by relevance and
-    direction. The ranks themselves are those of exact scores.
     """
 
     per_query: pd.DataFrame
     dropped: dict[tuple[str, str], int]
     protocol: Protocol
-    changed: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def summary(self) -> pd.DataFrame:
         """Tidy rows: relevance, direction, metric, k, value, n_queries; the mean over folds.
@@ -86,12 +83,8 @@ def evaluate(
     >>> float(evaluate(cosine, items, items, {"annotated": relevance}).summary()["value"].iloc[-1])
     6.0
     """
-    for items in (images, captions):
-        if not isinstance(items, Representation):
-            raise BadInput(
-                f"images and captions must be representations, such as Embedding(tensor), got {type(items).__name__}; "
-                "rank_metrics takes scores."
-            )
+    if not (isinstance(images, Representation) and isinstance(captions, Representation)):
+        raise BadInput("images and captions must be representations, such as Embedding(tensor); not scores or arrays.")
     device = None if device is None else resolve_device(str(device))
     return evaluate_scores(Scoring(similarity, images, captions, device=device), relevances, protocol, done)
 
@@ -110,10 +103,9 @@ def evaluate_scores(
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
     """
-    if not isinstance(relevances, Mapping) or not all(isinstance(r, Relevance) for r in relevances.values()):
+    kinds = relevances.values() if isinstance(relevances, Mapping) else [None]
+    if not relevances or not all(isinstance(relevance, Relevance) for relevance in kinds):
         raise BadInput(f"relevances must be a mapping such as {{'annotated': Relevance}}, got {relevances!r:.60}.")
-    if not relevances:
-        raise BadInput("no relevance given: give a mapping such as {'annotated': Relevance}.")
     scores = scores if isinstance(scores, Scores) else MatrixScores(score_table(scores))
     own = next(iter(relevances.values()))
     if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
@@ -123,7 +115,7 @@ def evaluate_scores(
         )
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
-    tables, dropped, changed = [], {}, {}
+    tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
         questions = [
             (kind, *question)
@@ -132,13 +124,9 @@ def evaluate_scores(
         ]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
         answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
-        for (kind, direction, image, question), own_ranks, share in zip(
-            questions, answers.ranks, answers.changed, strict=True
-        ):
+        for (kind, direction, image, question), own_ranks in zip(questions, answers.ranks, strict=True):
             tables.append(_table(kind, direction, fold, image, question.relevance, own_ranks))
-            changed.setdefault((kind, direction), []).append(share)
-    means = {key: float(np.mean(shares)) for key, shares in changed.items()}
-    return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol, means)
+    return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
 
 
 def _questions(

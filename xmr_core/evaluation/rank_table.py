@@ -1,6 +1,6 @@
 """All metrics of one direction, from a table of scores that was made anywhere."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Num, Shaped
@@ -60,9 +60,7 @@ def rank_metrics(
     >>> values["R@1"], values["R-Precision"], values["queries"]
     (1.0, 1.0, 2)
     """
-    matrix, ks = score_table(scores), _listed(ks)
-    if wrong := [k for k in ks if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1]:
-        raise BadInput(f"ks are whole numbers from 1, got {wrong[0]!r}.")
+    matrix = score_table(scores)
     if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
         relevance = _by_position(relevance, matrix.shape, query_ids, gallery_ids)
     relevant = _relevance(relevance, matrix.shape)
@@ -82,31 +80,20 @@ def rank_metrics(
     }
 
 
-def _listed(ks: object) -> list:
-    try:
-        return list(ks)
-    except TypeError:
-        raise BadInput(f"ks are a list of whole numbers from 1, got {ks!r}.") from None
-
-
 def _relevance(relevance: RelevantItems, shape: tuple[int, int]) -> Relevance:
     if isinstance(relevance, Relevance):
         _check_sizes((len(relevance.query_ids), len(relevance.gallery_ids)), shape)
         return relevance
     if isinstance(relevance, Tensor):
         relevance = relevance.detach().cpu().to_dense().numpy()
-    if sparse.issparse(relevance) or isinstance(relevance, np.ndarray):
-        if relevance.dtype == object or relevance.ndim != 2:
-            raise BadInput(
-                f"a relevance matrix must be queries × gallery, got shape {relevance.shape} of {relevance.dtype}."
-            )
+    if isinstance(relevance, np.ndarray) or sparse.issparse(relevance):
         _check_sizes(relevance.shape, shape)
-        cells = relevance.tocoo() if sparse.issparse(relevance) else None
-        if not np.isin(relevance if cells is None else cells.data, (0, 1)).all():
+        cells = relevance.tocoo() if sparse.issparse(relevance) else relevance
+        if not np.isin(cells.data if sparse.issparse(relevance) else cells, (0, 1)).all():
             raise BadInput(
                 "a relevance matrix may hold only True and False, or 1 and 0; threshold graded values first."
             )
-        query, item = np.nonzero(relevance) if cells is None else cells.nonzero()
+        query, item = cells.nonzero()
     else:
         query, item = _pairs(relevance, shape)
     return Relevance.from_positions(query, item, np.arange(shape[0]), np.arange(shape[1]))
@@ -120,30 +107,30 @@ def _by_position(relevance: object, shape: tuple[int, int], *ids: Sequence | Non
     """A dictionary of names, or of grades, as one of positions."""
     if not isinstance(relevance, Mapping):
         raise BadInput("query_ids and gallery_ids name the items of a dictionary; this relevance is given by position.")
-    places = []
-    for names, n, what in zip(ids, shape, ("query_ids", "gallery_ids"), strict=True):
-        names = range(n) if names is None else list(names)
-        if len(names) != n or len(set(names)) != n:
-            raise BadInput(
-                f"{what} must name each of {n:,} once, got {len(names):,} names, {len(set(names)):,} different."
-            )
-        places.append({name: position for position, name in enumerate(names)})
-    of_query, of_item = places
+    of_query, of_item = (
+        {name: place for place, name in enumerate(range(n) if names is None else names)}
+        for names, n in zip(ids, shape, strict=True)
+    )
+    if (len(of_query), len(of_item)) != shape:
+        raise BadInput(
+            f"query_ids and gallery_ids must name each row and column of the scores once, {shape[0]:,} and "
+            f"{shape[1]:,}; got {len(of_query):,} and {len(of_item):,} different names."
+        )
     if not relevance.keys() & of_query.keys():
         example = next(iter(relevance), None)
         raise BadInput(f"no query of the relevance is a row of the scores (for example {example!r}). Give query_ids.")
-    graded = {query: _names(items) for query, items in relevance.items()}
     return {
-        of_query[query]: [of_item[item] for item in items if item in of_item]
-        for query, items in graded.items()
+        of_query[query]: [of_item[item] for item in _items(items) if item in of_item]
+        for query, items in relevance.items()
         if query in of_query
     }
 
 
-def _names(items: object) -> list:
+def _items(items: object) -> list:
     """The relevant items of one query: of a mapping those with a grade above 0; a single name or number is one item."""
     if isinstance(items, Mapping):
         return [item for item, grade in items.items() if grade > 0]
+    items = items.tolist() if isinstance(items, np.ndarray | np.generic | Tensor) else items
     return list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
 
 
@@ -157,10 +144,9 @@ def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[i
                 f"scores of {shape[0]:,} queries × {shape[1]:,} items."
             )
         relevance = dict(enumerate(relevance))
-    lists = {q: list(items) if isinstance(items, Set) else items for q, items in relevance.items()}
-    pairs = [(q, item) for q, items in lists.items() for item in np.atleast_1d(np.asarray(items)).tolist()]
+    pairs = [(q, item) for q, items in relevance.items() for item in _items(items)]
     for n, what, values in (
-        (shape[0], "query", list(relevance)),
+        (shape[0], "query", relevance),
         (shape[1], "gallery item", [item for _, item in pairs]),
     ):
         for value in values:
@@ -171,8 +157,8 @@ def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[i
 
 def _check_sizes(sizes: tuple[int, ...], shape: tuple[int, int]) -> None:
     if tuple(sizes) != shape:
-        turned = " One of the two is transposed: rows of both are queries."
+        turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
+        listed = " × ".join(f"{n:,}" for n in sizes)
         raise BadInput(
-            f"a relevance of {sizes[0]:,} queries × {sizes[1]:,} items does not fit "
-            f"scores of {shape[0]:,} × {shape[1]:,}." + turned * (tuple(sizes) == shape[::-1])
+            f"a relevance of queries × items {listed} does not fit scores of {shape[0]:,} × {shape[1]:,}.{turned}"
         )

@@ -21,8 +21,6 @@ from xmr_core.data.features.pretrained import load_pretrained
 from xmr_core.data.features.scaling import read_fit, read_scaling
 from xmr_core.data.features.word_pieces import word_pieces
 from xmr_core.evaluation.engine import score_matrix
-from xmr_core.evaluation.evaluate import Evaluation, evaluate_scores
-from xmr_core.evaluation.protocols import FULL, Protocol
 from xmr_core.similarities.cosine import Cosine
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
@@ -103,31 +101,6 @@ class ZeroShot(nn.Module):
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
         seen = {} if self.model_type in _READ_PADDING else {"attention_mask": mask.long()}
         return _unit(self.model.get_text_features(input_ids=ids, **seen), "caption")
-
-
-def zero_shot(
-    source: Path | str | ZeroShot,
-    corpus: Corpus,
-    split: str = "test",
-    protocol: Protocol = FULL,
-    device: torch.device | str | None = None,
-    progress: Callable | None = None,
-) -> Evaluation:
-    """Rank a split with a pretrained dual encoder, by all kinds of relevance of the corpus.
-
-    Args: source: folder, hub name, or a ZeroShot (whose device then counts). progress: wraps each iterable of batches.
-    Raises: BadInput as ZeroShot and zero_shot_scores do, and for counts that are not the protocol's.
-
-    >>> from xmr_core.data.scenes import load_scenes
-    >>> zero_shot("no/such/folder", load_scenes("tiny"))
-    Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: ...
-    """
-    model = source if isinstance(source, ZeroShot) else ZeroShot(source, device)
-    scores = zero_shot_scores(model, corpus, split, progress)
-    return evaluate_scores(
-        scores, {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}, protocol
-    )
 
 
 def zero_shot_scores(

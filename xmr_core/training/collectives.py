@@ -138,11 +138,9 @@ class DrawsOfAll(TorchFunctionMode):
         if function is torch.randn_like and len(arguments[0]) == self.own:
             like = arguments[0].new_empty(self.n, *arguments[0].shape[1:])
             return function(like, *arguments[1:], **named)[self.share]
-        if function is F.dropout and len(x := arguments[0]) == self.own:
-            options = {"p": 0.5, "training": True, **named}
-            options |= zip(("p", "training"), arguments[1:3], strict=False)
-            p, training = options["p"], options["training"]
-            if training and p:
-                noise = function(x.new_ones(self.n, *x.shape[1:]), p, True)
-                return x * noise[self.share]
+        if function is F.dropout and len(arguments[0]) == self.own:
+            return self._dropout(*arguments, **named)
         return function(*arguments, **named)
+
+    def _dropout(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        return x * F.dropout(x.new_ones(self.n, *x.shape[1:]), p, True)[self.share] if training and p else x

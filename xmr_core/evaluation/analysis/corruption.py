@@ -1,11 +1,11 @@
 """Inputs made less informative on purpose: pixels erased, words replaced."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fit import read_squares
@@ -71,24 +71,6 @@ def corrupted_uncertainty(
     Raises: BadInput for captions that are not word numbers or a tokeniser without an unknown word, for images that
         cannot be encoded anew (region features), and as `uncertainty` does. Source: PCME, Figures 7 and F.1.
     """
-    split = prepared.splits["test"].first(images)
-    owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
-    rows, first = [], {}
-    for share, uncertainties in zip(shares, corrupted_values(method, prepared, shares, images, seed), strict=True):
-        first = first or uncertainties
-        for name, values in uncertainties.items():
-            pair = (values, values - first[name])
-            level, rise = (bootstrap_interval([(v, owners[name])], resamples=1000) for v in pair)
-            rows.append((name, share, *level, *rise))
-    table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high", "rise", "rise low", "rise high"])
-    return table.sort_values(["side", "share"], ascending=[False, True], ignore_index=True)
-
-
-def corrupted_values(
-    method: Method, prepared: Prepared, shares: Sequence[float], images: int = 200, seed: int = 0
-) -> Iterator[dict[str, Float[np.ndarray, " n"]]]:
-    """For each share the uncertainty of every item, by side ('images', 'captions'). Args and raises: as
-    corrupted_uncertainty."""
     split, device = prepared.splits["test"].first(images), method.device
     texts, pieces = split.captions_at(np.arange(len(split.caption_rows))), prepared.pieces
     if not isinstance(texts, Tokens) or (pieces and pieces.mask < 0):
@@ -100,12 +82,20 @@ def corrupted_values(
     pixels = np.zeros((0, 0, 0, 3), np.uint8)
     if prepared.corpus.read_pixels is not None:
         pixels = read_squares(prepared.corpus, split.image_rows, prepared.inputs.resolution, fit=prepared.fit)
+    owners = {"images": np.arange(len(split.image_rows)), "captions": split.relevance.indices}
+    rows, first = [], {}
     for share in shares:
         erased = prepared.new_images(erase_pixels(pixels, share, seed))
         with torch.inference_mode():
             encoded = method.encode_images(erased.to(device)).to("cpu")
             captions = method.encode_captions(blank_words(texts, share, seed, **words).to(device)).to("cpu")
-        yield {"images": uncertainty(encoded), "captions": uncertainty(captions)}
+        for name, items in (("images", encoded), ("captions", captions)):
+            values = uncertainty(items)
+            pair = values, values - first.setdefault(name, values)
+            level, rise = (bootstrap_interval([(v, owners[name])], resamples=1000) for v in pair)
+            rows.append((name, share, *level, *rise))
+    table = pd.DataFrame(rows, columns=["side", "share", "value", "low", "high", "rise", "rise low", "rise high"])
+    return table.sort_values(["side", "share"], ascending=[False, True], ignore_index=True)
 
 
 def _check(share: float) -> None:

@@ -21,17 +21,16 @@ def element_map(
     t-SNE distances between groups that lie far apart have no meaning.
 
     perplexity: None or 0 takes 30, or a quarter of the points where these are fewer.
-    Raises: BadInput for fewer than 12 elements, a perplexity outside (0, number of elements), or one vector per item.
+    Raises: BadInput for fewer than 12 elements, or one vector per item.
     Source: van der Maaten & Hinton, JMLR 2008; DivE, Figure A1.
 
     >>> sets = EmbeddingSet(torch.randn(4, 2, 3, generator=torch.Generator()), torch.ones(4, 2, dtype=torch.bool))
     >>> element_map(sets, sets).columns.tolist()
     ['modality', 'item', 'element', 'x', 'y']
     """
-    modalities = {"images": images, "captions": captions}
-    if not all(isinstance(s, EmbeddingSet) for s in modalities.values()):
+    modalities, parts = {"images": images, "captions": captions}, []
+    if not (isinstance(images, EmbeddingSet) and isinstance(captions, EmbeddingSet)):
         raise BadInput("a map of set elements needs a method with embedding sets: dive, pvse, scan or sgraf.")
-    parts = []
     for modality, sets in modalities.items():
         item, element = (index.numpy() for index in sets.mask.nonzero(as_tuple=True))
         parts.append(pd.DataFrame({"modality": modality, "item": item, "element": element}))
@@ -40,10 +39,6 @@ def element_map(
     if len(points) < _LEAST:
         raise BadInput(f"a map needs at least {_LEAST} elements, got {len(points)}. Take more items.")
     perplexity = perplexity or min(_USUAL, len(points) / 4)
-    if not 0 < perplexity < len(points):
-        raise BadInput(
-            f"perplexity must lie above 0 and below the number of elements ({len(points)}), got {perplexity}."
-        )
     # On unit vectors the Euclidean distance orders as the cosine does.
     points = points / np.linalg.norm(points, axis=1, keepdims=True).clip(1e-12)
     require("a map by t-SNE", "notebooks", "sklearn")
@@ -71,40 +66,9 @@ def neighbourhood(images: EmbeddingSet, captions: EmbeddingSet) -> dict[str, flo
     x = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
     nearest = (x @ x.T).fill_diagonal_(-2.0).argmax(1)
     same = modality == modality[nearest]
-    shares = {
-        "same element": element == element[nearest],
-        "same modality": same,
-        "same item": same & (item == item[nearest]),
-    }
+    shares = {"same element": element == element[nearest], "same modality": same}
+    shares["same item"] = same & (item == item[nearest])
     return {name: 100 * float(share.float().mean()) for name, share in shares.items()}
-
-
-def neighbours_in_words(shares: pd.DataFrame, elements: int) -> list[str]:
-    """Where the elements of sets live, as sentences.
-
-    shares: for each similarity the shares of neighbourhood, in percent. elements: of a set, K. Elements gather by slot
-    where more of their neighbours have their number than halfway from chance to always, and sets are narrow where most
-    neighbours are of the own set.
-
-    >>> shares = pd.DataFrame({"same element": 80.0, "same modality": 96.0, "same item": 15.0}, ["MIL, slots"])
-    >>> neighbours_in_words(shares, 4)[0]
-    'Elements live beside those of the same number in other sets (“MIL, slots”).'
-    """
-    places = {
-        "beside those of the same number in other sets": shares["same element"] > (100 + 100 / elements) / 2,
-        "beside the others of their own set, which is narrow": shares["same item"] > 50,
-    }
-    places["in no one such place"] = ~np.logical_or(*places.values())
-    quoted = {place: ", ".join(f"“{label}”" for label in shares.index[rows]) for place, rows in places.items()}
-    outside = (100 * shares["same element"] / (100 - shares["same item"]))[shares["same item"] < 100]
-    return [
-        f"Elements live {'; '.join(f'{place} ({labels})' for place, labels in quoted.items() if labels)}.",
-        "Where the nearest element is of another set, it has the same number for "
-        f"{', '.join(f'{share:.0f} % (“{label}”)' for label, share in outside.items())}; chance gives "
-        f"{100 / elements:.0f} %.",
-        f"Images and captions lie apart: {shares['same modality'].min():.0f} to {shares['same modality'].max():.0f} % "
-        "of nearest elements are of the same modality.",
-    ]
 
 
 def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFrame:

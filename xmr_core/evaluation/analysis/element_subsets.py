@@ -49,10 +49,8 @@ def element_ablation(
     600.0
     """
     modalities = {"images": images, "captions": captions}
-    if (
-        not all(isinstance(s, EmbeddingSet) for s in modalities.values())
-        or max(s.x.shape[1] for s in modalities.values()) < 2
-    ):
+    sizes = [s.x.shape[1] if isinstance(s, EmbeddingSet) else 0 for s in (images, captions)]
+    if not min(sizes) or max(sizes) < 2:
         raise BadInput(
             "only a method with several elements per item has elements to leave out; train dive or pvse with slots ≥ 2."
         )
@@ -64,10 +62,8 @@ def element_ablation(
         cases += [(modality, name, numbers) for name, numbers in choices.items()]
     rows = []
     for modality, name, numbers in cases:
-        parts = (
-            modalities if numbers is None else {**modalities, modality: keep_elements(modalities[modality], numbers)}
-        )
-        summary = evaluate(similarity, parts["images"], parts["captions"], relevances).summary()
+        parts = modalities | ({} if numbers is None else {modality: keep_elements(modalities[modality], numbers)})
+        summary = evaluate(similarity, *parts.values(), relevances).summary()
         for line in summary[summary["metric"] == "rsum"].itertuples():
             rows.append({"side": modality, "kept": name, "relevance": line.relevance, "rsum": 100 * line.value})
     return pd.DataFrame(rows)

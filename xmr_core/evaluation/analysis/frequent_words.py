@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput
 from xmr_core.data.text.tokenisers import tokenise
 
 
@@ -17,14 +16,12 @@ def frequent_words(texts: Sequence[str], order: Sequence[float], bins: int = 10,
         score of word i = (1 + ln n_i) · ln(N / n_i)
 
     N: captions in the bin; n_i: those of them that contain word i. Words of equal score stand in alphabetical order.
-    Raises: BadInput for lengths that differ, or fewer texts than bins. Source: PCME, App. F.2 and Figure F.2.
+    Source: PCME, App. F.2 and Figure F.2.
 
     >>> frequent_words(["a cat", "a dog", "a dog sat", "two birds"], [1, 2, 3, 4], bins=2, top=1).loc[1].tolist()
     ['cat', 'a']
     """
     order = np.asarray(order, float)
-    if len(texts) != len(order) or not 1 <= bins <= len(order):
-        raise BadInput(f"{bins} bins need as many texts, each with a number; got {len(texts)} and {len(order)}.")
     columns = {}
     for number, members in enumerate(np.array_split(np.argsort(order, kind="stable"), bins), 1):
         counts = Counter(word for m in members for word in set(tokenise(texts[m])))
@@ -37,13 +34,11 @@ def frequent_words(texts: Sequence[str], order: Sequence[float], bins: int = 10,
 def word_uncertainty(texts: Sequence[str], values: Sequence[float], least: int = 20) -> pd.DataFrame:
     """Mean of `values` over the captions that contain a word, largest first: columns word, captions, value.
 
-    least: words in fewer captions are left out. Raises: BadInput for lengths that differ.
+    least: words in fewer captions are left out.
 
     >>> word_uncertainty(["red cat", "cat", "dog"], [3.0, 1.0, 0.0], least=1)["word"].tolist()
     ['red', 'cat', 'dog']
     """
-    if len(texts) != len(values):
-        raise BadInput(f"every text needs a value; got {len(texts)} texts and {len(values)} values.")
     by_word: dict[str, list[float]] = {}
     for text, value in zip(texts, values, strict=True):
         for word in set(tokenise(text)):

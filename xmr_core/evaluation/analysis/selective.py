@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.standard_errors import jackknife_error
 
 TEMPERATURES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # in standard deviations of all scores
 BASELINES = ("margin", "entropy")
@@ -65,22 +64,6 @@ def best_temperature(scores: Float[np.ndarray, "q g"], right: Sequence[float]) -
     """
     areas = [selective_recall(right, score_confidence(scores, t)["entropy"]) for t in TEMPERATURES]
     return TEMPERATURES[int(np.argmax(areas))]
-
-
-def gain_error(
-    right: Sequence[float], confidence: Sequence[float], other: Sequence[float], images: Int[np.ndarray, " q"]
-) -> float:
-    """Standard error, for the choice of images, of what one confidence gains over another: the jackknife over images
-    of selective_recall(right, confidence) − selective_recall(right, other). Raises: BadInput for fewer than two images.
-
-    >>> gain_error([1, 0, 1], [0.9, 0.2, 0.5], [0.9, 0.2, 0.5], np.arange(3))
-    0.0
-    """
-    r, c, o, images = (np.asarray(v) for v in (right, confidence, other, images))
-    others = [images != image for image in np.unique(images)]
-    if len(others) < 2:
-        raise BadInput(f"an error needs at least two images, got {len(others)}.")
-    return jackknife_error(np.array([selective_recall(r[k], c[k]) - selective_recall(r[k], o[k]) for k in others]))
 
 
 def selective_table(right: Mapping[str, Sequence[float]], confidences: Mapping[str, Sequence[float]]) -> pd.DataFrame:

@@ -13,10 +13,10 @@ from xmr_core.base.fit import read_squares
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.corruption import erase_pixels
+from xmr_core.evaluation.standard_errors import mean_error
 from xmr_core.methods.method import Method
 
 _GOLDEN = math.pi * (3 - math.sqrt(5))
-_LEAST = 20  # pairs of images on which a sentence rests
 
 
 def radius(level: float) -> float:
@@ -140,39 +140,7 @@ def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
         ("intersection_by_mixing", "in_mixed", "in_other"),
     ):
         gain = (table[this] - table[that]).dropna()
-        error = float(gain.std(ddof=1) / math.sqrt(len(gain))) if len(gain) > 1 else 0.0
+        error = mean_error(gain.to_numpy()) if len(gain) > 1 else 0.0
         rows += [(metric, float(gain.mean()) if len(gain) else 0.0, len(gain)), (f"{metric}_error", error, len(gain))]
     out = pd.DataFrame(rows, columns=["metric", "value", "n_queries"])
     return out.assign(relevance="", direction="images", k=0)
-
-
-def algebra_in_words(table: pd.DataFrame) -> list[str]:
-    """Two sentences about a table of set_algebra: whether erasing makes an inclusion, and mixing an intersection.
-
-    A difference counts where it is more than 1.96 of its standard errors, and over at least 20 pairs. A mixture is one
-    of its images where it holds over 90 % of that image's region.
-
-    >>> table = pd.DataFrame({"in_erased": 10 * [1.0, 0.9], "erased_in": 0.5, "in_mixed": 0.5, "in_other": 0.25})
-    >>> erasing, mixing = algebra_in_words(table.assign(first_in_mixed=0.2, second_in_mixed=1.0))
-    >>> erasing
-    "Erasing, yes: of an image's region 95 % lies in the erased image's, and of the erased image's 50 % in the image's."
-    """
-    gains, mean = set_algebra_rows(table).set_index("metric"), 100 * table.mean()
-    lead = {}
-    for name, metric in (("Erasing", "inclusion_by_erasing"), ("Mixing", "intersection_by_mixing")):
-        gain, room = gains.loc[metric, "value"], 1.96 * gains.loc[f"{metric}_error", "value"]
-        sure = gains.loc[metric, "n_queries"] >= _LEAST and abs(gain) > room
-        lead[name] = f"{name}, {'it cannot be told here' if not sure else 'yes' if gain > 0 else 'no'}"
-    pairs = table[table["in_mixed"].notna()]
-    either = int((pairs[["first_in_mixed", "second_in_mixed"]].max(axis=1) > 0.9).sum())
-    return [
-        f"{lead['Erasing']}: of an image's region {mean['in_erased']:.0f} % lies in the erased image's, and of the "
-        f"erased image's {mean['erased_in']:.0f} % in the image's.",
-        f"{lead['Mixing']}: of what two images have in common ({len(pairs)} of {len(table)} pairs have anything in "
-        f"common) {mean['in_mixed']:.0f} % lies in the region of their mixture, and {mean['in_other']:.0f} % in that "
-        f"of another mixture. But their mixture also holds {mean['first_in_mixed']:.0f} % of the entire region of its "
-        f"left image and {mean['second_in_mixed']:.0f} % of that of its right one, and {either} of these {len(pairs)} "
-        "mixtures hold over 90 % of one of the two: such a mixture is taken for that image, and is no intersection."
-        if len(pairs)
-        else f"{lead['Mixing']}: no two images have anything in common.",
-    ]

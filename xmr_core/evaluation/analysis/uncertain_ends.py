@@ -34,13 +34,11 @@ def ratio_of_ends(
     ones, with its 95 % interval by resampling images. Which queries are at an end is not drawn anew.
 
     Args: right: right answers of each query, more than 0. images: position of the image of each.
-    Raises: as end_rows; BadInput for lengths that differ.
+    Raises: as end_rows.
 
     >>> ratio_of_ends(np.arange(20.0), np.r_[np.full(10, 4.0), np.ones(10)], np.arange(20))
     (0.25, 0.25, 0.25)
     """
-    if not len(uncertain) == len(right) == len(images):
-        raise BadInput(f"every query needs one of each, got {len(uncertain)}, {len(right)} and {len(images)}.")
     ids, draws = image_draws(np.asarray(images), resamples, seed)
     cluster, means, drawn = np.searchsorted(ids, images), {}, {}
     for end, rows in end_rows(uncertain, share).items():

@@ -10,7 +10,6 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.evaluation.analysis.circular_variance import circular_variance
-from xmr_core.evaluation.standard_errors import jackknife_error
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
 
 _SMALLEST = 1e-12  # circular variance of a collapsed set
@@ -66,13 +65,12 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     return pd.concat(parts, ignore_index=True)
 
 
-def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame, errors: bool = False) -> pd.DataFrame:
+def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
     """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
 
     Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
     of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
-    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty. errors: also a row '<metric>_error' for
-        each, its standard error for the choice of images.
+    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
     """
     table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
     rows = []
@@ -82,11 +80,8 @@ def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame, errors: b
             results["spearman_uncertainty_answers"] = part["n_relevant"]
         for metric, values in results.items():
             x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
-            value, low, high = rank_correlation(x, y, images)
-            rows.append((kind, direction, metric, 0, value, len(part), low, high))
-            if errors:
-                error = rank_error(x, y, images)
-                rows.append((kind, direction, f"{metric}_error", 0, error, len(part), np.nan, np.nan))
+            value, *interval = rank_correlation(x, y, images)
+            rows.append((kind, direction, metric, 0, value, len(part), *interval))
     return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
 
 
@@ -134,30 +129,6 @@ def rank_correlation(
     value, drawn = _correlation(sums.sum(0)[None])[0], _correlation(draws @ sums)
     low, high = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else (np.nan, np.nan)
     return float(value), float(low), float(high)
-
-
-def sign_verdict(low: float, high: float, expected: int, opposite: str) -> str:
-    """Whether a number has the sign that was expected, 1 or −1, by its interval: 'yes', 'no, ' with what is true
-    instead, or 'cannot be told here' where the interval holds 0 or is NaN.
-
-    >>> sign_verdict(-0.2, -0.1, 1, "they fall"), sign_verdict(-0.2, 0.1, 1, "they fall")
-    ('no, they fall', 'cannot be told here')
-    """
-    if min(expected * low, expected * high) > 0:
-        return "yes"
-    return f"no, {opposite}" if max(expected * low, expected * high) < 0 else "cannot be told here"
-
-
-def rank_error(x: Float[np.ndarray, " q"], y: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"]) -> float:
-    """Standard error of Spearman's ρ for the choice of images: the jackknife over images, with the ranks that all
-    queries gave. NaN where x or y is constant. Raises: BadInput for fewer than two images.
-
-    >>> x = np.arange(200.0)
-    >>> round(rank_error(x, np.random.default_rng(0).permutation(x), np.arange(200)), 2)  # 1/√n without a relation
-    0.07
-    """
-    sums = _rank_sums(x, y, images)
-    return jackknife_error(_correlation(sums.sum(0)[None] - sums))
 
 
 def _rank_sums(x: np.ndarray, y: np.ndarray, images: np.ndarray) -> Float[np.ndarray, "i 6"]:

@@ -36,16 +36,11 @@ def blocks(
 
 def take(r: Representation, items: Items) -> Representation:
     """Those items, sets cut to the largest of them. A slice of sets without padding is a view."""
-    if isinstance(items, slice):
-        part = r[items]
-    else:
-        part = r[torch.from_numpy(items)]
+    part = r[items if isinstance(items, slice) else torch.from_numpy(items)]
     if not isinstance(part, EmbeddingSet) or not len(part):
         return part
-    longest = int(_sizes(part).max())
-    if longest == part.x.shape[1]:
-        return EmbeddingSet(part.x, part.mask)
-    return EmbeddingSet(part.x[:, : max(longest, 1)], part.mask[:, : max(longest, 1)])
+    longest = max(1, int(_sizes(part).max()))
+    return EmbeddingSet(part.x[:, :longest], part.mask[:, :longest])
 
 
 def set_size(r: Representation) -> int:

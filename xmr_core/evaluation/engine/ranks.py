@@ -1,17 +1,24 @@
 """Ranks of relevant items from streamed scores, as exact arithmetic would rank them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import RelevantRanks
+from xmr_core.evaluation.engine.counting import at_least
+from xmr_core.evaluation.engine.plan import Items
 from xmr_core.evaluation.engine.scores import MatrixScores, Scores
-from xmr_core.evaluation.engine.stream import Stream
+
+_UNDECIDED = 0.02  # share of a block's pairs beyond which the whole block is scored exactly instead of pair by pair
+_FEW = 2048  # pairs that are settled one by one whatever their share
 
 
 @dataclass
@@ -20,8 +27,7 @@ class Ranked:
 
     ranks: one for each question. error: how far fast scores were taken to be from exact ones. settled: comparisons that
     were too close for the fast scores and were decided by exact ones. exact_blocks: blocks with all pairs scored
-    exactly, of `blocks`. changed: for each question, the share of its queries of which the fast scores alone would have
-    given another rank (in blocks scored fast).
+    exactly, of `blocks`.
     """
 
     ranks: list[RelevantRanks]
@@ -29,7 +35,6 @@ class Ranked:
     settled: int = 0
     exact_blocks: int = 0
     blocks: int = 0
-    changed: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,7 @@ def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], o
     done: called with the number of pairs of each block when it is done.
     Raises: BadInput for a query without a relevant item, shapes that do not fit, or a score that is not a number.
     """
-    for q in questions:
-        _check(scores, q)
-    streams = [Stream(scores, q.relevance, q.modality, q.queries, q.gallery) for q in questions]
+    streams = [_Stream(scores, question) for question in questions]
     _score_relevant(scores, streams)
     while True:
         out = Ranked([], scores.error)
@@ -68,34 +71,20 @@ def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], o
             s.start(scores.error)
         with torch.inference_mode():
             for images, captions in scores.plan():
-                fast, exact = scores.block(images, captions), None
-                out.blocks += 1
+                fast, exact = scores.block(images, captions), cache(partial(scores.exact, images, captions))
                 for s in streams:
-                    if not s.see(images, captions, fast):
-                        exact = scores.exact(images, captions) if exact is None else exact
-                        s.see_exact(images, captions, exact)
-                out.exact_blocks += exact is not None
+                    s.see(images, captions, fast, exact)
+                out.blocks += 1
+                out.exact_blocks += exact.cache_info().currsize
                 done(fast.numel())
         seen = max((s.seen_error for s in streams), default=0.0)
         if seen <= scores.error:
             break
-        scores.widen(4 * seen)  # which the next pass cannot exceed
+        scores.error = 4 * seen  # which the next pass cannot exceed
     for s in streams:
-        own, settled, changed = s.finish()
-        out.ranks.append(own)
-        out.changed.append(changed)
-        out.settled += settled
+        out.ranks.append(s.finish())
+        out.settled += s.settled
     return out
-
-
-def _score_relevant(scores: Scores, streams: list[Stream]) -> None:
-    """Exact scores of all relevant pairs; most are relevant in several questions, and are scored once."""
-    wanted = [s.wanted() for s in streams]
-    keys = [images * scores.shape[1] + captions for images, captions in wanted]
-    once = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.int64)
-    exact = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
-    for s, key in zip(streams, keys, strict=True):
-        s.know(exact[np.searchsorted(once, key)])
 
 
 def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> RelevantRanks:
@@ -104,42 +93,154 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
     Raises: BadInput for a matrix of another shape, a score that is not a number (it would compare as lower than
     everything and rank as 0), or a query without a relevant item.
     """
-    if scores.shape != (len(relevance.query_ids), len(relevance.gallery_ids)):
-        raise BadInput(
-            f"scores {scores.shape} do not fit {len(relevance.query_ids)} queries × {len(relevance.gallery_ids)} items."
-        )
     return ranks(MatrixScores(scores), [Question(relevance, "images")]).ranks[0]
 
 
-def _check(scores: Scores, q: Question) -> None:
-    n_queries, n_gallery = scores.shape if q.modality == "images" else scores.shape[::-1]
-    for what, ids, positions, n in (
-        ("queries", q.relevance.query_ids, q.queries, n_queries),
-        ("items", q.relevance.gallery_ids, q.gallery, n_gallery),
-    ):
-        if len(ids) != (n := n if positions is None else len(positions)):
-            raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {n}.")
-    if (empty := np.flatnonzero(q.relevance.counts == 0)).size:
-        first = q.relevance.query_ids[empty[0]]
-        raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
-    if isinstance(scores, MatrixScores) and (pair := _first_nan(scores.matrix)) is not None:
-        row, column = pair if q.modality == "images" else pair[::-1]
-        query, item = _id(q.relevance.query_ids, q.queries, row), _id(q.relevance.gallery_ids, q.gallery, column)
-        raise BadInput(f"the score of query {query} and item {item} is not a number; look for NaN in what made it.")
+def _score_relevant(scores: Scores, streams: list["_Stream"]) -> None:
+    """Exact scores of all relevant pairs; most are relevant in several questions, and are scored once."""
+    wanted = [s.pairs(s.owner, s.items) for s in streams]
+    keys = [images * scores.shape[1] + captions for images, captions in wanted]
+    once = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.int64)
+    exact = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
+    for s, key in zip(streams, keys, strict=True):
+        s.know(exact[np.searchsorted(once, key)])
 
 
-def _id(ids: np.ndarray, positions: np.ndarray | None, position: int) -> object:
-    """The id of a row or column of the scores; its position where the relevance does not hold it."""
-    match = [position] if positions is None else np.flatnonzero(np.asarray(positions) == position)
-    return ids[match[0]] if len(match) else position
+class _Stream:
+    """One question in a pass over blocks: how many irrelevant items stand before each relevant one.
+
+    Relevant items are held best first (k counts them over all queries: indptr[q] + n is the nth best of query q).
+    """
+
+    def __init__(self, scores: Scores, question: Question):
+        relevance, shape = question.relevance, scores.shape if question.modality == "images" else scores.shape[::-1]
+        self.scores, self.modality = scores, question.modality
+        own = zip((question.queries, question.gallery), shape, strict=True)
+        self.queries, self.gallery = own = [np.arange(n) if chosen is None else chosen for chosen, n in own]
+        for what, ids, positions in (
+            ("queries", relevance.query_ids, self.queries),
+            ("items", relevance.gallery_ids, self.gallery),
+        ):
+            if len(ids) != len(positions):
+                raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {len(positions)}.")
+        if (empty := np.flatnonzero(relevance.counts == 0)).size:
+            first = relevance.query_ids[empty[0]]
+            raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
+        self.numbers = [np.full(n, -1) for n in shape]  # of each item that is scored, among the chosen ones
+        for numbers, positions in zip(self.numbers, own, strict=True):
+            numbers[positions] = np.arange(len(positions))
+        self.indptr, self.items, self.owner = relevance.indptr, relevance.indices, relevance.queries
+
+    def know(self, exact: np.ndarray) -> None:
+        """Exact scores of the relevant pairs."""
+        best_first = np.lexsort((-exact, self.owner))
+        self.exact, self.items = exact[best_first], self.items[best_first]
+        self.reached = self.exact - self.scores.slack(self.exact)
+
+    def start(self, error: float) -> None:
+        """Forget what was counted. error: of fast scores."""
+        self.ahead, self.seen_error, self.settled = np.zeros(len(self.exact), np.int64), 0.0, 0
+        self.near: list[tuple[np.ndarray, np.ndarray]] = []
+        self.margin = 2 * error  # the largest of all is estimated from a sample
+
+    def see(self, images: Items, captions: Items, fast: Float[Tensor, "i t"], exact: Callable[[], Tensor]) -> None:
+        """Count a block of fast scores, or of exact ones where too much of it is undecided."""
+        values, q, g = self._own_part(images, captions, fast)
+        if not values.numel():
+            return
+        k, row, column = self._relevant(q, g)
+        with np.errstate(invalid="ignore"):
+            off = np.abs(values[row, column].cpu().double().numpy() - self.exact[k])
+        self.seen_error = max(self.seen_error, float(np.nan_to_num(off, nan=0.0, posinf=0.0).max(initial=0.0)))
+        if self.margin:
+            low = self._thresholds(q, self.reached - self.margin, values, -1)
+            high = self._thresholds(q, self.exact + self.margin, values, 1)
+            with _hidden(values, row, column) as times:
+                possible, sure = (at_least(values, limits) - times for limits in (low, high))
+                undecided = possible - sure
+                total = int(undecided.sum())
+                if total <= max(_FEW, _UNDECIDED * values.numel()):
+                    self._add(q, sure)
+                    if total:
+                        self._note(values, q, g, undecided, low, high)
+                    return
+            values, *_ = self._own_part(images, captions, exact())
+        with _hidden(values, row, column) as times:
+            self._add(q, at_least(values, self._thresholds(q, self.reached, values)) - times)
+
+    def finish(self) -> RelevantRanks:
+        if self.near:
+            k, item = (np.concatenate(parts) for parts in zip(*self.near, strict=True))
+            keys, back = np.unique(self.owner[k] * len(self.gallery) + item, return_inverse=True)
+            exact = self.scores.pairs(*self.pairs(*np.divmod(keys, len(self.gallery))))[back]
+            self.ahead += np.bincount(k[exact >= self.reached[k]], minlength=len(self.exact))
+            self.settled = len(k)
+        nth = np.arange(len(self.exact)) - self.indptr[self.owner] + 1
+        return RelevantRanks(self.indptr, self.ahead + nth, len(self.gallery))
+
+    def pairs(self, query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(images, captions) that are scored."""
+        pair = self.queries[query], self.gallery[item]
+        return pair if self.modality == "images" else pair[::-1]
+
+    def _own_part(
+        self, images: Items, captions: Items, block: Tensor
+    ) -> tuple[Float[Tensor, "q g"], np.ndarray, np.ndarray]:
+        """The question's part of a block with queries as rows, and which they are."""
+        values, positions = (block, (images, captions)) if self.modality == "images" else (block.T, (captions, images))
+        q, g = (numbers[items] for numbers, items in zip(self.numbers, positions, strict=True))
+        for axis, numbers in enumerate((q, g)):
+            if (numbers < 0).any():
+                values = values.index_select(axis, torch.from_numpy(np.flatnonzero(numbers >= 0)).to(values.device))
+        return values, q[q >= 0], g[g >= 0]
+
+    def _relevant(self, q: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Relevant pairs in a block: (k, row, column)."""
+        counts = self.indptr[q + 1] - self.indptr[q]
+        row = np.repeat(np.arange(len(q)), counts)
+        k = np.arange(counts.sum()) + np.repeat(self.indptr[q] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        position = np.full(len(self.gallery), -1)
+        position[g] = np.arange(len(g))
+        column = position[self.items[k]]
+        valid = column >= 0
+        return k[valid], row[valid], column[valid]
+
+    def _thresholds(self, q: np.ndarray, values: np.ndarray, like: Tensor, rounding: int = 0) -> Float[Tensor, "q p"]:
+        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. like: what they
+        are compared with. rounding: where that is less precise, −1 rounds them down, +1 up."""
+        k, valid = self._columns(q, int((self.indptr[q + 1] - self.indptr[q]).max(initial=0)))
+        out = torch.from_numpy(np.where(valid, values[k], np.inf))
+        rounded = out.to(like.dtype)
+        if rounding:
+            inward = rounded.double() < out if rounding > 0 else rounded.double() > out
+            rounded = torch.where(inward, rounded.nextafter(torch.full_like(rounded, rounding * np.inf)), rounded)
+        return rounded.to(like.device)
+
+    def _add(self, q: np.ndarray, counts: Tensor) -> None:
+        k, valid = self._columns(q, counts.shape[1])
+        self.ahead[k[valid]] += counts.cpu().numpy()[valid]
+
+    def _columns(self, q: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """(k of each of the queries' thresholds, worst first; whether there is one), both "q p"."""
+        nth = (self.indptr[q + 1] - self.indptr[q])[:, None] - 1 - np.arange(most)[None]
+        return self.indptr[q][:, None] + np.maximum(nth, 0), nth >= 0
+
+    def _note(self, values: Tensor, q: np.ndarray, g: np.ndarray, undecided: Tensor, low: Tensor, high: Tensor) -> None:
+        """Note the undecided comparisons: (k, gallery item)."""
+        k, valid = self._columns(q, undecided.shape[1])
+        rows, nths = np.nonzero((undecided.cpu().numpy() > 0) & valid)
+        for part in np.array_split(np.arange(len(rows)), -(-len(rows) * values.shape[1] // (1 << 22))):
+            r, n = torch.from_numpy(rows[part]).to(values.device), torch.from_numpy(nths[part]).to(values.device)
+            scores = values[r]
+            close = ((scores >= low[r, n, None]) & ~(scores >= high[r, n, None])).nonzero().cpu().numpy()
+            self.near.append((k[rows[part], nths[part]][close[:, 0]], g[close[:, 1]]))
 
 
-def _first_nan(scores: np.ndarray) -> tuple[int, int] | None:
-    """Row and column of the first score that is not a number. A row's sum finds it without a mask as large as the
-    matrix."""
-    with np.errstate(invalid="ignore"):
-        suspect = np.isnan(scores.sum(1, dtype=np.float64))
-    for row in np.flatnonzero(suspect):  # ∞ − ∞ sums to NaN too: look at the row itself
-        if (columns := np.flatnonzero(np.isnan(scores[row]))).size:
-            return int(row), int(columns[0])
-    return None
+@contextmanager
+def _hidden(values: Float[Tensor, "q g"], row: np.ndarray, column: np.ndarray) -> Iterator[Tensor]:
+    """Inside, +∞ stands at relevant pairs and reaches every threshold. Gives their number in each row, to subtract."""
+    pairs = torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)
+    own = values[pairs]
+    values[pairs] = torch.inf
+    yield torch.from_numpy(np.bincount(row, minlength=len(values)))[:, None].to(values.device)
+    values[pairs] = own

@@ -47,16 +47,17 @@ class Scores(ABC):
         distribution that is all but a point has, does not make equals of all the others."""
         return self.tie * np.maximum(1.0, np.where(np.isfinite(exact), np.abs(exact), 0.0))
 
-    def widen(self, error: float) -> None:
-        """Take `error` for the largest one from now on."""
-        self.error = error
-
 
 class MatrixScores(Scores):
-    """Scores from a finished matrix "i t"; what stands there is exact."""
+    """Scores from a finished matrix "i t"; what stands there is exact. Raises: BadInput for a score that is NaN."""
 
     def __init__(self, matrix: Float[np.ndarray, "i t"]):
         self.matrix, self.shape = matrix, matrix.shape
+        with np.errstate(invalid="ignore"):  # a row's sum finds NaN without a mask as large as the matrix
+            suspect = np.flatnonzero(np.isnan(matrix.sum(1, dtype=np.float64)))
+        for row in suspect:  # ∞ − ∞ sums to NaN too
+            if (columns := np.flatnonzero(np.isnan(matrix[row]))).size:
+                raise BadInput(f"the score in row {row} and column {columns[0]} is not a number; look for NaN in it.")
 
     def plan(self) -> Iterator[tuple[Items, Items]]:
         rows = max(1, MAX_ELEMENTS // 2 // max(1, self.shape[1]))

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from weakref import WeakSet
 
 import numpy as np
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Representation
-from xmr_core.evaluation.engine.contract import require_matrix, require_own_scores
 from xmr_core.evaluation.engine.plan import MAX_ELEMENTS, Items, blocks, set_size, take
 from xmr_core.evaluation.engine.precision import matrix_precision
 from xmr_core.evaluation.engine.scores import Scores
@@ -22,6 +21,8 @@ from xmr_core.similarities.functions import as_similarity
 
 _AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
 _SAMPLE = 32, 64  # images and captions on which the error is measured
+_FEW = 3  # images and captions whose pairs are scored again, each alone
+_LEEWAY = 1e-4  # of the largest score: far above rounding, also that of a similarity that computes in float32
 _NO_DOUBLE = ("mps",)  # devices without float64
 _TIE = 1e-12  # of a score: what float64 itself may get wrong
 _SOUND = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
@@ -49,8 +50,6 @@ class Scoring(Scores):
         precision: str = "float32",
         device: torch.device | str | None = None,
     ):
-        with matrix_precision(precision):  # refuses an unknown name before any work
-            pass
         self.similarity, self.images, self.captions = as_similarity(similarity), images, captions
         if device is None:
             device = next((p.device for p in self.similarity.parameters()), None)
@@ -72,7 +71,7 @@ class Scoring(Scores):
                 self._held = captions, self._placed(take(self.captions, captions))
             x, y = self._placed(take(self.images, images)), self._held[1]
             scores = self.similarity.score(x, y)
-        require_matrix(scores, len(x), len(y), self.similarity.name)
+        self._require_matrix(scores, len(x), len(y))
         if math.isfinite(float(scores.sum())) or bool(scores.isfinite().all()):
             return scores
         return self._settled(scores, images, captions)
@@ -103,7 +102,7 @@ class Scoring(Scores):
     def error(self) -> float:
         """Four times the largest difference on a sample of pairs: the largest of all is not much larger than that of
         thousands. Never less than what one rounding does: a sample may happen to be exact. Raises: BadInput where the
-        score of a pair is not its own (contract.require_own_scores)."""
+        score of a pair is not its own."""
         i, t = (
             np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
             for n, most in zip(self.shape, _SAMPLE, strict=True)
@@ -112,8 +111,7 @@ class Scoring(Scores):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)
         if len(i) > 1 and len(t) > 1 and self.similarity not in _SOUND:
-            plainly = partial(self._doubled, self._in_double[0])
-            require_own_scores(self.exact, plainly, i, t, exact, self.similarity.name)
+            self._require_own_scores(i[:_FEW], t[:_FEW], exact)
             _SOUND.add(self.similarity)
         kind, fast = fast.dtype, fast.to(exact.device).double()
         self._held = None
@@ -127,8 +125,34 @@ class Scoring(Scores):
             parts = ((self.images, images), (self.captions, captions))
             x, y = (items_in_double(self._in_double[1](take(r, items))) for r, items in parts)
             scores = scored(x, y)
-        require_matrix(scores, len(x), len(y), self.similarity.name)
+        self._require_matrix(scores, len(x), len(y))
         return scores.double()
+
+    def _require_matrix(self, scores: object, images: int, captions: int) -> None:
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        if got != (images, captions):
+            raise BadInput(
+                f"{self.similarity.name} must return scores[image, caption] as a tensor of shape {images, captions}, "
+                f"got {got}."
+            )
+
+    def _require_own_scores(self, i: np.ndarray, t: np.ndarray, together: Tensor) -> None:
+        """Raise BadInput where the score of a pair depends on the pairs beside it or on the call, as with a softmax
+        over the gallery, with dropout or with a count of calls: ranks of such scores depend on how the pairs were cut
+        into blocks. Also where the fast form of a similarity (`score`) is another function than `forward`, which is
+        trained. together: scores of these pairs, among others."""
+        name, first = self.similarity.name, together[: len(i), : len(t)]
+        leeway = _LEEWAY * float(torch.where(together.isfinite(), together, 0.0).abs().max().clamp(min=1e-30))
+        alone = torch.cat([torch.cat([self.exact(i[[a]], t[[b]]) for b in range(len(t))], 1) for a in range(len(i))])
+        for other, how, says in (
+            (alone, "alone", "among others: it must depend neither on the pairs beside it nor on the call"),
+            (self._doubled(self._in_double[0], i, t), "by forward, which is trained,", "by score, which is ranked"),
+        ):
+            off = torch.where(first == other, 0.0, (first - other).abs())
+            if float(off.max()) > leeway:
+                a, b = divmod(int(off.argmax()), len(t))
+                one, another = float(other[a, b]), float(first[a, b])
+                raise BadInput(f"{name} gives a pair {one:.6g} {how} and {another:.6g} {says}.")
 
     @cached_property
     def _in_double(self) -> tuple[Similarity, Callable[[Representation], Representation]]:
@@ -143,11 +167,8 @@ class Scoring(Scores):
         point)."""
         scores = torch.where(scores.isfinite(), scores, self.exact(images, captions).to(scores))
         if bool((wrong := scores.isnan()).any()):
-            i, t = wrong.nonzero()[0].tolist()
-            i, t = (
-                int(np.arange(n)[items][index])
-                for n, items, index in zip(self.shape, (images, captions), (i, t), strict=True)
-            )
+            places = zip(self.shape, (images, captions), wrong.nonzero()[0].tolist(), strict=True)
+            i, t = (np.arange(n)[items][index] for n, items, index in places)
             raise BadInput(
                 f"the score of image {i} and caption {t} is not a number, in float64 neither; "
                 "look for NaN in features or weights."

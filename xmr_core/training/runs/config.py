@@ -78,24 +78,14 @@ class RunConfig:
         names = settings | {*spec.options.names()}
         for name in changes.keys() - names:
             raise unknown(f"option of {spec.id}", name, names)
+        options = {name: value for name, value in changes.items() if name not in settings}
+        options = {**changes.get("options", self.options), **options}
+        spec.make_options(changes.get("form", self.form), options)  # which checks them
         # fields of one class change together, because some values are allowed only beside others
         of_train = {name: value for name, value in changes.items() if name in train - own}
         of_data = {name: value for name, value in changes.items() if name in data - train - own}
-        options = {name: value for name, value in changes.items() if name not in settings}
-        made, faults = {"options": {**changes.get("options", self.options), **options}}, []
-        for name, make in {
-            "train": lambda: replace(changes.get("train", self.train), **of_train),
-            "data": lambda: replace(changes.get("data", self.data), **of_data),
-            "copy": lambda: replace(self, **{name: value for name, value in changes.items() if name in own}),
-            "checked": lambda: spec.make_options(changes.get("form", self.form), made["options"]),
-        }.items():  # all faults at once
-            try:
-                made[name] = make()
-            except BadInput as e:
-                faults.append(str(e))
-        if faults:
-            raise BadInput(" ".join(faults))
-        return replace(made["copy"], train=made["train"], data=made["data"], options=made["options"])
+        made = replace(self, **{name: value for name, value in changes.items() if name in own})
+        return replace(made, train=replace(made.train, **of_train), data=replace(made.data, **of_data), options=options)
 
     @property
     def setting(self) -> Setting:

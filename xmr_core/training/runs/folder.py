@@ -165,6 +165,7 @@ def _read_provenance(folder: Path) -> Provenance:
     record = files.read_record(folder / RECORD)
     if record.pop("run", None) != folder.name:
         raise DamagedFile(f"{folder / RECORD} is the record of another run.")
+    record.pop("ranks_changed", None)  # of runs that wrote it
     try:
         lists = {name: tuple(record[name]) for name in ("messages", "relevances", "members", "model")}
         return Provenance(**{**record, **lists, "environment": Environment(**record["environment"])})

@@ -165,9 +165,8 @@ def _evaluate(method: Method, prepared: Prepared, folder: Path, provenance: Prov
         evaluation, metrics = evaluate_corpus(scores, prepared.corpus, done=bar.update)
     files.write_table(folder / "per_query.csv", evaluation.per_query)
     files.write_table(folder / "metrics.csv", pd.concat([metrics, set_spread(images, captions)], ignore_index=True))
-    changed = {" ".join(key): share for key, share in evaluation.changed.items()}
     kinds, seconds = tuple(sorted(prepared.corpus.relevance_sets)), time.monotonic() - clock
-    write_record(folder, replace(provenance, evaluate_seconds=seconds, ranks_changed=changed, relevances=kinds))
+    write_record(folder, replace(provenance, evaluate_seconds=seconds, relevances=kinds))
 
 
 def _augmentation(config: RunConfig, prepared: Prepared) -> Augmentation:

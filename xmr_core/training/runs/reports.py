@@ -26,7 +26,7 @@ class EventFile:
     """Events of a training in another process: lines of JSON in the folder of the run, which both processes see."""
 
     def __init__(self, folder: Path, ticket: str):
-        self._path, self._position = folder / f"events-{ticket}.jsonl", 0
+        self.ticket, self._path, self._position = ticket, folder / f"events-{ticket}.jsonl", 0
 
     def add(self, event: dict) -> None:
         """Append an event; the training process calls this."""
