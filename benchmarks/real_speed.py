@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 
 
 def corpus_files(root: Path, n: int) -> None:
@@ -47,8 +46,8 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.data.augment import Augmentation
     from xmr_core.data.batches import Batches
     from xmr_core.data.features import pixels as pixels_file
+    from xmr_core.data.features.efficientnet_lite import EfficientNetLiteGrid
     from xmr_core.data.features.feature_cache import cached_features
-    from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid
     from xmr_core.data.prepare import prepare
     from xmr_core.data.readers.flickr8k import load_flickr8k
     from xmr_core.methods.registry import build
@@ -59,10 +58,7 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
         root = Path(home) / "data"
         corpus_files(root, images)
         torch.manual_seed(0)
-        (root / "weights").mkdir()
-        weights = root / "weights" / "mobilenet_v2.safetensors"
-        save_file(MobileNetV2().state_dict(), weights)
-        corpus, grid = load_flickr8k(root), MobileNetV2Grid(weights)
+        corpus, grid = load_flickr8k(root), EfficientNetLiteGrid()
         rows = corpus.rows("train")[0]
         batches = [rows[at : at + grid.batch] for at in range(0, len(rows), grid.batch)]
         decoded = [corpus.read_pixels(batch, grid.resolution) for batch in batches]

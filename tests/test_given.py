@@ -129,7 +129,7 @@ def test_fit_takes_no_name_that_it_does_not_read(names):
 def test_what_a_corpus_does_not_read():
     assert DataConfig().unread(["fold", "size", "data_root"]) == ["fold", "data_root"]
     assert DataConfig("cub", "x").unread(["fold", "size"]) == ["size"]
-    assert DataConfig("coco", "x").unread(["fold", "size", "weights"]) == ["fold", "size"]
+    assert DataConfig("coco", "x").unread(["fold", "size"]) == ["fold", "size"]
     assert main(["train", "dive", "fold=9"]) == 2
 
 

@@ -20,14 +20,12 @@ from xmr_core.data.corpora import import_named
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid
 from xmr_core.data.features.feature_cache import Extractor, cached_features
-from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid
 from xmr_core.data.features.reduce import Reduction
 from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader
 
 TENSORS, NETWORK = "images.safetensors", "image_model"  # a file, and a folder of a model of transformers
-_NETWORKS = dict.fromkeys(RESOLUTIONS, EfficientNetLiteGrid) | {"mobilenet_v2": MobileNetV2Grid}
 SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transformers
 
 
@@ -35,7 +33,7 @@ SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transfor
 class Describer:
     """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
 
-    kind: 'pixels', 'cells', a network of data.features, 'pretrained', or the address of an extractor of one's own.
+    kind: 'pixels', 'cells', an EfficientNet-Lite, 'pretrained', or the address of an extractor of one's own.
     extractor: None for pixels. reduction: None where cells keep their full width. source: of a pretrained network.
     pixels_fit: how images become squares where there is no extractor, which has its own.
 
@@ -71,19 +69,20 @@ class Describer:
         """Write everything it needs into a folder; returns its description, which `read` takes. Raises: CannotWrite."""
         tensors = {}
         if hasattr(self.extractor, "weights"):
-            tensors |= {
-                f"network.{name}": t.detach().cpu().contiguous() for name, t in self.extractor.weights().items()
-            }
+            tensors |= {f"network.{n}": t.detach().cpu().contiguous() for n, t in self.extractor.weights().items()}
         if self.reduction is not None:
             tensors |= {f"reduction.{name}": torch.from_numpy(x) for name, x in self.reduction.numbers().items()}
         if tensors:
             write_tensors(folder / TENSORS, tensors)
         if self.kind == "pretrained":
             copy_model(self.source, folder / NETWORK)
-        identity = "" if self.extractor is None else self.extractor.identity
-        reduced = self.reduction is not None
-        about = {"kind": self.kind, "resolution": self.resolution, "identity": identity, "reduced": reduced}
-        return {**about, "tensors": bool(tensors)}
+        return {
+            "kind": self.kind,
+            "resolution": self.resolution,
+            "identity": "" if self.extractor is None else self.extractor.identity,
+            "reduced": self.reduction is not None,
+            "tensors": bool(tensors),
+        }
 
     @classmethod
     def read(cls, folder: Path, description: Mapping) -> "Describer":
@@ -94,8 +93,8 @@ class Describer:
         learned = {n.removeprefix("reduction."): t.numpy() for n, t in tensors.items() if n.startswith("reduction.")}
         extractor, source = None, ""
         try:
-            if kind in _NETWORKS:
-                extractor = _NETWORKS[kind].from_weights(kind, network, description["identity"])
+            if kind in RESOLUTIONS:
+                extractor = EfficientNetLiteGrid.from_weights(kind, network, description["identity"])
             elif kind == "cells":
                 extractor = CellDescriptor(resolution)
             elif kind == "pretrained":

@@ -11,7 +11,7 @@ from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.ui.parameter_rules import refuse_early
 
 TEXTS = (  # of a DataConfig, whatever they look like: the fold '1', a folder '2026'
-    "dataset", "data_root", "size", "fold", "features", "weights", "image_model", "text_model", "fine_tune",
+    "dataset", "data_root", "size", "fold", "features", "image_model", "text_model", "fine_tune",
     "word_vectors", "vocabulary", "tokeniser", "corpus",
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ METHODS = (
     "vse++", "pvse", "pcme", "scan", "sgraf", "vse-infty", "vse+2ad", "dive", "pcme++", "maxsim", "chan",
 )  # fmt: skip
 FEATURES = (
-    "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
+    "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "pretrained", "regions",
 )  # fmt: skip
 CHOICES = {
     "dataset": DATASETS, "method": METHODS, "features": FEATURES, "preset": ("quick", "study", "published"),
@@ -26,7 +26,7 @@ CHOICES = {
 }  # fmt: skip
 POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
 FRACTIONS = ("ambiguity", "compare", "share", "shares", "level", "word_drop")
-FILES = ("weights", "results_file")
+FILES = ("results_file",)
 FOLDERS = ("data_root", "images")
 LARGEST_COUNT = 10**9
 _DEVICE = re.compile(r"auto|[a-z]+(:\d+)?")
