@@ -50,20 +50,17 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
         table = read_caption_file(own[0], faults)
         return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
     images = {normalize("NFC", image) for image in images}
-    patterns = (f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA)
-    if metadata := _visible((file for pattern in patterns for file in base.glob(pattern)), base):
+    if metadata := _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA]):
         for folder in {file.parent for file in metadata}:
             _refuse_several([file for file in metadata if file.parent == folder], base, faults)
         tables = [_from(file.parent, base, read_caption_file(file, faults), images) for file in metadata]
         return _joined(metadata, base, tables, "column split of")
-    if coco := _visible((file for pattern in COCO for file in base.glob(pattern)), base):
+    if coco := _visible(base, COCO):
         tables = []
         for file in coco:
-            words = words_of_name(file)
-            table = read_coco_captions(file, faults)
-            place = file.stem.lower().removeprefix("captions_")
-            table = _from(base / place, base, table, images)
-            if "split" not in table and (split := word_split(words)):
+            place = base / file.stem.lower().removeprefix("captions_")
+            table = _from(place, base, read_coco_captions(file, faults), images)
+            if "split" not in table and (split := word_split(words_of_name(file))):
                 table = table.assign(split=split)
             tables.append(table)
         listed = listed_splits(list(dict.fromkeys((*(file.parent for file in coco), base))), faults)
@@ -71,10 +68,10 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     return None
 
 
-def _visible(files: Iterable[Path], base: Path) -> list[Path]:
-    """The files that are not hidden, each once, in alphabetical order."""
-    below = {file: file.relative_to(base).parts for file in files if file.is_file()}
-    return sorted(file for file, parts in below.items() if not any(part.startswith(".") for part in parts))
+def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
+    """The files that fit and are not hidden, each once, in alphabetical order."""
+    files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
+    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
 
 
 def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
@@ -89,10 +86,8 @@ def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str])
     prefix = folder.relative_to(base).as_posix()
     if prefix == "." or not len(table):
         return table
-    paths = [f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]]
-    exist = [normalize("NFC", path) in images for path in paths]
-    names = [path if exists else name for path, name, exists in zip(paths, table["image"], exist, strict=True)]
-    return table.assign(image=names)
+    below = {name: f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]}
+    return table.assign(image=[below[n] if normalize("NFC", below[n]) in images else n for n in table["image"]])
 
 
 def _joined(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from xmr_core.base.errors import DamagedFile
-from xmr_core.data.readers.caption_file import UNREADABLE
+from xmr_core.data.readers.caption_file import caption_table
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import read_json, read_lines
 
 LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
+_NEEDED = "of COCO: an object with the lists 'images' (id, file_name) and 'annotations' (image_id, caption)"
 _USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
@@ -23,43 +23,32 @@ def read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     layout, no caption, image ids that repeat.
     """
 
-    def used(item: dict) -> dict:
-        return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
-
-    empty = pd.DataFrame({"image": [], "text": [], "caption_id": []}, dtype=object)
-    try:
-        value = read_json(file, faults, used)
-    except DamagedFile as e:
-        faults.refuse(str(e))
-        return empty
+    value: object = None
+    with faults.noting():
+        value = read_json(file, faults, _used)
     lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
     if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
-        faults.refuse(
-            f"{file} is not in COCO's layout: expected an object with the lists 'images' (id, file_name) and "
-            "'annotations' (image_id, caption)."
-        )
-        return empty
+        lists = [[], []]
     images, annotations = lists
     sound = [image for image in images if isinstance(image.get("file_name"), str) and "id" in image]
     lacking = len(images) - len(sound)
-    faults.tolerate("images without an id or a file_name", [file.name] if lacking else [], lacking)
+    faults.tolerate("images without an id or a file_name", file.name, lacking)
     by_id = {str(image["id"]): image for image in sound}
     if len(by_id) < len(sound):
         faults.refuse(f"{file}: {len(sound) - len(by_id):,} image ids repeat. Give each image one.")
-    has_split, rows = any("split" in image for image in sound), []
+    has_split, records = any("split" in image for image in sound), []
     for number, annotation in enumerate(annotations):
-        image, text = by_id.get(str(annotation.get("image_id"))), annotation.get("caption")
-        if not isinstance(text, str):
-            faults.tolerate(UNREADABLE, f"{file.name} annotation {number}: no caption")
-        elif image is None:
+        image = by_id.get(str(annotation.get("image_id")))
+        if image is None and isinstance(annotation.get("caption"), str):
             faults.tolerate("captions of an image that their file does not list", f"{file.name} annotation {number}")
-        else:
-            split = {"split": str(image.get("split") or "")} if has_split else {}
-            rows.append({"image": image["file_name"], "text": " ".join(text.split()), "caption_id": "", **split})
-    if not rows:
-        faults.refuse(f"{file} holds no caption that can be read. An annotation needs image_id and caption.")
-        return empty
-    return pd.DataFrame(rows)
+            continue
+        record = {"image": (image or {}).get("file_name"), "caption": annotation.get("caption")}
+        records.append((number, record | ({"split": (image or {}).get("split")} if has_split else {})))
+    return caption_table(records, str(file), faults, _NEEDED)
+
+
+def _used(item: dict) -> dict:
+    return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
 
 
 def words_of_name(file: Path) -> list[str]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import photograph_corpus
+from xmr_core.data.readers.assembly import image_table, photograph_corpus
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import find_path, list_images, read_bytes, read_lines
 
@@ -47,20 +47,22 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
         missing = [name for name in names if name not in files]
         remedy = "Complete the images or the list."
         faults.refuse_items(missing, f"{file} lists", f"images that are not in {folder}", remedy)
-    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
-    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
     captions = _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults)
-    expert = _ratings(text / "ExpertAnnotations.txt", _expert_grade, faults)
-    crowd = _ratings(text / "CrowdFlowerAnnotations.txt", _crowd_grade, faults)
-    grades = {name: table for name, table in (("expert", expert), ("crowd", crowd)) if len(table)}
-    pairs = {}
-    for name, table, relevant in (
-        ("human", expert, expert["grade"] >= HUMAN_THRESHOLD),
-        ("crowd", crowd, crowd["grade"] > CROWD_THRESHOLD),
-    ):
-        if len(table):
-            pairs[name] = table.loc[relevant, ["caption_id", "image_id"]].itertuples(index=False)
-    return photograph_corpus("flickr8k", images, captions, faults, pairs, grades)
+    grades = {
+        "expert": _ratings(text / "ExpertAnnotations.txt", _expert_grade, faults),
+        "crowd": _ratings(text / "CrowdFlowerAnnotations.txt", _crowd_grade, faults),
+    }
+    relevant = {
+        "human": grades["expert"][grades["expert"]["grade"] >= HUMAN_THRESHOLD],
+        "crowd": grades["crowd"][grades["crowd"]["grade"] > CROWD_THRESHOLD],
+    }
+    present = {name: table for name, table in grades.items() if len(table)}
+    pairs = {
+        name: table[["caption_id", "image_id"]].itertuples(index=False)
+        for (name, table), graded in zip(relevant.items(), grades, strict=True)
+        if graded in present
+    }
+    return photograph_corpus("flickr8k", image_table(files, split_of), captions, faults, pairs, present)
 
 
 def _captions(file: Path, faults: FaultLog) -> pd.DataFrame:

@@ -66,11 +66,8 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
     records = value.get("images") if isinstance(value, dict) else None
     needed, remedy = {"filename", "sentences", "split"}, f"Give dataset_{name}.json of caption_datasets.zip."
     if not isinstance(records, list) or not any(isinstance(r, dict) and needed <= r.keys() for r in records):
-        content = type(value).__name__
-        if isinstance(value, dict):
-            content = f"an object with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
         expected = "an object whose 'images' are records with filename, split and sentences (raw, sentid)"
-        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}, found {content}. {remedy}")
+        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}. {remedy}")
     if str(dataset := value.get("dataset", name)).lower() != name:
         faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}. {remedy}")
     return records
@@ -84,23 +81,23 @@ def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -
         try:
             name, split = record["filename"], record["split"]
             image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
-            if not (
-                isinstance(name, str) and name and isinstance(split, str) and isinstance(record["sentences"], list)
-            ):
-                raise TypeError
+            sentences = record["sentences"]
         except (KeyError, TypeError, ValueError):
+            name = None
+        if not (isinstance(name, str) and name and isinstance(split, str) and isinstance(sentences, list)):
             incomplete.append(number)
-            continue
-        if split not in SPLIT_OF:
+        elif split not in SPLIT_OF:
             unknown.append(f"{split} of {name}")
         elif image_id in ids or name in names:
             repeated.append(name if name in names else image_id)
         else:
             sound.append(record | {"id": image_id})
             ids.add(image_id), names.add(name)
-    fields = "filename, split, sentences" + (f", {id_field}" if id_field else "")
     for bad, fault in (
-        (incomplete, f"records, numbered from 0, lack one of {fields}, or hold another kind of value there"),
+        (
+            incomplete,
+            f"records, numbered from 0, lack filename, split, sentences or {id_field or 'their kinds of value'}",
+        ),
         (unknown, f"records are of a split that is none of {', '.join(SPLIT_OF)}"),
         (repeated, "records repeat a file name or id"),
     ):
@@ -125,9 +122,7 @@ def _located_records(records: list[dict], base: Path, places: Sequence[str], nam
     located = [record | {"path": find_path_of(record)} for record in records]
     tried = f"{', '.join(str(folder.relative_to(base)) for folder in listings)} of {base}"
     if records and not any(listings.values()):
-        raise BadInput(
-            f"{name} needs its images in one of the folders {tried}; none is there. Give the right data_root."
-        )
+        raise BadInput(f"{name} needs its images in one of the folders {tried}. Give the right data_root.")
     missing = [record["filename"] for record in located if not record["path"]]
     remedy = f"They were looked for in {tried}. Complete the images."
     faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
