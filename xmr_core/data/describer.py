@@ -88,10 +88,9 @@ class Describer:
     def read(cls, folder: Path, description: Mapping) -> "Describer":
         """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here;
         DamagedFile for tensors that are missing or do not fit."""
-        kind, resolution, tensors = description["kind"], int(description["resolution"]), _tensors(folder / TENSORS)
-        network = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
-        learned = {n.removeprefix("reduction."): t.numpy() for n, t in tensors.items() if n.startswith("reduction.")}
-        extractor, source = None, ""
+        kind, resolution = description["kind"], int(description["resolution"])
+        network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
+        extractor, reduction, source = None, None, ""
         try:
             if kind in RESOLUTIONS:
                 extractor = EfficientNetLiteGrid.from_weights(kind, network, description["identity"])
@@ -101,9 +100,9 @@ class Describer:
                 source = str(folder / NETWORK)
                 extractor = PretrainedGrid(source, resolution=resolution)
             elif kind != "pixels":
-                require_trusted(kind, str(folder))
-                extractor = _own_extractor(import_named(kind, "features"), kind)
-            reduction = Reduction.from_numbers(learned) if description["reduced"] else None
+                extractor = _own_extractor(kind, folder)
+            if description["reduced"]:
+                reduction = Reduction.from_numbers({name: t.numpy() for name, t in learned.items()})
         except KeyError as e:
             raise DamagedFile(f"{folder / TENSORS} lacks {e}. Copy the folder again.") from None
         return cls(kind, resolution, extractor, reduction, source)
@@ -121,26 +120,29 @@ def copy_model(name: str, folder: Path) -> None:
     chosen = [path for path in source.iterdir() if path.suffix in SUFFIXES]
     if not any(path.suffix == ".safetensors" for path in chosen):
         raise BadInput(f"{source} has no weights as safetensors, and pickled ones are not shared. Convert them first.")
-    for path in sorted(chosen):
-        files.write_atomic(folder / path.name, path.read_bytes())
     for path in folder.iterdir():  # of another model that lay here
         if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
             path.unlink()
+    for path in chosen:
+        files.write_atomic(folder / path.name, path.read_bytes())
 
 
-def _own_extractor(made: object, kind: str) -> Extractor:
-    """Nothing but an extractor is called, whatever a file names. Raises: BadInput."""
+def _own_extractor(address: str, source: Path) -> Extractor:
+    """Nothing but an extractor is called, whatever a folder names, and that only if its user trusts the module."""
+    require_trusted(address, str(source))
+    made = import_named(address, "features")
     if not isinstance(made, type) or not all(hasattr(made, name) for name in ("identity", "shape", "resolution")):
-        raise BadInput(f"{kind!r} is no extractor (data.features.feature_cache.Extractor). Do not use this folder.")
+        raise BadInput(f"{address!r} is no extractor (data.features.feature_cache.Extractor). Do not use this folder.")
     return made()
 
 
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    if not path.exists():
-        return {}
+def _tensors(path: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """Those of the tensors of a file, if there is one, whose names begin so, without that beginning."""
     try:
         with safe_open(path, "pt") as f:
-            tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+            tensors = {name.removeprefix(prefix): f.get_tensor(name) for name in f.keys() if name.startswith(prefix)}  # noqa: SIM118
+    except FileNotFoundError:
+        return {}
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
     require_plain(tensors, str(path))

@@ -9,6 +9,7 @@ import pandas as pd
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
+from xmr_core.data.arrays import require_name
 from xmr_core.data.images.files import SUFFIXES
 from xmr_core.data.readers.assembly import image_table, photograph_corpus
 from xmr_core.data.readers.caption_file import caption_table, frame_records
@@ -69,10 +70,7 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     ...     from_frame(frame, folder).captions["text"].to_dict()
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
-    if not name.replace("-", "_").isidentifier():
-        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
-    if not isinstance(frame, pd.DataFrame):
-        raise BadInput(f"frame must be a pandas DataFrame with a row for each caption, got {type(frame).__name__}.")
+    require_name(name)
     faults = FaultLog()
     base, files = _images_of(images, faults)
     table = caption_table(frame_records(frame), "the frame", faults)
