@@ -166,17 +166,9 @@ class EfficientNetLiteGrid:
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
-            cells = by_few(self.net.features, self._scaled(pixels)).flatten(2).transpose(1, 2)
+            x = channels_first(pixels, self.resolution, self.device)  # still channels-last in memory
+            cells = by_few(self.net.features, (x.float() - 127) / 128).flatten(2).transpose(1, 2)
             return cells.cpu().numpy().astype(self.dtype)
-
-    def classify(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n c"]:
-        """Logits of ImageNet's classes; they show whether weights and scaling fit together."""
-        with torch.inference_mode():
-            return self.net(self._scaled(pixels)).cpu().numpy()
-
-    def _scaled(self, pixels: np.ndarray) -> Tensor:
-        x = channels_first(pixels, self.resolution, self.device)  # still channels-last in memory
-        return (x.float() - 127) / 128
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors of its file by name, from which `from_weights` makes it again."""
