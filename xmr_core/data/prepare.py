@@ -91,8 +91,8 @@ def prepare_corpus(
             drawn = "by a hash" in str(corpus.about.get("splits", ""))  # chance: of 20 images, one folder in eight
             remedy = "Write a column 'split' beside the captions, or give more images" if drawn else "Check its lists"
             raise BadInput(
-                f"{config.dataset} has no images with captions in its {split} split{', drawn by a hash' * drawn}. {remedy} "
-                f"in {config.data_root!r} (`python -m xmr_core check` shows what was read)."
+                f"{config.dataset} has no images with captions in its {split} split{', drawn by a hash' * drawn}. "
+                f"{remedy} in {config.data_root!r} (`python -m xmr_core check` shows what was read)."
             )
     captions = caption_inputs(config, corpus, progress, device)
     images = image_inputs(config, corpus, progress, device)

@@ -99,9 +99,9 @@ def cached_features(
                     coming.append(reader.submit(pixels_of, batches[n + _AHEAD]))
                 features, expected = extractor(pixels), (len(batch), *extractor.shape)
                 if not isinstance(features, np.ndarray) or features.shape != expected:
-                    given = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
+                    returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
                     name = type(extractor).__name__
-                    raise BadInput(f"the extractor {name} must return a numpy array of shape {expected}, got {given}.")
+                    raise BadInput(f"the extractor {name} must return a numpy array of shape {expected}, got {returned}.")
                 yield batch, features
 
     identity = identity_of(extractor)

@@ -90,12 +90,16 @@ def _images(
 ) -> pd.DataFrame:
     """Index image_id; columns class and path ('' where the file is missing), in the order of images.txt."""
     files = list_images(find_path(birds, ["images"], "cub"), deep=True)
-    class_of = {number: names.get(int(label), "") if label.isdecimal() else "" for number, label in labels.items()}
-    unlabelled = [name for number, name in listed.items() if not class_of.get(number)]
+    name_of = {str(number): name for number, name in names.items()}
+    rows = [
+        (name, name_of.get(labels.get(number, "").lstrip("0"), ""), files.get(name, ""))
+        for number, name in listed.items()
+    ]
+    images = pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
+    unlabelled = images.index[images["class"] == ""]
     faults.refuse_items(unlabelled, "cub:", "images have no class in image_class_labels.txt", "Complete that file.")
     faults.tolerate("images that images.txt does not list", sorted(set(files) - set(listed.values())))
-    rows = [(name, class_of[number], files.get(name, "")) for number, name in listed.items() if class_of.get(number)]
-    return pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
+    return images[images["class"] != ""]
 
 
 def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, faults: FaultLog) -> np.ndarray:
