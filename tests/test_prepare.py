@@ -214,7 +214,7 @@ def test_validation_on_some_pictures_only(flickr):
         ({"fine_tune": "pictures"}, "unknown fine_tune"),
         ({"views": -1}, "views must be at least 0"),
         ({"features": "pretrained"}, "needs image_model"),
-        ({"features": "regions"}, "brings no region features"),
+        ({"features": "regions"}, "do not fit"),
         ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
         ({"image_model": "BERT"}, "not a model of images"),

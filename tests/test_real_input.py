@@ -364,12 +364,6 @@ def test_principal_components_keep_distances(corpus):
         PrincipalComponents(features, np.arange(64), 500)
 
 
-def test_a_width_that_cannot_be_leaves_no_file(corpus):
-    features = np.zeros((len(corpus.images), 2, 5), np.float32)
-    before = sorted(paths.folder("cache").iterdir())
-    with pytest.raises(BadInput, match="reduced width must lie in 1…5, got 6"):
-        reduced_features(corpus, features, "narrow", 6)
-    assert sorted(paths.folder("cache").iterdir()) == before
 
 
 def test_what_a_reduction_learned_is_kept(corpus, monkeypatch):

@@ -33,21 +33,21 @@ def load_word_vectors(
         targets.setdefault(word, []).append((row, True))
         for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""} if tolerant else ():
             targets.setdefault(plain, []).append((row, False))
-    found: dict[int, tuple[bool, np.ndarray]] = {}  # row → (is it the word's own spelling?, vector)
+    read: dict[int, tuple[bool, np.ndarray]] = {}  # row → (is it the word's own spelling?, vector)
     for number, word, values in word_vector_lines(path):
         for row, own in targets.get(word, ()):
-            if own or not found.get(row, (False,))[0]:
+            if own or not read.get(row, (False,))[0]:
                 try:
-                    found[row] = own, np.array(values.split(" "), np.float32)
+                    read[row] = own, np.array(values.split(" "), np.float32)
                 except ValueError:
-                    found[row] = own, np.array(np.nan, np.float32)
-                if not np.isfinite(found[row][1]).all():
+                    read[row] = own, np.array(np.nan, np.float32)
+                if not np.isfinite(read[row][1]).all():
                     raise BadInput(f"{path} line {number} holds something that is no finite number. It is damaged.")
-    if not found:
+    if not read:
         raise BadInput(f"{path} knows none of the {len(words)} words. Is it a GloVe text file of this language?")
-    covered = np.isin(np.arange(len(words)), list(found))
-    vectors = np.zeros((len(words), len(next(iter(found.values()))[1])), np.float32)
-    for row, (_, vector) in found.items():
+    covered = np.isin(np.arange(len(words)), list(read))
+    vectors = np.zeros((len(words), len(next(iter(read.values()))[1])), np.float32)
+    for row, (_, vector) in read.items():
         vectors[row] = vector
     random = np.random.default_rng(seed).normal(0, vectors[covered].std(), (int((~covered).sum()), vectors.shape[1]))
     vectors[~covered] = random
