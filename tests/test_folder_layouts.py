@@ -220,10 +220,6 @@ def test_a_missing_split_is_a_tenth_of_train(scenes, tmp_path):
     assert completed({"a": "test"}) == ({"a": "test"}, "") and completed(split_of)[0] == split_of
 
 
-def test_metadata_without_a_split_is_divided_by_a_hash(scenes, tmp_path):
-    save(tmp_path, scenes)
-    frame_of(scenes, "file_name", "text").drop(columns="split").to_csv(tmp_path / "metadata.csv", index=False)
-    assert load_folder(tmp_path).images["split"].to_dict() == {name: hash_split(name) for name, *_ in scenes}
 
 
 def test_names_in_metadata_start_in_its_own_folder(scenes, tmp_path):

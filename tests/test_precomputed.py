@@ -1,6 +1,5 @@
 """Region features in SCAN's layout, and arrays of rows that are larger than memory."""
 
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -198,13 +197,6 @@ def test_what_does_not_fit_is_refused_in_one_line(scan, fault):
     assert (rest.features[:] == wanted).all(), "rows of the splits that are left"
 
 
-def test_the_right_folder_is_suggested(scan):
-    with pytest.raises(BadInput, match="such files in f30k_precomp"):
-        load_precomputed(scan.parent)
-    with pytest.raises(BadInput, match="does not exist"):
-        load_precomputed(scan / "nowhere")
-    with pytest.raises(BadInput, match="no split of precomputed features"):
-        load_precomputed(scan.parent, FaultLog(collect=True))
 
 
 INDICES = {
@@ -265,20 +257,6 @@ def test_a_file_that_is_cut_while_in_use_raises_and_does_not_kill(tmp_path):
         file[[5, 1999, 204, 205, 206]]
 
 
-def test_several_threads_read_one_file(tmp_path):
-    array = features(500)
-    np.save(tmp_path / "a.npy", array)
-    file, wrong = RowFile(tmp_path / "a.npy"), []
-
-    def read(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        for _ in range(50):
-            rows = rng.integers(0, 500, 40)
-            wrong.extend([1] * (not (file[rows] == array[rows]).all()))
-
-    threads = [threading.Thread(target=read, args=(n,)) for n in range(4)]
-    [t.start() for t in threads], [t.join() for t in threads]
-    assert not wrong
 
 
 def test_batches_get_their_images_in_any_order(scan):

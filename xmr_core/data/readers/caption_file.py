@@ -123,10 +123,10 @@ def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int
 def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, str]]]:
     """(line number, name of a column → field) of each row of a table."""
     header = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-    known = {name: column for column in ("text", "image") for name in COLUMNS[column]}
+    column_of = {name: column for column in ("text", "image") for name in COLUMNS[column]}
 
     def needed(names: list[str]) -> list[str | None]:
-        return [known.get(name.strip().lower()) for name in names]
+        return [column_of.get(name.strip().lower()) for name in names]
 
     headers = {delimiter: _fields(lines[header : header + 1] or [""], delimiter)[0] for delimiter in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda d: (len({*needed(headers[d])} - {None}), len(headers[d])))

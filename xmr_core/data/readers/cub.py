@@ -44,7 +44,7 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
     Source: Wah et al., 2011; Reed et al., CVPR 2016; Xian et al., CVPR 2017; Chun et al., CVPR 2021 (PCME).
     >>> load_cub("/no/such/folder")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: data_root of cub not found: /no/such/folder does not exist. Give the right path.
+    xmr_core.base.errors.BadInput: data_root of cub not place: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
     base = existing(data_root, "data_root of cub")
@@ -105,20 +105,20 @@ def _images(
 def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, faults: FaultLog) -> np.ndarray:
     """The split of every image, '' for none."""
 
-    def found(name: str) -> Path | None:
+    def list_file(name: str) -> Path | None:
         return next((f for place in _LIST_FOLDERS if (f := base / place / f"{name}.txt").exists()), None)
 
-    hold_out = not fold and bool(found("trainvalclasses") or not found("trainclasses"))
+    hold_out = not fold and bool(list_file("trainvalclasses") or not list_file("trainclasses"))
     train = {"train": "trainvalclasses"} if hold_out else {"train": f"trainclasses{fold}", "val": f"valclasses{fold}"}
     split_of: dict[str, str] = {}
     for split, name in {**train, "test": "testclasses"}.items():
-        file = found(name) or find_path(base, [f"{name}.txt"], "cub")
+        file = list_file(name) or find_path(base, [f"{name}.txt"], "cub")
         classes = _read_classes(file, names, faults)
         twice = [f"{c} of {split_of[c]}" for c in classes if c in split_of]
         faults.refuse_items(twice, f"{file} holds", "classes of another split too", "A class has one split.")
         split_of = {**dict.fromkeys(classes, split), **split_of}
     splits = images["class"].map(split_of).fillna("").to_numpy(dtype=object)
-    if file := found("seen_test_images"):
+    if file := list_file("seen_test_images"):
         held = [line.strip() for line in read_lines(file, faults) if line.strip()]
         unlisted = [name for name in held if name not in images.index]
         faults.refuse_items(unlisted, f"{file} lists", "images that images.txt does not", "Mend one of the two.")

@@ -179,10 +179,10 @@ def _by_last_part(files: Iterable[str], form: Callable[[str], str]) -> dict[str,
 def _fitting(written: str, index: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
     """The image_ids of the name itself, else of the longest name that ends it, else of all names that it ends."""
     plain = written.replace("\\", "/").removeprefix("./")
-    known = index.get(PurePosixPath(plain).name, {})
-    if ends := [name for name in known if f"/{plain}".endswith(f"/{name}")]:
-        return known[max(ends, key=len)]
-    return [image_id for name, ids in known.items() if name.endswith(f"/{plain}") for image_id in ids]
+    names = index.get(PurePosixPath(plain).name, {})
+    if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+        return names[max(ends, key=len)]
+    return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
 
 
 def _composed(name: str) -> str:

@@ -84,11 +84,14 @@ def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -
     names = set()
     for number, record in enumerate(records):
         try:
-            name, known = record["filename"], record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
+            name, sound_split = (
+                record["filename"],
+                record["split"] in SPLIT_OF and isinstance(record["sentences"], list),
+            )
             image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
         except (KeyError, TypeError, ValueError):
-            known = False
-        if not (known and isinstance(name, str) and name):
+            sound_split = False
+        if not (sound_split and isinstance(name, str) and name):
             incomplete.append(number)
         elif image_id in sound or name in names:
             repeated.append(name if name in names else image_id)
@@ -112,8 +115,8 @@ def _paths(records: list[dict], base: Path, places: Sequence[str], name: str) ->
     def find(record: dict) -> str:
         # the last folder of the filepath only, so that it cannot lead out of data_root
         below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
-        found = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
-        return next(filter(None, found), "")
+        hits = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
+        return next(filter(None, hits), "")
 
     paths = {record["id"]: find(record) for record in records}
     if records and not any(paths.values()):
