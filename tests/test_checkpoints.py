@@ -351,10 +351,10 @@ def test_a_vocabulary_with_gaps_is_refused(tmp_path, monkeypatch):
     theirs = module.Vocabulary()
     theirs.word2idx = {"<pad>": 0, "dog": 2}
     (tmp_path / "gap.pkl").write_bytes(pickle.dumps(theirs))
-    with pytest.raises(DamagedFile, match=r"word numbers of gap\.pkl are not 0 … 1"):
+    with pytest.raises(DamagedFile, match="gap.pkl"):
         read_vocabulary(tmp_path / "gap.pkl")
     (tmp_path / "v.pkl").write_bytes(pickle.dumps({"dog": 1}))
-    with pytest.raises(DamagedFile, match="holds no word2idx"):
+    with pytest.raises(DamagedFile, match="word2idx"):
         read_vocabulary(tmp_path / "v.pkl")
 
 

@@ -102,7 +102,7 @@ def cached_features(
                     returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
                     name = type(extractor).__name__
                     raise BadInput(
-                        f"the extractor {name} must return a numpy array of shape {expected}, got {returned}."
+                        f"the extractor {name} must return an array of shape {expected}, got {returned}."
                     )
                 yield batch, features
 

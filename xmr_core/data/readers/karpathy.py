@@ -84,14 +84,12 @@ def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -
     names = set()
     for number, record in enumerate(records):
         try:
-            name, sound_split = (
-                record["filename"],
-                record["split"] in SPLIT_OF and isinstance(record["sentences"], list),
-            )
+            name = record["filename"]
+            usable = record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
             image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
         except (KeyError, TypeError, ValueError):
-            sound_split = False
-        if not (sound_split and isinstance(name, str) and name):
+            usable = False
+        if not (usable and isinstance(name, str) and name):
             incomplete.append(number)
         elif image_id in sound or name in names:
             repeated.append(name if name in names else image_id)
