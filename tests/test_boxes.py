@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.ui import plots
@@ -93,14 +93,6 @@ def test_boxes_that_cannot_be_used_are_refused_in_one_line(regions, fault):
         load_precomputed(regions)
     assert "\n" not in str(error.value)
     assert str(error.value) in check_corpus("precomputed", load_precomputed, regions).obstacles
-
-
-def test_a_file_that_is_cut_short_is_damaged(regions):
-    write(regions)
-    file = regions / "train_boxes.npy"
-    file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(DamagedFile, match="train_boxes"):
-        load_precomputed(regions)
 
 
 def test_the_strongest_regions_are_drawn_where_they_lie():

@@ -223,8 +223,6 @@ def test_decoding_judges_as_reading_does(tmp_path):
     assert 40 < sum(verdicts) < 110
 
 
-
-
 def test_the_command_says_it_and_ends_with_a_status(flickr, capsys, tmp_path):
     assert main(["check", "flickr8k", str(flickr)]) == 0
     assert "It can be trained on." in capsys.readouterr().out

@@ -150,15 +150,6 @@ def test_missing_files_are_named(cub, missing):
         load_cub(cub / "nowhere")
 
 
-def test_missing_images_are_counted_once_with_the_first(cub):
-    for name in (image_id(1, 3), image_id(3, 0)):
-        (cub / "CUB_200_2011" / "images" / name).unlink()
-    with pytest.raises(BadInput, match=f"2 of 70 images are missing, the first is '{image_id(1, 3)}'"):
-        load_cub(cub)
-    corpus = load_cub(cub, faults=(faults := FaultLog(collect=True)))
-    assert len(faults.refused) == 1 and len(corpus.images) == 68 and len(corpus.captions) == 680 and not corpus.faults
-
-
 def test_captions_that_are_tolerated(cub):
     texts = cub / "cvpr2016_cub" / "text_c10"
     (texts / image_id(0, 0).replace("jpg", "txt")).unlink()

@@ -183,16 +183,6 @@ def test_records_that_are_refused(either, spoil, says, left):
     assert len(faults.refused) == 1 and (len(corpus.images), len(corpus.captions)) == left
 
 
-@pytest.mark.parametrize("given", [896.5, "896", 900, "x", None])
-def test_numbers_of_coco_images(coco, given):
-    coco.records[4]["cocoid"] = given
-    if given == "896":
-        assert coco.load().images.index[4] == 896
-    else:
-        with pytest.raises(BadInput, match="repeat a file name or id" if given == 900 else "cocoid"):
-            coco.load()
-
-
 def test_sentences_that_are_tolerated(either):
     a, b, c, d = (either.records[n]["sentences"] for n in (0, 4, 5, 6))
     a[0]["raw"], b[1:] = " . ", []

@@ -227,13 +227,6 @@ def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, 
     assert torch.equal(*scores)
 
 
-def test_a_corpus_is_shown_in_one_line():
-    features, captions, image_of = arrays()
-    assert str(data.from_arrays(features, captions, image_of)) == (
-        "<Corpus arrays: 40 images (train 32, val 4, test 4), 80 captions; annotated>"
-    )
-
-
 @pytest.mark.slow
 def test_a_model_of_one_vector_an_image_reads_vectors():
     features, captions, image_of = arrays(l=1)

@@ -108,13 +108,6 @@ def test_an_image_that_cannot_be_read_leaves_no_part_of_features(tmp_path):
     assert main(["check", "folder", str(folder)]) == 1
 
 
-def test_check_counts_what_was_decoded(tmp_path, capsys):
-    folder = photos(tmp_path / "data")
-    (folder / "5.png").write_bytes(b"no image")
-    main(["check", "folder", str(folder)])
-    assert "11 images decoded; 1 cannot be" in capsys.readouterr().out
-
-
 def test_text_options_stay_text():
     assert set(TEXTS) == {f.name for f in fields(DataConfig) if f.type is str}
     read = read_options(["fold=1", "data_root=2026", "seed=1", "features='cells'"], TEXTS)

@@ -197,8 +197,6 @@ def test_what_does_not_fit_is_refused_in_one_line(scan, fault):
     assert (rest.features[:] == wanted).all(), "rows of the splits that are left"
 
 
-
-
 INDICES = {
     "one": 3, "the last": -1, "slice": slice(2, 7), "every third": slice(None, None, 3),
     "backwards": slice(None, None, -1), "none": [], "any order, repeated": np.array([7, 2, 2, 9, 0, -1, 3, 4, 5]),
@@ -255,8 +253,6 @@ def test_a_file_that_is_cut_while_in_use_raises_and_does_not_kill(tmp_path):
     assert (file[:100] == features(2000)[:100]).all()
     with pytest.raises(DamagedFile, match="ends at byte 10,000: it was cut short while it was in use"):
         file[[5, 1999, 204, 205, 206]]
-
-
 
 
 def test_batches_get_their_images_in_any_order(scan):

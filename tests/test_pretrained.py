@@ -111,8 +111,6 @@ def test_a_grid_of_another_side(zoo):
         PretrainedGrid(zoo("resnet"), output="all")
 
 
-
-
 def test_identity_is_content(zoo, copy):
     same = copy("vit")
     name = find_pretrained(zoo("vit")).identity
@@ -171,8 +169,6 @@ def test_preprocessor_files(copy, told, expected):
         one = got.apply(x, *got.tensors())[0, 0, 1, 1]
         channel = x[0, 2 if got.bgr else 0, 1, 1]
         assert_close(one, (expected.factor * channel - expected.mean[0]) / expected.std[0])
-
-
 
 
 # ---------------------------------------------------------------- fine-tuning pictures

@@ -44,7 +44,7 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
     Source: Wah et al., 2011; Reed et al., CVPR 2016; Xian et al., CVPR 2017; Chun et al., CVPR 2021 (PCME).
     >>> load_cub("/no/such/folder")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: data_root of cub not place: /no/such/folder does not exist. Give the right path.
+    xmr_core.base.errors.BadInput: data_root of cub not found: /no/such/folder does not exist. Give the right path.
     """
     faults = faults or FaultLog()
     base = existing(data_root, "data_root of cub")
