@@ -28,7 +28,6 @@ NO_TORCH = {
 }  # fmt: skip
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}
 MAY_SHOW = {"ui", "ui/plots", "ui/widgets"}
-MAX_LINES = 200
 ROOT = {
     "base",
     "data",
@@ -121,10 +120,6 @@ def test_no_floor_lists_a_room_that_is_gone():
 def test_the_root_shows_its_stages_and_nothing_else():
     names = {Path(path).parts[0].removesuffix(".py") for path in package_files()} - {"__init__", "__main__"}
     assert names == ROOT and 8 <= len(names) <= 12
-
-
-def test_files_are_small():
-    assert not {path: n for path, source in package_files().items() if (n := len(source.splitlines())) > MAX_LINES}
 
 
 @pytest.mark.parametrize(

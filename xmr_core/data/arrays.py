@@ -1,7 +1,7 @@
 """A Corpus from features and captions in memory."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.splits import SPLITS
 from xmr_core.base.types import Corpus
+from xmr_core.data.readers.assembly import require_name
 
 
 def from_arrays(
@@ -42,23 +43,23 @@ def from_arrays(
     require_name(name)
     array = _checked(features)
     n = len(array)
-    captions = captions if isinstance(captions, str) else list(captions)
-    if isinstance(captions, str) or not all(isinstance(text, str) for text in captions):
-        raise BadInput(f"captions must be a list of sentences, got {captions!r:.60}.")
-    owners = np.arange(len(captions)) if image_of is None else np.asarray(image_of)
-    if owners.shape != (len(captions),) or owners.dtype.kind not in "iu" or not np.isin(owners, np.arange(n)).all():
+    texts = list(captions) if isinstance(captions, Iterable) and not isinstance(captions, str) else [None]
+    if wrong := [n for n, text in enumerate(texts) if not isinstance(text, str)]:
+        raise BadInput(f"captions must be a list of sentences; caption {wrong[0]} is {texts[wrong[0]]!r:.60}.")
+    owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
+    if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or not np.isin(owners, np.arange(n)).all():
         raise BadInput(
-            f"image_of needs one image row, 0 … {n - 1}, for each of {len(captions)} captions; got {owners.dtype} of "
+            f"image_of needs one image row, 0 … {n - 1}, for each of {len(texts)} captions; got {owners.dtype} of "
             f"{owners.shape}."
         )
     if len(lonely := np.setdiff1d(np.arange(n), owners)):
         raise BadInput(
             f"{len(lonely):,} images have no caption, the first is image {lonely[0]}: there are {n:,} images and "
-            f"{len(captions):,} captions. Give each image a caption, or leave it out."
+            f"{len(texts):,} captions. Give each image a caption, or leave it out."
         )
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
     table = pd.DataFrame(
-        {"image_id": owners, "text": captions, "split": images["split"].to_numpy()[owners]},
+        {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]},
         index=pd.RangeIndex(len(owners), name="caption_id"),
     )
 
@@ -68,7 +69,7 @@ def from_arrays(
 
     content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=8).hexdigest()
     image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
-    fingerprint_of = [image_content, ordered, images["split"].tolist(), owners.tolist(), captions]
+    fingerprint_of = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
         images=images,
@@ -81,12 +82,6 @@ def from_arrays(
         about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
     )
     return corpus
-
-
-def require_name(name: str) -> None:
-    """Raise BadInput unless a corpus can be called so, in tables and in names of runs."""
-    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
 
 
 def _checked(features) -> np.ndarray:

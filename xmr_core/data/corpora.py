@@ -8,9 +8,8 @@ from pathlib import Path
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Corpus
-from xmr_core.data.arrays import require_name
 from xmr_core.data.config import DataConfig
-from xmr_core.data.readers.assembly import require_corpus
+from xmr_core.data.readers.assembly import require_corpus, require_name
 from xmr_core.data.readers.coco import load_coco
 from xmr_core.data.readers.cub import load_cub
 from xmr_core.data.readers.flickr8k import load_flickr8k

@@ -101,9 +101,7 @@ def cached_features(
                 if not isinstance(features, np.ndarray) or features.shape != expected:
                     returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
                     name = type(extractor).__name__
-                    raise BadInput(
-                        f"the extractor {name} must return an array of shape {expected}, got {returned}."
-                    )
+                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {returned}.")
                 yield batch, features
 
     identity = identity_of(extractor)

@@ -25,6 +25,12 @@ def require_corpus(value: object, name: str) -> Corpus:
     return value
 
 
+def require_name(name: str) -> None:
+    """Raise BadInput unless a corpus can be called so, in tables and in names of runs."""
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
+
+
 def usable_tables(
     name: str,
     images: pd.DataFrame,

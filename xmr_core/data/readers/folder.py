@@ -9,9 +9,8 @@ import pandas as pd
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.arrays import require_name
 from xmr_core.data.images.files import SUFFIXES
-from xmr_core.data.readers.assembly import image_table, photograph_corpus
+from xmr_core.data.readers.assembly import image_table, photograph_corpus, require_name
 from xmr_core.data.readers.caption_file import caption_table, frame_records
 from xmr_core.data.readers.caption_sources import SOUGHT, WrittenCaptions, read_captions
 from xmr_core.data.readers.fault_log import FaultLog
