@@ -145,7 +145,7 @@ def test_an_option_says_what_it_takes(option, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"captions": None}, "captions must be a list of sentences, got None"),
+        ({"captions": None}, "captions must be a list of sentences"),
         ({"captions": pd.Series([*SENTENCES[:-1], np.nan], index=range(100, 120))}, "captions must be"),
         ({"splits": 0.8}, "splits needs a name"),
         ({"name": None}, "name must be made of letters"),

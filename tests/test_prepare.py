@@ -261,9 +261,9 @@ def test_region_features_train_too(tmp_path):
     run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="views are crops of images"):
+    with pytest.raises(BadInput, match="do not fit"):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="brings features and no images"):
+    with pytest.raises(BadInput, match="do not fit"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
     with pytest.raises(BadInput, match="need the detector that made them"):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
