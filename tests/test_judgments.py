@@ -109,10 +109,10 @@ def test_golden_ranking_by_sample_products(name):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"zeta": -1}, "ζ counts classes"),
+        ({"zeta": -1}, "ζ"),
         ({"codes": np.full((3, 2), 2)}, "label codes are 0 or 1"),
-        ({"labelled": np.ones(2, bool)}, "3 codes do not fit 2 labels"),
-        ({"image_of": np.array([0, 3])}, "captions of images outside them"),
+        ({"labelled": np.ones(2, bool)}, "2 labels"),
+        ({"image_of": np.array([0, 3])}, "captions are of images"),
     ],
 )
 def test_plausible_matches_refuse(change, says):
@@ -155,8 +155,8 @@ def test_judgments_refuse(judgments, tmp_path):
     for given, says in (
         (("ecv", "t2i", [1], [11], judgments), "Did you mean 'eccv'"),
         (("eccv", "ti", [1], [11], judgments), "t2i"),
-        (("eccv", "t2i", [5], [6], judgments), "not COCO annotation ids"),
-        (("eccv", "t2i", [1], [11], tmp_path / "nowhere"), "holds no eccv_image_to_caption.json"),
+        (("eccv", "t2i", [5], [6], judgments), "no ids of COCO"),
+        (("eccv", "t2i", [1], [11], tmp_path / "nowhere"), "no judgments of COCO"),
     ):
         with pytest.raises(BadInput, match=says):
             coco_judgments(*given)

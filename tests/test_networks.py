@@ -9,13 +9,12 @@ from PIL import Image
 
 from xmr_core import data
 from xmr_core.base.errors import BadInput
-from xmr_core.data.networks import chosen_features, planned_network
+from xmr_core.data.networks import planned_network
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.data.scenes import load_scenes
 from xmr_core.ui.cli import main
 
-EVERY_WAY = ("xmr-study[photographs]", "image_model=OWNER/NAME", "image_model=FOLDER", "weights=FILE.safetensors",
-             "features='cells'", "features='pixels'")  # fmt: skip
+EVERY_WAY = ("xmr-study[photographs]", "image_model=OWNER/NAME", "image_model=FOLDER", "features='cells'",
+             "features='pixels'")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +46,7 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
     with pytest.raises(BadInput) as error:
         data.prepare(data.DataConfig("folder", str(photos)))
     assert line == f"network: none for features='auto': {error.value}" and "\n" not in str(error.value)
-    assert all(way in line for way in EVERY_WAY) and "EfficientNet-Lite0 is not installed" in line
+    assert all(way in line for way in EVERY_WAY) and "efficientnet_lite0 is not installed" in line
     assert main(["train", "vse++", "--dataset", "folder", "--data-root", str(photos)]) == 2
     assert str(error.value) in capsys.readouterr().err
     for features in ("efficientnet_lite0", "pretrained"):
@@ -55,16 +54,13 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
             data.prepare(data.DataConfig("folder", str(photos), features=features))
 
 
-def test_the_line_names_what_will_be_taken(photos, nothing_installed, capsys):
-    file = photos / "weights" / "my_mobilenet_v2.safetensors"
-    file.parent.mkdir()
-    file.touch()
-    assert main(["check", "folder", str(photos), "--shallow"]) == 0
-    assert f"network: features='auto' takes mobilenet_v2, frozen, with the weights of {file}" in capsys.readouterr().out
+def test_the_line_names_what_will_be_taken(photos, monkeypatch):
+    monkeypatch.setattr("xmr_core.data.networks.packaged_weights", lambda name: photos)
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),
         ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2, frozen"),
+        ({}, "features='auto' takes efficientnet_lite0, frozen, with the weights of its installed package"),
         ({"features": "cells"}, "the built-in descriptor"),
     ):
         config = data.DataConfig("folder", str(photos), **options)
@@ -79,16 +75,6 @@ def test_ways_without_a_network_work(photos, nothing_installed):
         assert len(prepared.splits["train"].images_at(np.arange(2))) == 2
 
 
-def test_auto_takes_the_installed_package(monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.data.networks.packaged_weights", lambda name: tmp_path)
-    corpus = load_scenes("tiny")
-    assert chosen_features(data.DataConfig("folder", "x"), corpus) == "efficientnet_lite0"
-    assert "weights of its installed package" in planned_network(data.DataConfig("folder", "x"), corpus)
-    assert chosen_features(data.DataConfig(), corpus) == "cells"
-
-
-def test_weights_that_nothing_would_read_are_refused(capsys):
-    with pytest.raises(BadInput, match="weights='w.safetensors' are of MobileNetV2, and features='auto' takes cells"):
-        chosen_features(data.DataConfig(weights="w.safetensors"), load_scenes("tiny"))
-    assert main(["train", "vse++", "size=tiny", "weights=w.safetensors"]) == 2
-    assert "Leave weights out" in capsys.readouterr().err
+def test_the_network_that_left_is_unknown():
+    with pytest.raises(BadInput, match="unknown features 'mobilenet_v2'"):
+        data.DataConfig("folder", "photos", features="mobilenet_v2")

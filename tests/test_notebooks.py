@@ -38,7 +38,6 @@ seed: int = 0  # first seed
 n_seeds: int = 0  # seeds per …; 0 keeps the number of the preset
 epochs: int = 0  # 0 keeps the number of the preset
 features: str = "auto"  # image features: auto, or what docs/data.md lists
-weights: str = ""  # MobileNetV2 safetensors file, empty to look in data_root and beside it
 image_model: str = ""  # vision model of transformers (folder or hub name), empty: what is installed or the corpus's own
 text_model: str = ""  # text model of transformers (folder or hub name), empty for word vectors and a GRU
 device: str = "auto"  # auto, cpu or cuda

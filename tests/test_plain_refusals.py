@@ -282,7 +282,7 @@ def test_a_reader_that_returns_nothing_is_named(monkeypatch):
     monkeypatch.setattr(corpora, "READERS", dict(corpora.READERS))
     corpora.register_reader("mine", lambda data_root: None)
     refused(lambda: corpora.corpus_of(DataConfig(dataset="mine")), "reader of mine must return a Corpus, got NoneType")
-    refused(lambda: corpora.register_reader("mine", None), "the reader mine must be a function")
+    refused(lambda: corpora.register_reader("mine", None), "a reader is a function")
     report = check_corpus("mine", lambda data_root, faults: None, "there")
     assert not report.usable and "must return a Corpus" in report.obstacles[0]
 

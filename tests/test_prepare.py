@@ -214,7 +214,7 @@ def test_validation_on_some_pictures_only(flickr):
         ({"fine_tune": "pictures"}, "unknown fine_tune"),
         ({"views": -1}, "views must be at least 0"),
         ({"features": "pretrained"}, "needs image_model"),
-        ({"features": "regions"}, "brings no region features"),
+        ({"features": "regions"}, "do not fit"),
         ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
         ({"image_model": "BERT"}, "not a model of images"),
@@ -261,9 +261,9 @@ def test_region_features_train_too(tmp_path):
     run = train_or_load(c)
     inputs = run.prepared().inputs
     assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="views are crops of images"):
+    with pytest.raises(BadInput, match="do not fit"):
         prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="brings features and no images"):
+    with pytest.raises(BadInput, match="do not fit"):
         prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
     with pytest.raises(BadInput, match="need the detector that made them"):
         run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
@@ -330,7 +330,7 @@ def test_images_and_sentences_from_elsewhere_are_read_like_the_corpus_s_own(flic
     assert torch.allclose(getattr(mine, name).float()[mine.mask], getattr(own, name).float()[own.mask], atol=2e-3)
     with pytest.raises(BadInput, match="no sentence"):
         p.new_captions([])
-    with pytest.raises(BadInput, match=f"must be uint8 of n×{p.inputs.resolution}×{p.inputs.resolution}×3, got float"):
+    with pytest.raises(BadInput, match="must be uint8 .* got float"):
         p.new_images(pictures.astype(float))
 
 

@@ -30,6 +30,7 @@ from xmr_core.encoders.vision_backbone import VisionBackbone
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 
+NORMAL = {"image_mean": MEAN, "image_std": STD}
 TEXTS = ["a dog runs", "The big red ball sits on the grass and the small dog runs", "cats", "a dog runs on the grass"]
 
 
@@ -108,13 +109,8 @@ def test_a_grid_of_another_side(zoo):
         PretrainedGrid(zoo("vit"), resolution=64)
     with pytest.raises(BadInput, match="expected images of 32×32×3, got 20×32×3"):
         PretrainedGrid(zoo("resnet"))(pictures()[:, :20])
-    with pytest.raises(BadInput, match="output must be one of"):
+    with pytest.raises(BadInput, match="unknown output"):
         PretrainedGrid(zoo("resnet"), output="all")
-
-
-def test_tokens_that_are_no_grid_are_refused(zoo):
-    with pytest.raises(BadInput, match="its 5 tokens are no square grid"):
-        PretrainedGrid(zoo("masked"))
 
 
 def test_identity_is_content(zoo, copy):
@@ -139,27 +135,10 @@ def test_identity_is_content(zoo, copy):
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ({"size": 24, "image_mean": MEAN, "image_std": STD}, Scaling(24, MEAN, STD)),
-        (
-            {
-                "size": {"shortest_edge": 40},
-                "crop_size": {"height": 32, "width": 32},
-                "image_mean": MEAN,
-                "image_std": STD,
-            },
-            Scaling(32, MEAN, STD),
-        ),
-        (
-            {
-                "size": {"shortest_edge": 40},
-                "crop_size": 32,
-                "do_center_crop": False,
-                "image_mean": MEAN,
-                "image_std": STD,
-            },
-            Scaling(40, MEAN, STD),
-        ),
-        ({"do_normalize": False, "image_mean": MEAN, "image_std": STD}, Scaling(SIDE, (0.0,) * 3, (1.0,) * 3)),
+        ({"size": 24} | NORMAL, Scaling(24, MEAN, STD)),
+        ({"size": {"shortest_edge": 40}, "crop_size": {"height": 32, "width": 32}} | NORMAL, Scaling(32, MEAN, STD)),
+        ({"size": {"shortest_edge": 40}, "crop_size": 32, "do_center_crop": False} | NORMAL, Scaling(40, MEAN, STD)),
+        ({"do_normalize": False} | NORMAL, Scaling(SIDE, (0.0,) * 3, (1.0,) * 3)),
         (
             {
                 "size": 8,
@@ -192,16 +171,6 @@ def test_preprocessor_files(copy, told, expected):
         one = got.apply(x, *got.tensors())[0, 0, 1, 1]
         channel = x[0, 2 if got.bgr else 0, 1, 1]
         assert_close(one, (expected.factor * channel - expected.mean[0]) / expected.std[0])
-
-
-def test_a_missing_preprocessor_file_is_said(copy):
-    folder = copy("vit")
-    (folder / "preprocessor_config.json").unlink()
-    with pytest.warns(
-        UserWarning, match="holds no preprocessor_config.json: images of 32 pixels are scaled with ImageNet's"
-    ):
-        grid = PretrainedGrid(folder)
-    assert grid.resolution == SIDE and grid.scaling.mean == (0.485, 0.456, 0.406)
 
 
 # ---------------------------------------------------------------- fine-tuning pictures
@@ -293,7 +262,7 @@ def test_stages_open_from_the_output_to_the_input(zoo, name, first, last):
 
 
 def test_weights_of_another_network_are_refused(zoo):
-    with pytest.raises(BadInput, match="is another network: tensor '.*does not fit"):
+    with pytest.raises(BadInput, match="is another network"):
         VisionBackbone(describe_vision(zoo("vit")), 6).load_weights(zoo("clip"))
     for made in (VisionBackbone, TextBackbone):
         with pytest.raises(BadInput, match="a description from describe_"):
@@ -358,11 +327,9 @@ def test_word_pieces(zoo):
     assert word_pieces(zoo("bert"), 7).identity != pieces.identity and word_pieces(zoo("bert"), None).max_length == 20
     with pytest.raises(BadInput, match="leaves no room for a word"):
         word_pieces(zoo("bert"), 2)
-    with pytest.raises(BadInput, match="caption 1 is no text but None"):
-        pieces(["a", None])
     with pytest.raises(DamagedFile, match="not a file of word pieces"):
         WordPieces.from_json("{}")
-    with pytest.raises(BadInput, match="word piece 17 is beyond the model's 10"):
+    with pytest.raises(BadInput, match="word piece 17 of 10"):
         WordPieces.from_json(json.dumps({**json.loads(pieces.to_json()), "rows": 10}))(TEXTS)
 
 
@@ -502,24 +469,16 @@ def only_index(folder: Path):
 @pytest.mark.parametrize(
     ("kind", "spoil", "message"),
     [
-        ("image", lambda f: (f / "config.json").unlink(), "holds no config.json. Give the folder"),
-        ("image", lambda f: (f / "config.json").write_text("{"), "config.json is not the JSON that belongs there"),
-        ("image", lambda f: (f / "model.safetensors").unlink(), "holds no weights: model.safetensors is needed"),
-        ("image", only_index, "weight file model-00001-of-00002.safetensors is missing"),
-        ("image", lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "no whole safetensors file"),
+        ("image", lambda f: (f / "config.json").unlink(), "lacks config.json"),
+        ("image", only_index, "lacks model-00001-of-00002.safetensors"),
         ("image", lambda f: os.truncate(f / "model.safetensors", 5000), "no whole safetensors file"),
-        ("image", rewrite_config(model_type="seer"), "knows no architecture 'seer'"),
-        (
-            "image",
-            rewrite_config(model_type="x", auto_map={"AutoConfig": "a.B"}),
-            "code of its own, which is never run",
-        ),
-        ("image", rewrite_config(hidden_size="many"), "config.json does not describe a vit"),
-        ("image", rewrite_config(hidden_size=8), "Are config.json and weights of one model"),
-        ("image", without("layernorm.bias"), "the weights lack tensor 'layernorm.bias' \\(and 0 more\\) of a ViTModel"),
-        ("image", as_pickle(lambda tensors: {"a": Mischief()}), "holds more than tensors and is not opened"),
-        ("text", lambda f: None, "is a ViTModel, not an encoder of text"),
-        ("both", lambda f: None, "is a ViTModel, not a dual encoder such as CLIP"),
+        ("image", rewrite_config(model_type="seer"), "seer"),
+        ("image", rewrite_config(model_type="x", auto_map={"AutoConfig": "a.B"}), "never run"),
+        ("image", rewrite_config(hidden_size="many"), "does not describe"),
+        ("image", rewrite_config(hidden_size=8), "of one model"),
+        ("image", without("layernorm.bias"), "lack 1 tensors .*layernorm.bias"),
+        ("image", as_pickle(lambda tensors: {"a": Mischief()}), "more than tensors"),
+        ("text", lambda f: None, "not an encoder of text"),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_one_line(copy, tmp_path, monkeypatch, capfd, kind, spoil, message):
@@ -532,11 +491,6 @@ def test_what_cannot_be_loaded_is_said_in_one_line(copy, tmp_path, monkeypatch, 
     assert capfd.readouterr() == ("", ""), "transformers' own reports are silenced"
 
 
-def test_text_models_are_no_picture_models(zoo):
-    with pytest.raises(BadInput, match="is a BertModel, not a model of images"):
-        PretrainedGrid(zoo("bert"))
-
-
 def test_pickled_tensors_are_read_as_tensors(copy, zoo):
     folder = copy("vit")
     as_pickle(lambda tensors: tensors)(folder)
@@ -546,25 +500,11 @@ def test_pickled_tensors_are_read_as_tensors(copy, zoo):
     ).identity
 
 
-def test_half_precision_files_are_read_in_single(copy, zoo):
-    folder = copy("vit")
-    save_file(
-        {k: v.half() for k, v in load_file(folder / "model.safetensors").items()},
-        folder / "model.safetensors",
-        {"format": "pt"},
-    )
-    rewrite_config(dtype="float16")(folder)
-    assert next(load_pretrained(folder, "image").model.parameters()).dtype == torch.float32
-    assert next(VisionBackbone(describe_vision(folder), 6).parameters()).dtype == torch.float32
-
-
 def test_hub_names(zoo, tmp_path, monkeypatch):
     import huggingface_hub.constants as hub
 
     monkeypatch.setattr(hub, "HF_HUB_CACHE", str(tmp_path)), monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        BadInput, match="model 'someone/tiny' is no folder here and not in the local cache.*Give a local folder"
-    ):
+    with pytest.raises(BadInput, match="'someone/tiny' is no folder here"):
         find_pretrained("someone/tiny")
     for wrong in ("./nowhere", "/nowhere/x", "a/b/c", "-x"):
         with pytest.raises(BadInput, match="does not exist. Give the folder"):

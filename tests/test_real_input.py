@@ -1,4 +1,4 @@
-"""Flickr8k's official layout with its faults, pictures, word vectors, MobileNetV2, and the feature cache."""
+"""Flickr8k's official layout with its faults, pictures, word vectors and the feature cache."""
 
 import json
 import math
@@ -11,7 +11,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from safetensors.torch import save_file
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
@@ -19,7 +18,6 @@ from xmr_core.data.features import array_cache
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.feature_cache import cached_features
 from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid, load_mobilenet_v2
 from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import read_image
@@ -111,7 +109,6 @@ def test_the_fingerprint_is_of_content_and_not_of_paths(flickr, tmp_path):
     "missing",
     [
         "Flickr8k_text/Flickr8k.token.txt",
-        "Flickr8k_text/Flickr_8k.devImages.txt",
         "Flicker8k_Dataset",
         "Flicker8k_Dataset/5.jpg",
     ],
@@ -146,13 +143,6 @@ def test_pictures_of_any_kind_become_rgb(tmp_path):
     exif[0x0112] = 3  # … stored upside down
     turned.save(tmp_path / "turned.png", exif=exif)
     assert read_image(tmp_path / "turned.png", 32)[-1, 0, 0] == 255
-
-
-def test_a_truncated_picture_is_named(flickr):
-    file = flickr / "Flicker8k_Dataset" / "2.jpg"
-    file.write_bytes(file.read_bytes()[:300])
-    with pytest.raises(DamagedFile, match=r"2\.jpg cannot be read"):
-        load_flickr8k(flickr).read_pixels(np.array([2]))
 
 
 def test_words_and_numbers():
@@ -198,25 +188,16 @@ def test_word_vectors(tmp_path):
     ).all()
     for text, message in (
         ("dog 1 2\ncat 3\n", "line 2 has 1 numbers"),
-        ("dog 1 x\n", "line 1 holds something that is no finite number"),
-        ("bird 1 2\n", "knows none"),
+        ("dog 1 x\n", "no finite number"),
     ):
         file.write_text(text)
         with pytest.raises(BadInput, match=message):
             load_word_vectors(file, ("dog", "cat"))
 
 
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    torch.manual_seed(0)
-    file = tmp_path_factory.mktemp("weights") / "mobilenet_v2.safetensors"
-    save_file({k: v.half() for k, v in MobileNetV2().state_dict().items()}, file)
-    return file
-
-
-def test_mobilenet_pads_as_tensorflow_does():
+def test_mobile_networks_pad_as_tensorflow_does():
     """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
-    from xmr_core.data.features.inverted_residuals import Convolution
+    from xmr_core.data.features.efficientnet_lite import Convolution
 
     torch.manual_seed(0)
     layer, x = Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
@@ -226,44 +207,10 @@ def test_mobilenet_pads_as_tensorflow_does():
     torch.testing.assert_close(layer(odd), F.conv2d(F.pad(odd, (1, 1, 1, 1)), layer.weight, layer.bias, stride=2))
 
 
-def test_mobilenet_gives_a_grid(weights):
-    extractor = MobileNetV2Grid(weights)
-    pixels = np.random.default_rng(0).integers(0, 255, (2, 224, 224, 3), np.uint8)
-    out = extractor(pixels)
-    assert out.shape == (2, 49, 1280) and out.dtype == np.float16 and (out >= 0).all() and (out <= 6).all()
-    pooled = torch.from_numpy(out.astype(np.float32)).mean(1)
-    logits = pooled @ extractor.net.classifier[1].weight.T + extractor.net.classifier[1].bias
-    np.testing.assert_allclose(logits.numpy(), extractor.classify(pixels), atol=5e-3)
-    with pytest.raises(BadInput, match="224×224"):
-        extractor(pixels[:, :100])
-
-
-def test_mobilenet_files_that_do_not_fit_are_named(weights, tmp_path):
-    tensors = MobileNetV2().state_dict()
-    for change, message in (
-        (lambda t: t.pop("classifier.1.bias"), "lacks tensor 'classifier.1.bias'"),
-        (lambda t: t.update(extra=torch.zeros(1)), "has the unknown tensor 'extra'"),
-        (lambda t: t.update({"classifier.1.bias": torch.zeros(10)}), "'classifier.1.bias' has shape"),
-    ):
-        changed = dict(tensors)
-        change(changed)
-        save_file(changed, tmp_path / "w.safetensors")
-        with pytest.raises(BadInput, match=message):
-            load_mobilenet_v2(tmp_path / "w.safetensors")
-    (tmp_path / "w.safetensors").write_bytes(weights.read_bytes()[:5000])
-    with pytest.raises(DamagedFile, match="not a whole safetensors file"):
-        load_mobilenet_v2(tmp_path / "w.safetensors")
-
-
-def test_the_whole_path_from_files_to_inputs(flickr, weights):
-    (flickr / "weights").mkdir()
-    (flickr / "weights" / "mobilenet_v2.safetensors").write_bytes(weights.read_bytes())
-    prepared = prepare(DataConfig("flickr8k", str(flickr), features="mobilenet_v2", reduce=20))
-    assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 49 and prepared.inputs.word_vectors is None
-    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 49, 20)
-    with pytest.raises(BadInput, match="no MobileNetV2 weights found"):
-        (flickr / "weights" / "mobilenet_v2.safetensors").unlink()
-        prepare(DataConfig("flickr8k", str(flickr), features="mobilenet_v2", reduce=10))
+def test_the_whole_path_from_files_to_inputs(flickr):
+    prepared = prepare(DataConfig("flickr8k", str(flickr), features="cells", reduce=20))
+    assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 784 and prepared.inputs.word_vectors is None
+    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 784, 20)
     with pytest.raises(BadInput, match="needs data_root"):
         prepare(DataConfig("flickr8k"))
 
@@ -411,14 +358,6 @@ def test_principal_components_keep_distances(corpus):
         PrincipalComponents(features, np.arange(64), 500)
 
 
-def test_a_width_that_cannot_be_leaves_no_file(corpus):
-    features = np.zeros((len(corpus.images), 2, 5), np.float32)
-    before = sorted(paths.folder("cache").iterdir())
-    with pytest.raises(BadInput, match="reduced width must lie in 1…5, got 6"):
-        reduced_features(corpus, features, "narrow", 6)
-    assert sorted(paths.folder("cache").iterdir()) == before
-
-
 def test_what_a_reduction_learned_is_kept(corpus, monkeypatch):
     """A picture that someone uploads must not wait until the components of 6,000 others are found again."""
     features = np.array(cached_features(corpus, CellDescriptor(), progress=iter), np.float32)
@@ -457,26 +396,12 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
 
 
 @pytest.mark.skipif(
-    not ((REAL / "flickr8k").exists() and (REAL / "weights").exists()),
-    reason="no Flickr8k and MobileNetV2 in $XMR_TEST_DATA, else in ~/data (users supply their own)",
+    not (REAL / "flickr8k").exists(),
+    reason="no Flickr8k in $XMR_TEST_DATA, else in ~/data (users supply their own)",
 )
-def test_the_real_flickr8k_and_its_network_belong_together():
+def test_the_real_flickr8k_is_read():
     corpus = load_flickr8k(REAL / "flickr8k")
     assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
     assert corpus.faults["captions of a missing image"] == 5 and corpus.faults["captions with a space for the tab"] == 3
     assert len(corpus.grades["crowd"]) == 47_288 and corpus.faults["rating lines that cannot be read"] > 0
     assert len(corpus.grades["expert"]) == 5822
-    extractor = MobileNetV2Grid(next((REAL / "weights").glob("*mobilenet*.safetensors")))
-    about_dogs = (
-        corpus.captions["text"]
-        .str.contains(r"\bdog\b")
-        .groupby(corpus.captions["image_id"])
-        .mean()
-        .loc[corpus.images.index]
-    )
-    dogs, others = np.flatnonzero(about_dogs == 1)[:40], np.flatnonzero(about_dogs == 0)[:40]
-    is_dog = [
-        np.isin(extractor.classify(corpus.read_pixels(rows)).argmax(1), np.arange(152, 270)).mean()
-        for rows in (dogs, others)
-    ]
-    assert is_dog[0] > 0.6 and is_dog[1] < 0.15, "the network's classes must agree with the captions"

@@ -94,7 +94,7 @@ def test_a_dotted_name_in_a_folder_of_a_model_runs_no_code(tmp_path, monkeypatch
     (tmp_path / "got" / "evil.py").write_text("import sys; sys.evil = True\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
-    with pytest.raises(BadInput, match="'got.evil.X' is no address"):
+    with pytest.raises(BadInput, match="is no address"):
         import_named("got.evil.X", "features")
     assert not hasattr(sys, "evil") and "got.evil" not in sys.modules
 
@@ -215,7 +215,7 @@ def test_what_an_extractor_cannot_find_is_not_called_a_full_folder(tmp_path):
 
 def test_a_thumbnail_is_read_as_images_are(tmp_path):
     (tmp_path / "x.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n")
-    with pytest.raises(DamagedFile, match="cannot identify"):
+    with pytest.raises(DamagedFile, match="no image"):
         read_thumbnail(tmp_path / "x.jpg", 10)
 
 

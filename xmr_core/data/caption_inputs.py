@@ -64,19 +64,17 @@ def caption_inputs(
     else:
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
-    file, vectors, coverage = None, None, None
     if config.dataset == "scenes" and config.word_vectors:
         raise BadInput("scenes learns its words from nothing; leave word_vectors empty.")
-    if config.dataset != "scenes":
-        file = word_vector_file(config)
-    if file is not None:
-        array, in_file = load_word_vectors(file, vocabulary.words, seed=0)
-        ids = tokens.ids.numpy()[training]
-        words = ids[ids > 3]
-        vectors, coverage = torch.from_numpy(array), float(in_file[words].mean()) if len(words) else 0.0
+    file = None if config.dataset == "scenes" else word_vector_file(config)
     identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
-    nearest = NearestWords(file, vocabulary) if file is not None else None
-    read = partial(vocabulary.encode, nearest=nearest)
+    if file is None:
+        return CaptionInputs(tokens.__getitem__, vocabulary.encode, identity, vocabulary)
+    array, in_file = load_word_vectors(file, vocabulary.words, seed=0)
+    ids = tokens.ids.numpy()[training]
+    words, nearest = ids[ids > 3], NearestWords(file, vocabulary)
+    coverage = float(in_file[words].mean()) if len(words) else 0.0
+    read, vectors = partial(vocabulary.encode, nearest=nearest), torch.from_numpy(array)
     return CaptionInputs(tokens.__getitem__, read, identity, vocabulary, vectors, coverage, nearest=nearest)
 
 

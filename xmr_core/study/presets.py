@@ -35,15 +35,7 @@ _OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options
 _LEAST_STEPS = 140  # of `quick` on photographs: what its three epochs are on Flickr8k
 _CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
 _COMMON = ("dataset", "data_root", "preset", "device", "epochs", "seed")  # parameters that every training notebook has
-_NETWORKS = (
-    "weights",
-    "image_model",
-    "text_model",
-    "fine_tune",
-    "features",
-    "ambiguity",
-    "word_drop",
-)  # and those that some have
+_NETWORKS = ("image_model", "text_model", "fine_tune", "features", "ambiguity", "word_drop")  # and those that some have
 
 
 def base_config(

@@ -29,7 +29,7 @@ _NAMES = {  # parameter → what refuses a wrong word
 }
 _POSITIVE = ("alpha", "alphas", "temperature", "sharpness", "lse_scale", "others", "rate", "scale")
 _FRACTIONS = ("compare", "share", "shares", "level", "word_drop")
-_PLACES = {"weights": Path.is_file, "results_file": Path.is_file, "data_root": Path.is_dir, "images": Path.is_dir}
+_PLACES = {"results_file": Path.is_file, "data_root": Path.is_dir, "images": Path.is_dir}
 _MAY_BE_EMPTY = ("ensembles",)  # what is added to a table, which is there without
 _MAY_BE_ZERO = ("n_seeds", "seed", "world_seed")
 

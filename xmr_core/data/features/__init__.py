@@ -4,8 +4,7 @@ from xmr_core.base.lazy import catalogue
 
 __getattr__, __dir__, __all__ = catalogue(
     __name__,
-    dict.fromkeys(("MobileNetV2", "MobileNetV2Grid", "load_mobilenet_v2"), "mobilenet_v2")
-    | dict.fromkeys(("EfficientNetLite", "EfficientNetLiteGrid", "load_efficientnet_lite"), "efficientnet_lite")
+    dict.fromkeys(("EfficientNetLite", "EfficientNetLiteGrid", "load_efficientnet_lite"), "efficientnet_lite")
     | dict.fromkeys(("PretrainedGrid", "describe_vision"), "pretrained_grid")
     | dict.fromkeys(("PretrainedStates", "describe_text"), "pretrained_states")
     | dict.fromkeys(("PrincipalComponents", "RootMean", "reduced_features"), "reduce")

@@ -3,13 +3,14 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import filelock
 import numpy as np
 
 from xmr_core.base import files, paths
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
@@ -63,82 +64,61 @@ def _is_complete(path: Path, warn: bool = False) -> bool:
 
 def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: Sequence | None, about: str) -> None:
     temporary, note = path.with_suffix(".part"), path.with_suffix(".note")
-
-    def discard() -> None:
-        temporary.unlink(missing_ok=True)
-        note.unlink(missing_ok=True)
-
     try:
-        array, start, digest = _continued(temporary, note, shape, dtype)
+        with _writing(path):
+            array, start, digest = _continued(temporary, note, shape, dtype)
         unsaved = 0
-        for rows, values in _computed(work(start)):
+        for rows, values in work(start):
             with np.errstate(over="ignore"):  # what is too large for the stored type becomes ∞, and is refused
-                finite = np.isfinite(np.asarray(values).astype(dtype, copy=False))
+                array[rows] = values
+            finite = np.isfinite(array[rows]).reshape(len(rows), -1).all(1)
             if not finite.all():
-                row = rows[~finite.reshape(len(rows), -1).all(1)][0]
-                discard()
+                row = rows[~finite][0]
                 name = row if names is None else names[row]
                 raise BadInput(
-                    f"features of image {name!r} are not finite as {np.dtype(dtype)}; check the image and the weights."
+                    f"features of image {name!r} are not finite as {np.dtype(dtype)}; check it and the weights."
                 )
-            array[rows] = values
             digest.update(np.ascontiguousarray(array[rows]).tobytes())
             unsaved += values.size * array.itemsize
             if unsaved >= _EVERY:
-                array.flush()  # first the bytes, then the note that says they are there
-                files.write_json(note, {"rows": int(rows[-1]) + 1, "digest": digest.hexdigest()})
+                with _writing(path):
+                    array.flush()  # first the bytes, then the note that says they are there
+                    files.write_json(note, {"rows": int(rows[-1]) + 1, "digest": digest.hexdigest()})
                 unsaved = 0
-        array.flush()
-        del array
-        files.write_json(
-            path.with_suffix(".json"), {"digest": file_hash(temporary), "extractor": about, "rows": shape[0]}
-        )
-        files.publish(temporary, path)
-        note.unlink(missing_ok=True)
-        for left_over in path.parent.glob(f".{path.stem}.*.tmp"):  # of a process that was killed while it wrote a note
+        with _writing(path):
+            array.flush()
+            del array
+            record = {"digest": file_hash(temporary), "extractor": about, "rows": shape[0]}
+            files.write_json(path.with_suffix(".json"), record)
+            files.publish(temporary, path)
+        for left_over in (note, *path.parent.glob(f".{path.stem}.*.tmp")):  # of a process killed while it wrote a note
             left_over.unlink(missing_ok=True)
-    except DamagedFile:  # an image that cannot be read; what was noted before it stays for the next time
-        if not note.exists():
-            discard()
+    except BaseException as e:  # what was noted before, say, an image that cannot be read stays for the next time
+        if isinstance(e, BadInput | CannotWrite) or not note.exists():
+            temporary.unlink(missing_ok=True), note.unlink(missing_ok=True)
         raise
-    except _FailedWork as e:  # a fault of the code that computes, such as a file of weights that it does not find
-        if not note.exists():
-            discard()
-        raise e.__cause__ from None
-    except OSError as e:
-        discard()
-        raise files.cannot_write(path, e) from None
 
 
-class _FailedWork(Exception):
-    """An error of the system that arose while rows were computed, not while they were written."""
-
-
-def _computed(pieces: Iterable) -> Iterator:
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        yield from pieces
-    except XmrError:
-        raise
+        yield
     except OSError as e:
-        raise _FailedWork from e
+        raise e if isinstance(e, CannotWrite) else files.cannot_write(path, e) from None
 
 
 def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int, object]:
     """The unfinished array, its first missing row, and the digest of the rows before it; a new array and 0 where there
     is none that fits, or its rows are not those that were noted."""
-    if temporary.exists() and note.exists() and not temporary.is_symlink():
-        try:
-            noted = files.read_json(note)
-            start = int(noted["rows"])
-            size = temporary.stat().st_size
-            array = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
-            fits = size == array.offset + array.nbytes and array.shape == shape and array.dtype == dtype
-            if fits and 0 <= start <= shape[0]:
-                digest = _digest_of(array[:start])
-                if digest.hexdigest() == noted["digest"]:
-                    return array, start, digest
-        except Exception:  # a damaged header raises errors of many kinds
-            pass  # of no use: begin again
+    with suppress(Exception):  # nothing noted, a link, or a damaged header, of which errors of many kinds come
+        if temporary.is_symlink():
+            raise FileExistsError(temporary)
+        noted, size = files.read_json(note), temporary.stat().st_size
+        array = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
+        if size == array.offset + array.nbytes and array.shape == shape and array.dtype == dtype:
+            digest = _digest_of(array[: noted["rows"]])
+            if digest.hexdigest() == noted["digest"]:
+                return array, noted["rows"], digest
     note.unlink(missing_ok=True)
     temporary.unlink(missing_ok=True)  # not written over: it may be a link to another file
     array = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=shape)

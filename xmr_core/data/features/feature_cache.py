@@ -83,22 +83,25 @@ def cached_features(
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no images; there is nothing to extract features from.")
     selected = np.arange(len(corpus.images)) if rows is None else rows
-    fit = getattr(extractor, "fit", None)
 
     def pixels_of(batch: np.ndarray) -> np.ndarray:
-        images = selected[batch]
+        images, fit = selected[batch], getattr(extractor, "fit", None)
         return read_squares(corpus, images, extractor.resolution, crops(images) if crops else None, fit)
 
     def work(start: int) -> Iterable:
-        batches = [b for b in _chunks(len(selected), extractor.batch) if b[0] >= start]
+        first = range(0, len(selected), extractor.batch)
+        batches = [b for n in first if (b := np.arange(n, min(n + extractor.batch, len(selected))))[0] >= start]
         with reused_buffers(), ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
             for n, batch in enumerate((progress or counted(selected, corpus.name))(batches)):
                 pixels = coming.pop(0).result()
                 if n + _AHEAD < len(batches):
                     coming.append(reader.submit(pixels_of, batches[n + _AHEAD]))
-                features = extractor(pixels)
-                _require_features(features, (len(batch), *extractor.shape), type(extractor).__name__)
+                features, expected = extractor(pixels), (len(batch), *extractor.shape)
+                if not isinstance(features, np.ndarray) or features.shape != expected:
+                    returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
+                    name = type(extractor).__name__
+                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {returned}.")
                 yield batch, features
 
     identity = identity_of(extractor)
@@ -107,8 +110,7 @@ def cached_features(
         key.append(own_code_version(corpus.read_pixels))
     if rows is not None or crops is not None:
         key += [selected.tolist(), crops.identity if crops else ""]
-    names = corpus.images.index[selected]
-    shape = (len(selected), *extractor.shape)
+    shape, names = (len(selected), *extractor.shape), corpus.images.index[selected]
     return cached_array(f"features-{corpus.name}", key, shape, extractor.dtype, work, names, identity)
 
 
@@ -127,18 +129,3 @@ def counted(images: np.ndarray, name: str) -> Callable[[list], Iterable]:
                 shown.update(len(batch))
 
     return bar
-
-
-def _require_features(features: object, shape: tuple[int, ...], name: str) -> None:
-    """Raise BadInput unless an extractor gave an array of this shape."""
-    if not isinstance(features, np.ndarray):
-        raise BadInput(f"the extractor {name} must return a numpy array, got {type(features).__name__}.")
-    if features.shape != shape:
-        raise BadInput(
-            f"the extractor {name} says that {shape[0]} images have features of shape {shape}, and returned "
-            f"{features.shape}."
-        )
-
-
-def _chunks(n: int, size: int) -> list[np.ndarray]:
-    return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]

@@ -33,24 +33,22 @@ def load_word_vectors(
         targets.setdefault(word, []).append((row, True))
         for plain in {"".join(c for c in word if c not in "-.'"), word.split("/")[0]} - {word, ""} if tolerant else ():
             targets.setdefault(plain, []).append((row, False))
-    vectors, covered, exact, width = None, np.zeros(len(words), bool), np.zeros(len(words), bool), 0
+    read: dict[int, tuple[bool, np.ndarray]] = {}  # row → (is it the word's own spelling?, vector)
     for number, word, values in word_vector_lines(path):
-        if vectors is None:
-            width = len(values.split(" "))
-            vectors = np.zeros((len(words), width), np.float32)
-        for row, own_spelling in targets.get(word, ()):
-            if own_spelling or not exact[row]:
+        for row, own in targets.get(word, ()):
+            if own or not read.get(row, (False,))[0]:
                 try:
-                    vectors[row] = np.array(values.split(" "), np.float32)
-                    if not np.isfinite(vectors[row]).all():
-                        raise ValueError
+                    read[row] = own, np.array(values.split(" "), np.float32)
                 except ValueError:
-                    raise BadInput(
-                        f"{path} line {number} holds something that is no finite number. The file is damaged."
-                    ) from None
-                covered[row], exact[row] = True, exact[row] or own_spelling
-    if not covered.any():
+                    read[row] = own, np.array(np.nan, np.float32)
+                if not np.isfinite(read[row][1]).all():
+                    raise BadInput(f"{path} line {number} holds something that is no finite number. It is damaged.")
+    if not read:
         raise BadInput(f"{path} knows none of the {len(words)} words. Is it a GloVe text file of this language?")
-    random = np.random.default_rng(seed).normal(0, vectors[covered].std(), (int((~covered).sum()), width))
+    covered = np.isin(np.arange(len(words)), list(read))
+    vectors = np.zeros((len(words), len(next(iter(read.values()))[1])), np.float32)
+    for row, (_, vector) in read.items():
+        vectors[row] = vector
+    random = np.random.default_rng(seed).normal(0, vectors[covered].std(), (int((~covered).sum()), vectors.shape[1]))
     vectors[~covered] = random
     return vectors, covered

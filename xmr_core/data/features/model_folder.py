@@ -18,7 +18,6 @@ from xmr_core.base.errors import BadInput, DamagedFile
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
-_OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".pt", ".pth", ".ckpt", ".onnx")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     if name == MINILM and not folder.exists():
         folder = packaged_minilm()
     if folder.is_dir():
-        files = [_config_file(folder, name), *weight_files(folder, name)]
+        files = model_files(folder, name)
         content = fingerprint.content_hash([fingerprint.file_hash(file) for file in files])
         return ModelFolder(folder, f"{read_settings(files[0]).get('model_type')}-{content}", name)
     repository, _, revision = name.partition("@")
@@ -54,7 +53,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
         fault = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{name} {fault}. Give the folder that holds config.json and model.safetensors, or a hub name.")
     folder = _hub_folder(repository, revision or None)
-    _config_file(folder, name), weight_files(folder, name)
+    model_files(folder, name)
     return ModelFolder(folder, f"{repository}@{folder.name}", name)
 
 
@@ -76,38 +75,32 @@ def packaged_minilm() -> Path:
                 for name in ("tokenizer_config.json", "tokenizer.json", "model.safetensors", "config.json"):  # it last
                     storage.write_atomic(target / name, packed.read(name))
         except (zipfile.BadZipFile, KeyError, OSError) as e:
-            raise DamagedFile(
-                f"{archive} is not the archive that its package brings ({e}). Install it again."
-            ) from None
+            raise DamagedFile(f"{archive} is not what its package brings ({e}). Install it again.") from None
     return target
 
 
-def weight_files(folder: Path, name: str) -> list[Path]:
-    """The files that hold the weights: one, or the shards that an index lists. name: of the model, for messages.
+def model_files(folder: Path, name: str) -> list[Path]:
+    """config.json, then the files that hold the weights: one, or the shards that an index lists.
 
-    Raises: BadInput for a folder without weights, or naming a shard that is missing; DamagedFile for an index that is
-        not JSON.
+    name: of the model, for messages. Raises: BadInput naming what is missing; DamagedFile for an index that is none.
     """
-    for file in (folder / weights for weights in _WEIGHTS):
-        if file.exists():
-            return [file]
-        if (index := folder / f"{file.name}.index.json").exists():
-            shards = _shards(index)
-            if missing := [shard.name for shard in shards if not shard.exists()]:
-                count = f"{len(missing)} of {len(shards)}"
-                raise BadInput(f"{name}: weight file {missing[0]} is missing ({count} are). Copy it into the folder.")
-            return shards
-    others = sorted(f.name for f in folder.iterdir() if f.suffix in _OTHER_WEIGHTS)
-    hint = f"; {others[0]} is of another kind" if others else ""
-    raise BadInput(f"{name} holds no weights: model.safetensors is needed{hint}. Copy or convert it into the folder.")
+    weights = [folder / _WEIGHTS[0]]
+    for file in (folder / kind for kind in _WEIGHTS):
+        index = folder / f"{file.name}.index.json"
+        if file.exists() or index.exists():
+            weights = [file] if file.exists() else _shards(index)
+            break
+    files = [folder / "config.json", *weights]
+    if missing := [file.name for file in files if not file.exists()]:
+        raise BadInput(
+            f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote, with weights."
+        )
+    return files
 
 
 def read_settings(file: Path) -> dict:
     """A JSON file that came with a model. Raises: DamagedFile for a file that holds no JSON object."""
-    try:
-        settings = storage.read_json(file)
-    except DamagedFile:
-        settings = None
+    settings = storage.read_json(file)
     if not isinstance(settings, dict):
         raise DamagedFile(f"{file} is not the JSON that belongs there. Copy it again.")
     return settings
@@ -152,12 +145,6 @@ def _shards(index: Path) -> list[Path]:
         raise DamagedFile(f"{index} lists no weight files. Copy it again.") from None
 
 
-def _config_file(folder: Path, name: str) -> Path:
-    if not (file := folder / "config.json").exists():
-        raise BadInput(f"{name} holds no config.json. Give the folder that save_pretrained wrote, or a hub name.")
-    return file
-
-
 def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
@@ -165,8 +152,8 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True, **patterns))
-        if (folder / "config.json").exists() and weight_files(folder, name):
-            return folder
+        model_files(folder, name)
+        return folder
     except Exception:  # not cached, or not completely
         pass
     try:
@@ -177,7 +164,6 @@ def _hub_folder(name: str, revision: str | None) -> Path:
         return folder
     except Exception as e:
         raise BadInput(
-            f"model {name!r} is no folder here and not in the local cache, and the hub did not give it "
-            f"({type(e).__name__}). Give a local folder with config.json, model.safetensors and the tokenizer or "
-            "preprocessor files."
+            f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it "
+            f"({type(e).__name__}). Give a local folder that save_pretrained wrote."
         ) from None

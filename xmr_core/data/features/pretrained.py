@@ -14,23 +14,13 @@ from torch import nn
 
 from xmr_core.base.devices import alone
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.features.model_folder import (
-    ModelFolder,
-    find_pretrained,
-    library,
-    quiet,
-    read_settings,
-    weight_files,
-)
+from xmr_core.data.features.model_folder import ModelFolder, find_pretrained, library, model_files, quiet, read_settings
 
+LOCAL = {"trust_remote_code": False, "local_files_only": True}  # for every from_pretrained
 Source = Path | str | ModelFolder  # a folder, or a hub name
 _TOWERS = {"image": "vision_config", "text": "text_config"}  # in the config of a model of two towers
 _READS = {"image": "pixel_values", "text": "input_ids"}
-_KINDS = {
-    "image": "a model of images",
-    "text": "an encoder of text",
-    "both": "a dual encoder such as CLIP or SigLIP",
-}
+_KINDS = {"image": "a model of images", "text": "an encoder of text", "both": "a dual encoder such as CLIP or SigLIP"}
 _NOT_ARCHITECTURE = (
     "_name_or_path", "architectures", "dtype", "id2label", "label2id", "torch_dtype", "transformers_version",
 )  # fmt: skip
@@ -56,37 +46,31 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
     name, config = folder.name, tower_config(folder, kind)
     if type(config) not in library().MODEL_MAPPING:
         raise BadInput(f"{name}: transformers has no model for a {config.model_type} alone. Choose another model here.")
-    weights = weight_files(folder.path, name)[0]
     try:
         with alone, quiet():
             model, report = library().AutoModel.from_pretrained(
                 folder.path,
                 config=config,
                 dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
-                use_safetensors=weights.suffix == ".safetensors",
+                use_safetensors=model_files(folder.path, name)[1].suffix == ".safetensors",
                 weights_only=True,
-                trust_remote_code=False,
-                local_files_only=True,
                 output_loading_info=True,
+                **LOCAL,
             )
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except pickle.UnpicklingError:
         raise BadInput(
-            f"{name}: pytorch_model.bin holds more than tensors and is not opened. Convert it to model.safetensors."
+            f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors."
         ) from None
     except MemoryError:
         raise
     except Exception as e:  # whatever transformers raises for a file that it cannot use
-        raise BadInput(
-            f"{name} cannot be loaded as a model ({_first_line(e)}). Are config.json and weights of one model?"
-        ) from e
+        fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
+        raise BadInput(f"{fault}. Are config.json and weights of one model?") from e
     poolers = {tensor for tensor in report["missing_keys"] if "pooler" in tensor.split(".")}
     if missing := sorted(set(report["missing_keys"]) - poolers):
-        kind_of_model = type(model).__name__
-        raise BadInput(
-            f"{name}: the weights lack tensor {missing[0]!r} (and {len(missing) - 1} more) of a {kind_of_model}."
-        )
+        raise BadInput(f"{name}: the weights lack {len(missing)} tensors of a {type(model).__name__}: {missing[0]!r} …")
     if poolers and hasattr(model, "pooler"):
         model.pooler = None  # its weights would be random
     _check_kind(model, kind, name)
@@ -95,19 +79,15 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
 
 def tower_config(folder: ModelFolder, kind: str):
     """The config of a model, or of one of its two towers."""
-    settings = read_settings(folder.path / "config.json")
-    name, model_type = folder.name, settings.get("model_type")
     try:
         with quiet():
-            config = library().AutoConfig.from_pretrained(folder.path, trust_remote_code=False, local_files_only=True)
+            config = library().AutoConfig.from_pretrained(folder.path, **LOCAL)
     except Exception as e:
+        settings = read_settings(folder.path / "config.json")
+        fault = f"does not describe a {settings.get('model_type')!r} to transformers {library().__version__}"
         if "auto_map" in settings:
-            fault = "brings code of its own, which is never run. Choose a model that transformers knows by itself."
-            raise BadInput(f"{name} {fault}") from None
-        if model_type not in library().CONFIG_MAPPING:
-            fault = f"transformers {library().__version__} knows no architecture {model_type!r}"
-            raise BadInput(f"{name}: {fault} (model_type in config.json).") from None
-        raise BadInput(f"{name}: config.json does not describe a {model_type} ({_first_line(e)}).") from e
+            fault = "names code of its own, which is never run"
+        raise BadInput(f"{folder.name}: config.json {fault} ({_first_line(e)}). Choose another model.") from e
     dual = all(hasattr(config, tower) for tower in _TOWERS.values())
     return getattr(config, _TOWERS[kind]) if dual and kind != "both" else config
 
@@ -141,12 +121,10 @@ def copy_weights(network: nn.Module, source: Source, kind: str) -> str:
     """
     loaded = load_pretrained(source, kind)
     tensors = {k: v for k, v in loaded.model.state_dict().items() if "pooler" not in k.split(".")}
-    shapes, wanted = ({k: v.shape for k, v in t.items()} for t in (tensors, network.state_dict()))
-    if wrong := sorted({name for name, _ in shapes.items() ^ wanted.items()}):
-        raise BadInput(
-            f"{loaded.folder.name} is another network: tensor {wrong[0]!r} (and {len(wrong) - 1} more) does not fit."
-        )
-    network.load_state_dict(tensors)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as e:
+        raise BadInput(f"{loaded.folder.name} is another network ({_first_line(e)}).") from None
     return loaded.folder.identity
 
 

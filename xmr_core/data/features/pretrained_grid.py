@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from xmr_core.base import fingerprint
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.data.features.model_folder import find_pretrained
 from xmr_core.data.features.pixels import by_few, channels_first
@@ -53,27 +54,18 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
             states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=device)).last_hidden_state
     except Exception as e:  # whatever a model of another library raises
         reason = " ".join(str(e).split())[:120]
-        raise BadInput(
-            f"{name} cannot read images of {resolution}×{resolution} ({reason}). Give another resolution."
-        ) from e
+        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({reason}).") from e
     if states.ndim == 4:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
     patch, registers = getattr(model.config, "patch_size", None), getattr(model.config, "num_register_tokens", 0) or 0
+    edge, most = isqrt(tokens), 1
     if isinstance(patch, int):
-        edge = max(1, resolution // patch)
-        if 0 <= (before := tokens - edge**2) <= 2 + registers:
-            return Layout(edge**2, width, before)
+        edge, most = max(1, resolution // patch), 2 + registers
         while edge**2 > tokens:
-            edge = (edge + 1) // 2
-        before, most = tokens - edge**2, 0
-    else:
-        before, most = tokens - isqrt(tokens) ** 2, 1
-    if before > most:
-        size = f"{resolution}×{resolution}"
-        raise BadInput(
-            f"{name}: its {tokens} tokens are no square grid of cells of an image of {size}. Choose another model."
-        )
+            edge, most = (edge + 1) // 2, 0
+    if (before := tokens - edge**2) > most:
+        raise BadInput(f"{name}: its {tokens} tokens are no square grid of cells. Choose another model.")
     return Layout(tokens - before, width, before)
 
 
@@ -108,8 +100,7 @@ class PretrainedGrid:
         device: torch.device | str | None = None,
         batch: int = 32,
     ):
-        if output not in OUTPUTS:
-            raise BadInput(f"output must be one of {', '.join(OUTPUTS)}, got {output!r}.")
+        require_choice("output", output, OUTPUTS)
         loaded = load_pretrained(source, "image")
         self.scaling = read_scaling(loaded.folder, loaded.config, resolution)
         self.resolution, self.output, self.batch = self.scaling.resolution, output, batch

@@ -52,9 +52,7 @@ class PretrainedStates:
             for row, values in zip(rows, states.half().cpu().numpy(), strict=True):
                 out[row] = values[: lengths[row]].copy()
                 if not np.isfinite(out[row]).all():
-                    raise BadInput(
-                        f"states of caption {row} are not finite in half precision; check the caption and the weights."
-                    )
+                    raise BadInput(f"states of caption {row} are not finite in half precision; check the weights.")
         return out
 
 

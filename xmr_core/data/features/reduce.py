@@ -16,7 +16,7 @@ _AT_ONCE = 250  # images
 View = tuple[np.ndarray, np.ndarray]  # local "n l width", global "n e"
 
 
-def check_width(width: int, e: int) -> None:
+def require_width(width: int, e: int) -> None:
     """Raise BadInput for a reduced width outside 1…e."""
     if not 1 <= width <= e:
         raise BadInput(f"reduced width must lie in 1…{e}, got {width}.")
@@ -38,7 +38,7 @@ class PrincipalComponents:
 
     def __init__(self, features: Float[np.ndarray, "n l e"], rows: np.ndarray, width: int):
         e = features.shape[-1]
-        check_width(width, e)
+        require_width(width, e)
         total, square, count = torch.zeros(e, dtype=torch.float64), torch.zeros(e, e, dtype=torch.float64), 0
         for part in _parts(rows):
             x = torch.from_numpy(features[part].astype(np.float32)).flatten(0, 1)
@@ -149,19 +149,23 @@ def reduced_features(
     Raises: BadInput for a width outside 1…e.
     """
     train, e = corpus.rows("train")[0], features.shape[2]
-    check_width(width, e)  # before a file is begun
+    require_width(width, e)  # before a file is begun
     key = [corpus.image_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
     pca, root = f"pca{width}", "root-mean"
 
     def learned(name: str, kind: type, rows: int, dtype: type, *options: int):
-        work = lambda start: [(np.arange(rows), kind(features, train, *options).numbers())]  # noqa: E731
-        file = cached_array(
-            f"reduction-{corpus.name}", [*key, name], (rows, e), dtype, work, about=f"{identity}-{name}"
-        )
-        return kind.from_numbers(file)
+        def work(start: int):
+            yield np.arange(rows), kind(features, train, *options).numbers()
 
-    components = cache(lambda: learned(pca, PrincipalComponents, 1 + width, np.float32, width))
-    root_mean = cache(lambda: learned(root, RootMean, 2, np.float64))
+        about = f"{identity}-{name}"
+        return kind.from_numbers(
+            cached_array(f"reduction-{corpus.name}", [*key, name], (rows, e), dtype, work, about=about)
+        )
+
+    reduction = Reduction(
+        lambda: learned(pca, PrincipalComponents, 1 + width, np.float32, width),
+        lambda: learned(root, RootMean, 2, np.float64),
+    )
 
     def reduced(array: np.ndarray, source: str, name: str, shape: tuple[int, int], transform: Callable) -> np.ndarray:
         def work(start: int):
@@ -169,16 +173,13 @@ def reduced_features(
                 rows = np.arange(n, min(n + _AT_ONCE, len(array)))
                 yield rows, transform()(array[rows])
 
-        shape = (len(array), *shape)
-        return cached_array(
-            f"features-{corpus.name}", [*key, source, name], shape, np.float16, work, about=f"{source}-{name}"
-        )
+        place, about = f"features-{corpus.name}", f"{source}-{name}"
+        return cached_array(place, [*key, source, name], (len(array), *shape), np.float16, work, about=about)
 
     def view(array: np.ndarray, source: str) -> View:
-        local = reduced(array, source, pca, (array.shape[1], width), components)
-        return local, reduced(array, source, root, (1, e), root_mean)[:, 0]
+        local = reduced(array, source, pca, (array.shape[1], width), reduction.components)
+        return local, reduced(array, source, root, (1, e), reduction.root_mean)[:, 0]
 
-    reduction = Reduction(components, root_mean)
     return view(features, identity), [view(*v) for v in views], f"{identity}-{pca}-{root}", reduction
 
 

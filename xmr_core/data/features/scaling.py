@@ -61,21 +61,24 @@ def read_scaling(folder: ModelFolder, config, resolution: int | None = None) -> 
         return usual
     cropped = settings.get("do_center_crop", "crop_size" in settings)
     size = (settings.get("crop_size") if cropped else None) or settings.get("size") or size
-    resolution = resolution or _edge(size, folder.name)
     normal = settings.get("do_normalize", True) and "image_mean" in settings
     try:
         if settings.get("rescale_offset"):
             raise ValueError("rescale_offset")
+        mean, std = (settings["image_mean"], settings["image_std"]) if normal else ((0,) * 3, (1,) * 3)
+        if len(mean) != 3 or len(std) != 3:
+            raise ValueError(f"{len(mean)} channels, not 3")
         return Scaling(
-            resolution,
-            mean=_three(settings["image_mean"]) if normal else (0.0,) * 3,
-            std=_three(settings["image_std"]) if normal else (1.0,) * 3,
+            resolution or _edge(size, folder.name),
+            mean=tuple(map(float, mean)),
+            std=tuple(map(float, std)),
             factor=255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0,
             bgr=bool(settings.get("do_flip_channel_order", False)),
         )
     except (TypeError, ValueError, KeyError) as e:
-        fault = f"preprocessor_config.json asks for what is not supported here ({e}). Correct the file."
-        raise BadInput(f"{folder.name}: {fault}") from None
+        if isinstance(e, BadInput):
+            raise
+        raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
 
 
 def read_fit(folder: ModelFolder, resolution: int) -> Fit | None:
@@ -92,9 +95,7 @@ def read_fit(folder: ModelFolder, resolution: int) -> Fit | None:
     kind = str(settings.get("image_processor_type") or settings.get("feature_extractor_type") or "")
     size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
     if not isinstance(resample, int) or not 0 <= resample <= 5:
-        raise BadInput(
-            f"{folder.name}: preprocessor_config.json names the filter {resample!r}, not 0 to 5. Correct it."
-        )
+        raise BadInput(f"{folder.name}: preprocessor_config.json names the filter {resample!r}, not 0 to 5.")
     edge, cropped = _edge(size, folder.name), settings.get("do_center_crop", "crop_size" in settings)
     own, keeps_ratio = edge, False
     if cropped:
@@ -115,17 +116,9 @@ def _preprocessor(folder: ModelFolder) -> dict | None:
 
 def _edge(size, name: str) -> int:
     """One number from 224, {'shortest_edge': 224}, {'height': 224, 'width': 224} or [224, 224]."""
+    values = {size} if isinstance(size, int) else set(size)
     if isinstance(size, dict):
         values = {size[key] for key in ("shortest_edge", "height", "width") if size.get(key)}
-    else:
-        values = set(size) if isinstance(size, list | tuple) else {size}
     if len(values) != 1 or not all(isinstance(v, int) and v > 0 for v in values):
         raise BadInput(f"{name} wants images of size {size}; only square ones can be given. Choose another model.")
     return values.pop()
-
-
-def _three(values) -> tuple[float, ...]:
-    numbers = tuple(map(float, values))
-    if len(numbers) != 3:
-        raise ValueError(f"{len(numbers)} channels, not 3")
-    return numbers

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Tokens
 from xmr_core.data.features.model_folder import ModelFolder, find_pretrained, library, quiet
-from xmr_core.data.features.pretrained import Source, tower_config
+from xmr_core.data.features.pretrained import LOCAL, Source, tower_config
 
 _LIMITLESS = 10**6  # transformers writes a larger number for 'no limit'
 _FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
@@ -66,9 +67,6 @@ class WordPieces:
         Raises: BadInput for a caption that is no text, has no piece, or has a piece that the model does not know.
         """
         texts = list(texts)
-        for n, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise BadInput(f"caption {n} is no text but {text!r}. Give strings.")
         encoded = self._tokenizer.encode_batch(texts)
         lengths = np.array([len(e.ids) for e in encoded], np.int64)
         if (lengths == 0).any():
@@ -78,8 +76,7 @@ class WordPieces:
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         ids[mask] = [i for e in encoded for i in e.ids]
         if ids.size and ids.max() >= self.rows:
-            fault = "tokenizer and weights are of two models."
-            raise BadInput(f"word piece {ids.max()} is beyond the model's {self.rows}: {fault}")
+            raise BadInput(f"word piece {ids.max()} of {self.rows}: tokenizer and weights are of two models.")
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
 
 
@@ -94,8 +91,7 @@ def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
     folder = find_pretrained(source)
     config, tokenizer = tower_config(folder, "text"), _load(folder)
     if tokenizer.pad_token_id is None:
-        fault = "its tokenizer has no padding token, so captions cannot stand in one batch. Choose another model."
-        raise BadInput(f"{folder.name}: {fault}")
+        raise BadInput(f"{folder.name}: its tokenizer has no padding token. Choose another model.")
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     backend["truncation"] = backend["padding"] = None  # both are done here
     limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None), max_length)
@@ -109,24 +105,19 @@ def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
 
 def _load(folder: ModelFolder):
     """The tokenizer, with the library's own backend (word pieces, byte pairs, unigrams)."""
-    files = [name for name in _FILES if (folder.path / name).exists()]
-    if not files:
-        raise BadInput(
-            f"{folder.name} holds no tokenizer (tokenizer.json, or vocab.txt). Copy its files into the folder."
-        )
-    options = {"trust_remote_code": False, "local_files_only": True}
+    if not any((folder.path / name).exists() for name in _FILES):
+        raise BadInput(f"{folder.name} holds no tokenizer (tokenizer.json, or vocab.txt). Copy it into the folder.")
+    tokenizer = None
     try:
         with quiet():
-            try:
-                tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **options)
-            except ImportError:  # a class may want the package sentencepiece though tokenizer.json has all of it
-                tokenizer = None
-            if "tokenizer.json" in files and not hasattr(tokenizer, "backend_tokenizer"):
-                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **options)
+            with suppress(
+                ImportError
+            ):  # a class may want the package sentencepiece though tokenizer.json has all of it
+                tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **LOCAL)
+            if (folder.path / "tokenizer.json").exists() and not hasattr(tokenizer, "backend_tokenizer"):
+                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **LOCAL)
+        tokenizer.backend_tokenizer  # noqa: B018  of a tokenizer in Python alone it is not there
     except Exception as e:  # whatever transformers raises
         reason = " ".join(str(e).split())[:120]
-        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). Copy its files again.") from e
-    if not hasattr(tokenizer, "backend_tokenizer"):
-        fault = "its tokenizer needs the package sentencepiece, or a tokenizer.json. Add that file to the folder."
-        raise BadInput(f"{folder.name}: {fault}")
+        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). It needs a tokenizer.json.") from e
     return tokenizer

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,13 +39,18 @@ def read_image(
     ...     read_image(f"{folder}/grey.png", resolution=2)[0].tolist()
     [[9, 9, 9], [9, 9, 9]]
     """
+    with _named(path):
+        return _resized(decoded(path), resolution, crop, fit)
+
+
+@contextmanager
+def _named(path: Path | str) -> Iterator[None]:
     try:
-        image = decoded(path)
+        yield
     except UNREADABLE as e:
         raise DamagedFile(
             f"image {path} cannot be read ({why_unreadable(e)}). Replace the file, or take it out of the lists."
         ) from None
-    return _resized(image, resolution, crop, fit)
 
 
 def why_unreadable(error: Exception) -> str:
@@ -93,14 +99,11 @@ def read_thumbnail(path: Path | str, edge: int) -> UInt8[np.ndarray, "h w 3"]:
     ...     read_thumbnail(f"{folder}/dog.jpg", 90).shape
     (60, 90, 3)
     """
-    try:
-        with opened_image(path) as image:
-            image.draft("RGB", (edge, edge))
-            small = convert_to_rgb(ImageOps.exif_transpose(image))
-            small.thumbnail((edge, edge))
-            return np.asarray(small)
-    except UNREADABLE as e:
-        raise DamagedFile(f"image {path} cannot be read ({e}). Replace the file.") from None
+    with _named(path), opened_image(path) as image:
+        image.draft("RGB", (edge, edge))
+        small = convert_to_rgb(ImageOps.exif_transpose(image))
+        small.thumbnail((edge, edge))
+        return np.asarray(small)
 
 
 def convert_to_rgb(image: Image.Image) -> Image.Image:
@@ -126,12 +129,11 @@ def image_reader(
     def read(
         rows: np.ndarray, resolution: int = resolution, crops: Sequence[Crop] | None = None, fit: Fit | None = None
     ) -> np.ndarray:
-        parts = crops or [Crop()] * len(rows)
-        jobs = [(files[row], resolution, part, fit) for row, part in zip(rows, parts, strict=True)]
-        if len(jobs) < 2 * _THREADS:
-            return np.stack([read_image(*job) for job in jobs])
+        jobs = [files[row] for row in rows], repeat(resolution), crops or [Crop()] * len(rows), repeat(fit)
+        if len(rows) < 2 * _THREADS:
+            return np.stack(list(map(read_image, *jobs)))
         with ThreadPoolExecutor(_THREADS) as pool:
-            return np.stack(list(pool.map(lambda job: read_image(*job), jobs)))
+            return np.stack(list(pool.map(read_image, *jobs)))
 
     return read
 

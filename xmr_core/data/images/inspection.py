@@ -40,7 +40,7 @@ def inspect_images(files: Sequence[Path | str], progress: Callable | None = None
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
-        results = [pool.submit(lambda batch: [inspect_image(file) for file in batch], batch) for batch in batches]
+        results = [pool.submit(list, map(inspect_image, batch)) for batch in batches]
         return [inspection for result in (progress or iter)(results) for inspection in result.result()]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
@@ -61,12 +61,12 @@ def _unusual(image: Image.Image) -> tuple[str, ...]:
 
 def _reason(e: Exception) -> str:
     """A phrase that is the same for all files with the same fault."""
-    if isinstance(e, UnidentifiedImageError):
-        return "not an image, or of an unknown format"
     if isinstance(e, Image.DecompressionBombError):
         return f"more than {LARGEST:,} pixels"
-    if isinstance(e, OSError) and e.strerror:
-        return e.strerror
     if "truncated" in str(e).lower():
         return "cut short"
+    if isinstance(e, UnidentifiedImageError):
+        return "not an image, or of an unknown format"
+    if isinstance(e, OSError) and e.strerror:
+        return e.strerror
     return f"damaged: {' '.join(re.sub(r'[(][^)]*[)]|-?[0-9]+', '', str(e)).split()) or type(e).__name__}"

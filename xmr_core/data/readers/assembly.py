@@ -25,6 +25,12 @@ def require_corpus(value: object, name: str) -> Corpus:
     return value
 
 
+def require_name(name: str) -> None:
+    """Raise BadInput unless a corpus can be called so, in tables and in names of runs."""
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
+
+
 def usable_tables(
     name: str,
     images: pd.DataFrame,
@@ -48,7 +54,7 @@ def usable_tables(
     for kind, table in (("image", images), ("caption", captions)):
         twice = table.index[table.index.duplicated()]
         faults.refuse_items(twice, f"{name}:", f"{kind} ids repeat", "Give each id once.")
-    images, captions = images[~images.index.duplicated()], captions[~captions.index.duplicated()]
+    images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
     fault, remedy = "captions whose text is no string (NaN, say)", "Give each its words, or '' where there are none."
     faults.refuse_items(captions.index[~written], f"{name}:", fault, remedy)
@@ -59,17 +65,21 @@ def usable_tables(
     faults.tolerate("captions without a word", captions.index[empty])
     captions = captions[~missing & ~empty].copy()
     captions["split"] = images["split"].reindex(captions["image_id"]).to_numpy()
-    counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0).to_numpy()
-    in_split = (images["split"] != "").to_numpy()
-    other = images.index[~images["split"].isin([*splits, ""]).to_numpy()]
+    other = images.index[~images["split"].isin([*splits, ""])]
     names = f"in a split of another name ({', '.join(sorted(map(repr, images['split'][other].unique())))})"
     faults.refuse_items(other, f"{name}: images", names, f"Say {', '.join(splits)}, or '' for none.")
-    faults.tolerate("images in no split", images.index[~in_split])
+    counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0)[images["split"] != ""]
+    faults.tolerate("images in no split", images.index[images["split"] == ""])
     if len(captions):
-        faults.tolerate("images without a caption", images.index[in_split & (counts == 0)])
-    few = in_split & (counts > 0) & (counts < usual)
-    faults.tolerate(f"images with fewer than {usual} captions", images.index[few])
+        faults.tolerate("images without a caption", counts.index[counts == 0])
+    faults.tolerate(f"images with fewer than {usual} captions", counts.index[(counts > 0) & (counts < usual)])
     return images, captions
+
+
+def image_table(files: Mapping[str, str], split_of: Mapping[str, str]) -> pd.DataFrame:
+    """Index image_id, in alphabetical order; columns path, and split ('' where none is given)."""
+    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
+    return images.assign(split=[split_of.get(image_id, "") for image_id in images.index])
 
 
 def photograph_corpus(

@@ -3,7 +3,7 @@
 import ast
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -42,36 +42,46 @@ def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
     return caption_table(read(read_lines(file, faults), file, faults), str(file), faults)
 
 
-def caption_table(records: Iterable[tuple[int, dict]], source: str, faults: FaultLog) -> pd.DataFrame:
-    """The result of `read_caption_file` from records. records: (number, name of a column → value). source: in messages.
+def caption_table(
+    records: Iterable[tuple[int, Mapping[str, object]]], source: str, faults: FaultLog, needed: str = _NEEDED
+) -> pd.DataFrame:
+    """The result of `read_caption_file` from records. records: (number, name of a column → value). source, needed: what
+    holds them and what it must have, in messages.
 
     Tolerated: records without a name of an image or a text. Refused: missing columns; no readable record.
     """
-    records, rows = list(records), []
-    names = list(dict.fromkeys(name for _, record in records for name in record))
-    has_split = "split" in _positions(names)
-    for number, record in records if not records or _has_columns(names, source, faults) else ():
-        values = list(record.values())
-        values = {column: values[position] for column, position in _positions(list(record)).items()}
-        image, texts, split, ids = (values.get(column) for column in COLUMNS)
+    plain = [
+        (number, {str(name).strip().lower(): record[name] for name in reversed(record)}) for number, record in records
+    ]
+    present = list(dict.fromkeys(name for _, record in plain for name in record))
+    if plain and not all(set(COLUMNS[column]) & set(present) for column in ("image", "text")):
+        faults.refuse(f"{source} needs the columns {needed}; found: {', '.join(map(repr, present[:12])) or 'none'}.")
+        plain = []
+    rows = []
+    for number, record in plain:
+        image, texts, split, ids = (_first(record, column) for column in COLUMNS)
         texts = _texts(texts) if isinstance(texts, str) else texts
         if not (isinstance(image, str) and isinstance(texts, list) and all(isinstance(t, str) for t in texts)):
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
         ids = [ids] if isinstance(ids, (str, int)) else ids if isinstance(ids, list) else []
         ids = [str(i) for i in ids] if len(ids) == len(texts) else [""] * len(texts)
-        common = {"image": image.strip(), **({"split": "" if split is None else str(split)} if has_split else {})}
-        rows += [{**common, "text": " ".join(t.split()), "caption_id": i} for t, i in zip(texts, ids, strict=True)]
+        common = {"image": image.strip(), **({"split": str(split or "")} if "split" in present else {})}
+        rows += [{**common, "text": one_line(t), "caption_id": i} for t, i in zip(texts, ids, strict=True)]
     if not rows:
-        faults.refuse(f"{source} holds no caption that can be read. It needs the columns {_NEEDED}.")
+        faults.refuse(f"{source} holds no caption that can be read. It needs the columns {needed}.")
     return pd.DataFrame(rows) if rows else pd.DataFrame({"image": [], "text": [], "caption_id": []}, dtype=object)
 
 
 def frame_records(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, object]]]:
     """The rows of a frame as records for `caption_table`; what is missing (NaN) is None, and arrays are lists."""
-    names = [str(name) for name in frame.columns]
     for number, row in enumerate(frame.itertuples(index=False, name=None), 1):
-        yield number, dict(zip(names, map(_plain, row), strict=True))
+        yield number, dict(zip(map(str, frame.columns), map(_plain, row), strict=True))
+
+
+def one_line(text: str) -> str:
+    """A text with single blanks in the place of all white space."""
+    return " ".join(text.split())
 
 
 def _plain(value: object) -> object:
@@ -79,7 +89,7 @@ def _plain(value: object) -> object:
         return [_plain(v) for v in value]
     if isinstance(value, Path):
         return str(value)
-    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and np.isnan(value)):
+    if pd.isna(value):
         return None
     return int(value) if isinstance(value, np.integer) else value
 
@@ -96,71 +106,57 @@ def _texts(text: str) -> list[str]:
     return [text]
 
 
-def _positions(names: list[str]) -> dict[str, int]:
-    """Column of the result → position of the first of its names among those of a file."""
-    plain = [name.strip().lower() for name in names]
-    # of two accepted names that a file has, the earlier one is taken
-    pairs = ((column, name) for column, accepted in COLUMNS.items() for name in reversed(accepted))
-    return {column: plain.index(name) for column, name in pairs if name in plain}
+def _first(record: Mapping[str, object], column: str) -> object:
+    """The value of a column, under the first of its names that the record has; None without any."""
+    return next((record[name] for name in COLUMNS[column] if name in record), None)
 
 
-def _has_columns(names: list[str], source: str, faults: FaultLog) -> bool:
-    """Whether there are columns for images and captions. Refuses, when one of them is missing."""
-    missing = [COLUMNS[column][0] for column in ("image", "text") if column not in _positions(names)]
-    if missing:
-        present = ", ".join(map(repr, names[:12])) or "none"
-        fault = f"{source} has no column {' and no column '.join(missing)}; found: {present}"
-        faults.refuse(f"{fault}. Name them {_NEEDED}.")
-    return not missing
+def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int]:
+    """(the fields of the first row, how many lines it takes); ([], 0) where csv cannot read it."""
+    reader = csv.reader(lines, delimiter=delimiter, **how)
+    try:
+        return next(reader), reader.line_num
+    except csv.Error:
+        return [], 0
 
 
 def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, str]]]:
     """(line number, name of a column → field) of each row of a table."""
-    header = next((n for n, line in enumerate(lines) if line.strip()), None)
-    if header is None:
-        return
-    try:
-        names_by = {delimiter: next(csv.reader([lines[header]], delimiter=delimiter)) for delimiter in _DELIMITERS}
-    except csv.Error as e:
-        faults.refuse(f"{file} line {header + 1} is no header ({e}). It needs the columns {_NEEDED}.")
-        return
-    needed = {"image", "text"}
-    delimiter = max(_DELIMITERS, key=lambda d: (len(needed & _positions(names_by[d]).keys()), len(names_by[d])))
-    names, start = names_by[delimiter], header + 1
-    if file.suffix == ".tsv" and len(names) == 2 and not _positions(names) and names[0].lower().endswith(SUFFIXES):
+    header = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
+    column_of = {name: column for column in ("text", "image") for name in COLUMNS[column]}
+
+    def needed(names: list[str]) -> list[str | None]:
+        return [column_of.get(name.strip().lower()) for name in names]
+
+    headers = {delimiter: _fields(lines[header : header + 1] or [""], delimiter)[0] for delimiter in _DELIMITERS}
+    delimiter = max(_DELIMITERS, key=lambda d: (len({*needed(headers[d])} - {None}), len(headers[d])))
+    names, start = headers[delimiter], header + 1
+    if file.suffix == ".tsv" and len(names) == 2 and not any(needed(names)) and names[0].lower().endswith(SUFFIXES):
         names, start = ["image", "caption"], header
-    last = len(names) - 1
     while start < len(lines):
-        several = (f"{line}\n" for line in lines[start : start + _LONGEST])  # a quoted field may extend over lines
-        reader = csv.reader(several, delimiter=delimiter, strict=True)
-        try:
-            row, used, mended = next(reader), reader.line_num, False
-        except csv.Error:  # a stray quote, which is now read as a letter
-            try:
-                row = next(csv.reader([lines[start]], delimiter=delimiter, quoting=csv.QUOTE_NONE))
-            except csv.Error as e:  # a field of more than 131,072 characters is no caption
-                faults.tolerate(UNREADABLE, f"{file.name} line {start + 1}: {e}")
-                start += 1
-                continue
-            row, used, mended = [field.strip().strip('"') for field in row], 1, True
-        number, start = start + 1, start + used
-        if not any(field.strip() for field in row):
+        # a quoted field may extend over lines; where its quote is never closed, the quote is read as a letter
+        row, used = _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True)
+        if mended := not used:
+            row = _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]
+            row = [field.strip().strip('"') for field in row]
+        number, start = start + 1, start + max(used, 1)
+        if used and not any(field.strip() for field in row):
             continue
-        if len(row) > len(names) and _positions(names).get("text") == last:
-            row, mended = [*row[:last], delimiter.join(row[last:])], True
+        if len(row) > len(names) and needed(names)[-1] == "text":
+            row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
         if len(row) != len(names):
             faults.tolerate(UNREADABLE, f"{file.name} line {number}: {len(row)} fields, the header has {len(names)}")
             continue
         if mended:
             faults.tolerate(MENDED, f"{file.name} line {number}")
-        yield number, {name: " ".join(row[names.index(name)].split()) for name in names}
+        yield number, {name: one_line(row[names.index(name)]) for name in names}
 
 
 def _json_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, object]]]:
     """(line number, object) of each line of JSON."""
     for number, line in enumerate(lines, 1):
         try:
-            value = json.loads(line) if line.strip() else None
+            value = json.loads(line or "null")
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import USUAL, photograph_corpus
@@ -18,7 +18,6 @@ from xmr_core.data.readers.relevance import ZETAS, TwoWayRelevance, plausible_ma
 
 _PLACES = ("{0}", "images/{0}", "images", "images/trainval35k", "{0}/{0}")  # {0}: train2014 or val2014
 _INSTANCES = ("", "annotations/", "annotations/annotations/", "annotations_trainval2014/annotations/")
-_JUDGMENTS = ("eccv", "cxc")
 
 
 def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -41,22 +40,23 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "coco", _PLACES, faults, id_field="cocoid", limit=USUAL)
-    (pairs, names), left_out = _instances(Path(data_root).expanduser(), faults)
+    pairs, names = _instances(Path(data_root).expanduser(), faults)
     corpus = photograph_corpus("coco", images, captions, faults)
     sets: dict[str, Callable[[str], Relevance]] = {
-        kind: cache(partial(_judgments, corpus, kind)) for kind in _JUDGMENTS
+        kind: cache(partial(_judgments, corpus, kind)) for kind in ("eccv", "cxc")
     }
+    left_out = {}
     for kind, attempt in (*sets.items(), ("plausible", partial(_labels, corpus, pairs))):
         try:
             attempt("test")
         except BadInput as e:
-            left_out.setdefault(kind, str(e))
+            left_out[kind] = str(e)
     sets |= {f"plausible ζ={zeta}": partial(_plausible, corpus, pairs, zeta) for zeta in ZETAS}
-    fitting = ["coco-5k", "coco-1k"] if len(corpus.rows("test")[0]) == 5000 else []
     present = {name: relevance for name, relevance in sets.items() if name.split()[0] not in left_out}
+    fitting = ["coco-5k", "coco-1k"] if len(corpus.rows("test")[0]) == 5000 else []
     return replace(
         corpus,
-        images=corpus.images.assign(objects=_objects(corpus, pairs, names)) if pairs is not None else corpus.images,
+        images=corpus.images.assign(objects=_objects(corpus, pairs, names)) if len(pairs) else corpus.images,
         relevance_sets={**corpus.relevance_sets, **present},
         about={**corpus.about, "protocols": [*fitting, "full"], "relevance sets left out": left_out},
     )
@@ -80,16 +80,13 @@ def _judgments(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
     return TwoWayRelevance.join(extended("t2i", caption_ids, image_ids), extended("i2t", image_ids, caption_ids))
 
 
-def _instances(base: Path, faults: FaultLog) -> tuple[tuple[np.ndarray | None, dict[int, str]], dict[str, str]]:
-    """(the labels of instances_val2014.json and the names of its categories; or None, and why there are none)."""
-    file = next((f for folder in _INSTANCES if (f := base / folder / "instances_val2014.json").exists()), None)
-    if file is None:
-        return (None, {}), {"plausible": f"no instances_val2014.json in {base} or its folder annotations"}
-    try:
-        return read_instances(file, faults), {}
-    except XmrError as e:
-        faults.refuse(str(e))
-        return (None, {}), {"plausible": str(e)}
+def _instances(base: Path, faults: FaultLog) -> tuple[np.ndarray, dict[int, str]]:
+    """(the labels of instances_val2014.json, the names of its categories); none of either without a usable file."""
+    for file in (base / folder / "instances_val2014.json" for folder in _INSTANCES):
+        with faults.noting():
+            if file.exists():
+                return read_instances(file, faults)
+    return np.empty((0, 2), int), {}
 
 
 def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[str]:
@@ -100,12 +97,13 @@ def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[s
     return ["; ".join(sorted(shown.get(image, ()))) for image in corpus.images.index.tolist()]
 
 
-def _labels(corpus: Corpus, pairs: np.ndarray | None, split: str) -> tuple[np.ndarray, np.ndarray]:
+def _labels(corpus: Corpus, pairs: np.ndarray, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Label codes of the images of a split, and which images have a label."""
-    codes, labelled = label_codes(np.empty((0, 2), int) if pairs is None else pairs, _ids(corpus, split)[0])
+    codes, labelled = label_codes(pairs, _ids(corpus, split)[0])
     if not labelled.any():
-        reason = "is labelled in instances_val2014.json, which has labels for val and test"
-        raise BadInput(f"none of the {len(labelled)} images of {split!r} {reason}.")
+        raise BadInput(
+            f"no image of {split!r} has a label in instances_val2014.json beside the data or in annotations."
+        )
     return codes, labelled
 
 

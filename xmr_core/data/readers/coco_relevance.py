@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Int
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.data.readers.files import read_json
@@ -43,21 +44,18 @@ def coco_judgments(
     ...     coco_judgments("eccv", "i2t", [2, 1], [11, 12, 13], folder).counts
     array([1, 2])
     """
-    for name, value, allowed in (
-        ("kind of COCO judgment", kind, _FILES),
-        ("direction", direction, DIRECTIONS),
-        ("absent", absent, ("drop", "count")),
-    ):
-        if value not in allowed:
-            raise unknown(name, value, allowed)
+    require_choice("kind of COCO judgment", kind, _FILES)
+    require_choice("direction", direction, DIRECTIONS)
+    require_choice("absent", absent, ("drop", "count"))
     ids = (image_ids, caption_ids) if direction == "i2t" else (caption_ids, image_ids)
     queries, gallery = map(np.asarray, ids)
     relevant = json.loads((_folder(folder) / f"{_FILES[kind]}_{DIRECTIONS[direction]}.json").read_text())
     members = set(gallery.tolist())
     answered = [q for q in queries.tolist() if members.intersection(relevant.get(str(q), ()))]
     if not answered:
-        reason = "these ids are not COCO annotation ids of the test images"
-        raise BadInput(f"none of the {len(queries)} queries is judged in {kind!r}; {reason}.")
+        raise BadInput(
+            f"none of the {len(queries)} queries is judged in {kind!r}: these are no ids of COCO's test set."
+        )
     pairs = [(q, g) for q in answered for g in relevant[str(q)] if absent == "count" or g in members]
     beyond = sorted({g for _, g in pairs} - members)
     return Relevance.from_pairs(pairs, answered, np.concatenate([gallery, np.array(beyond, gallery.dtype)]))
@@ -70,15 +68,13 @@ def coco_test_captions(folder: str | Path = "") -> Int[np.ndarray, "25000"]:
 
 def _folder(folder: str | Path) -> Path:
     """The folder of the JSON files: the given one, or that of the package."""
-    if not folder:
-        spec = find_spec("eccv_caption")
-        if spec is None or not spec.origin:
-            remedy = "install it (pip install 'xmr-study[coco]') or give a folder"
-            raise BadInput(f"the judgments of COCO come with the package eccv_caption; {remedy}.")
-        folder = Path(spec.origin).parent / "data"
-    if not (Path(folder) / "eccv_image_to_caption.json").exists():
-        raise BadInput(f"{folder} holds no eccv_image_to_caption.json; give the folder of eccv_caption's JSON files.")
-    return Path(folder)
+    spec = None if folder else find_spec("eccv_caption")
+    place = Path(spec.origin).parent / "data" if spec and spec.origin else Path(folder or "eccv_caption")
+    if not (place / "eccv_image_to_caption.json").exists():
+        raise BadInput(
+            f"{place} holds no judgments of COCO. pip install 'xmr-study[coco]', or give the folder of its JSON."
+        )
+    return place
 
 
 def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, "n 2"], dict[int, str]]:
@@ -105,8 +101,7 @@ def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, 
     value = read_json(file, faults, collect)
     if not pairs or not isinstance(value, dict):
         raise BadInput(
-            f"{file} holds no instance annotations: expected an object whose 'annotations' have image_id and "
-            "category_id. Give instances_val2014.json of COCO's annotations_trainval2014.zip, or take the file out."
+            f"{file} holds no instance annotations (image_id, category_id). Give COCO's, or take the file out."
         )
     faults.tolerate("instance annotations without an image or category", file.name, unfit)
     return np.array(sorted(pairs)), names

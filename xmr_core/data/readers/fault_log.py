@@ -1,9 +1,10 @@
 """What is wrong in the files of a corpus: tolerated and counted, or refused."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, XmrError
 
 EXAMPLES = 3  # stored of each kind of fault
 
@@ -47,3 +48,13 @@ class FaultLog:
         """`refuse`, unless there is no item: '{prefix} {number of items} {fault}, the first is {item}. {remedy}'"""
         if items := list(items):
             self.refuse(f"{prefix} {len(items):,} {fault}, the first is {items[0]!r}. {remedy}".strip())
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """When collecting, an error in the block ends the block only, and is noted as a refusal."""
+        try:
+            yield
+        except XmrError as e:
+            if not self.collect:
+                raise
+            self.refused.append(str(e))

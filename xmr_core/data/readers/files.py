@@ -36,7 +36,7 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
     ([], ['trip/beach.JPG'])
     """
     images: dict[str, str] = {}
-    visited = set()
+    visited, faults = set(), faults or FaultLog()
     for place, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
         status = os.stat(place)
         if (status.st_dev, status.st_ino) in visited:
@@ -44,11 +44,10 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
             continue
         visited.add((status.st_dev, status.st_ino))
         folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
-        if faults is not None:
-            faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
-        names = [name for name in names if _is_utf8(name)]
-        paths = [Path(place, name) for name in names if not name.startswith(".") and name.lower().endswith(SUFFIXES)]
-        images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
+        faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
+        for name in names:
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and _is_utf8(name):
+                images[Path(place, name).relative_to(folder).as_posix()] = str(Path(place, name))
     return images
 
 
@@ -57,11 +56,7 @@ def _raise(error: OSError) -> None:
 
 
 def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name.encode(errors="ignore").decode() == name
 
 
 def read_bytes(file: Path) -> bytes:
@@ -77,19 +72,27 @@ def read_lines(file: Path, faults: FaultLog) -> list[str]:
 
     Raises: BadInput for a file in UTF-16 or UTF-32; DamagedFile for one that cannot be read.
     """
-    lines, content = [], read_bytes(file)
+    content = read_bytes(file)
     encoding = json.detect_encoding(content)  # by its first bytes, also without a byte-order mark
     if not encoding.startswith("utf-8"):
         raise BadInput(f"{file} is written in {encoding[:6].upper()}. Save it as UTF-8.")
     if b"\n" not in content:  # of an old Mac, or saved as if it were
         content = content.replace(b"\r", b"\n")
+    lines = []
     for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
-        try:
-            lines.append(raw.decode("utf-8").rstrip("\r"))
-        except UnicodeDecodeError:
+        text, sound = decoded_text(raw)
+        if not sound:
             faults.tolerate("lines that are not UTF-8, read as Latin-1", f"{file.name} line {number}")
-            lines.append(raw.decode("latin-1").rstrip("\r"))
+        lines.append(text.rstrip("\r"))
     return lines if lines[-1] else lines[:-1]
+
+
+def decoded_text(raw: bytes) -> tuple[str, bool]:
+    """(the text, whether it is UTF-8); what is not is read as Latin-1."""
+    try:
+        return raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return raw.decode("latin-1"), False
 
 
 def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
@@ -102,10 +105,7 @@ def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return line
     faults.tolerate("captions written as Python bytes (b'…')", place)
-    try:
-        return raw.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1").strip()
+    return decoded_text(raw)[0].strip()
 
 
 def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
@@ -123,12 +123,8 @@ def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) ->
         text = raw.decode(encoding if encoding.startswith("utf-8") else "utf-8-sig", "surrogateescape")
         text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
         faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
-    del raw
+    del raw  # hundreds of megabytes
     try:
         return json.loads(text, object_hook=reduce)
-    except json.JSONDecodeError as e:
-        place = f"character {e.pos:,} of {len(text):,}"
-        message = f"{file} is no whole JSON file ({e.msg}; {place}). It was cut short or altered; get it again."
-        raise DamagedFile(message) from None
     except (ValueError, RecursionError) as e:
-        raise DamagedFile(f"{file} cannot be read as JSON ({e}). Get it again.") from None
+        raise DamagedFile(f"{file} is no whole JSON file ({e}). It was cut short or altered; get it again.") from None

@@ -1,17 +1,16 @@
 """Any folder of images, with captions in one of the layouts that people use, or without captions."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
 from xmr_core.data.images.files import SUFFIXES
-from xmr_core.data.readers.assembly import photograph_corpus
+from xmr_core.data.readers.assembly import image_table, photograph_corpus, require_name
 from xmr_core.data.readers.caption_file import caption_table, frame_records
 from xmr_core.data.readers.caption_sources import SOUGHT, WrittenCaptions, read_captions
 from xmr_core.data.readers.fault_log import FaultLog
@@ -70,10 +69,7 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     ...     from_frame(frame, folder).captions["text"].to_dict()
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
-    if not name.replace("-", "_").isidentifier():
-        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
-    if not isinstance(frame, pd.DataFrame):
-        raise BadInput(f"frame must be a pandas DataFrame with a row for each caption, got {type(frame).__name__}.")
+    require_name(name)
     faults = FaultLog()
     base, files = _images_of(images, faults)
     table = caption_table(frame_records(frame), "the frame", faults)
@@ -98,10 +94,8 @@ def _corpus(
         split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     else:
         captions, split_of, origin = _captions(written, base, files, faults)
-    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
-    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
     about = {"splits": origin, **({"captions": written.names} if written else {})}
-    return photograph_corpus(name, images, captions, faults, usual=0, about=about)
+    return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
 
 
 def _captions(
@@ -110,9 +104,9 @@ def _captions(
     """(captions, image_id → split, how the splits came about)."""
     table = written.table
     matches = _match_names(table["image"].unique(), files, faults)
-    several = [f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1]
-    faults.tolerate("names that fit several images, their captions dropped", several)
-    table = table[np.array([len(matches[name]) <= 1 for name in table["image"]], bool)]
+    several = {name: f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1}
+    faults.tolerate("names that fit several images, their captions dropped", several.values())
+    table = table[~table["image"].isin(several)]
     owners = [(matches[name] or [name])[0] for name in table["image"]]
     table = table.assign(image_id=pd.Series(owners, table.index, dtype=object))
     exists = table["image_id"].isin(files)
@@ -161,33 +155,34 @@ def _match_names(
 
     Where none fits letter by letter, é as one character and as e with an accent are the same: macOS writes the second.
     """
-    matches = _as_written(names, files)
+    index = _by_last_part(files, str)
+    matches = {name: _fitting(name, index) for name in names}
     if other := [name for name, ids in matches.items() if not ids and not name.isascii()]:
-        ids_of: dict[str, list[str]] = {}
-        for image_id in files:
-            ids_of.setdefault(unicodedata.normalize("NFC", image_id), []).append(image_id)
-        composed = {name: unicodedata.normalize("NFC", name) for name in other}
-        fitting = _as_written(composed.values(), ids_of)
-        matches |= {name: [i for fit in fitting[composed[name]] for i in ids_of[fit]] for name in other}
+        index = _by_last_part(files, _composed)
+        matches |= {name: _fitting(_composed(name), index) for name in other}
         if faults is not None:
             fault = "names of images whose accents are written in another form"
             faults.tolerate(fault, [name for name in other if matches[name]])
     return matches
 
 
-def _as_written(names: Iterable[str], files: Mapping[str, object]) -> dict[str, list[str]]:
-    """`_match_names`, letter by letter."""
-    ids_of: dict[str, list[str]] = {}
+def _by_last_part(files: Iterable[str], form: Callable[[str], str]) -> dict[str, dict[str, list[str]]]:
+    """Last part of a name → the names with it, in that form → their image_ids."""
+    out: dict[str, dict[str, list[str]]] = {}
     for image_id in files:
-        ids_of.setdefault(PurePosixPath(image_id).name, []).append(image_id)
+        name = form(image_id)
+        out.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
+    return out
 
-    def matches(written: str) -> list[str]:
-        plain = written.replace("\\", "/").removeprefix("./")
-        if plain in files:
-            return [plain]
-        ids = ids_of.get(PurePosixPath(plain).name, [])
-        if ends := [image_id for image_id in ids if plain.endswith(f"/{image_id}")]:
-            return [max(ends, key=len)]
-        return [image_id for image_id in ids if image_id.endswith(f"/{plain}")]
 
-    return {name: matches(name) for name in names}
+def _fitting(written: str, index: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
+    """The image_ids of the name itself, else of the longest name that ends it, else of all names that it ends."""
+    plain = written.replace("\\", "/").removeprefix("./")
+    names = index.get(PurePosixPath(plain).name, {})
+    if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+        return names[max(ends, key=len)]
+    return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)

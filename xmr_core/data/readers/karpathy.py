@@ -1,6 +1,7 @@
 """Karpathy's split files of Flickr30K and COCO: one JSON file with images, captions and splits."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -34,7 +35,11 @@ def karpathy_tables(
     base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
     records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
-    records = _located_records(records, base, places, name, faults)
+    paths = _paths(records, base, places, name)
+    missing = [record["filename"] for record in records if not paths[record["id"]]]
+    remedy = f"They were looked for in {', '.join(places)} of {base}. Complete the images."
+    faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
+    records = [record for record in records if paths[record["id"]]]
     rows, beyond = [], 0
     for record in records:
         sentences = record["sentences"][: limit or None]
@@ -47,9 +52,9 @@ def karpathy_tables(
                 continue
             rows.append((number if id_field else str(number), record["id"], text))
     faults.tolerate(f"sentences beyond {limit} of an image, not used", (), beyond)
+    ids = pd.Index([r["id"] for r in records], name="image_id")
     images = pd.DataFrame(
-        {"split": [SPLIT_OF[r["split"]] for r in records], "path": [r["path"] for r in records]},
-        index=pd.Index([r["id"] for r in records], name="image_id"),
+        {"split": [SPLIT_OF[r["split"]] for r in records], "path": [paths[i] for i in ids]}, index=ids
     )
     captions = pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")
     return images, captions
@@ -66,11 +71,8 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
     records = value.get("images") if isinstance(value, dict) else None
     needed, remedy = {"filename", "sentences", "split"}, f"Give dataset_{name}.json of caption_datasets.zip."
     if not isinstance(records, list) or not any(isinstance(r, dict) and needed <= r.keys() for r in records):
-        content = type(value).__name__
-        if isinstance(value, dict):
-            content = f"an object with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
         expected = "an object whose 'images' are records with filename, split and sentences (raw, sentid)"
-        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}, found {content}. {remedy}")
+        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}. {remedy}")
     if str(dataset := value.get("dataset", name)).lower() != name:
         faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}. {remedy}")
     return records
@@ -78,57 +80,44 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
 
 def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -> list[dict]:
     """The records that can be used, each with its 'id'."""
-    incomplete, unknown, repeated, sound = [], [], [], []
-    ids, names = set(), set()
+    incomplete, repeated, sound = [], [], {}
+    names = set()
     for number, record in enumerate(records):
         try:
-            name, split = record["filename"], record["split"]
+            name = record["filename"]
+            usable = record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
             image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
-            if not (
-                isinstance(name, str) and name and isinstance(split, str) and isinstance(record["sentences"], list)
-            ):
-                raise TypeError
         except (KeyError, TypeError, ValueError):
+            usable = False
+        if not (usable and isinstance(name, str) and name):
             incomplete.append(number)
-            continue
-        if split not in SPLIT_OF:
-            unknown.append(f"{split} of {name}")
-        elif image_id in ids or name in names:
+        elif image_id in sound or name in names:
             repeated.append(name if name in names else image_id)
         else:
-            sound.append(record | {"id": image_id})
-            ids.add(image_id), names.add(name)
-    fields = "filename, split, sentences" + (f", {id_field}" if id_field else "")
-    for bad, fault in (
-        (incomplete, f"records, numbered from 0, lack one of {fields}, or hold another kind of value there"),
-        (unknown, f"records are of a split that is none of {', '.join(SPLIT_OF)}"),
-        (repeated, "records repeat a file name or id"),
-    ):
-        faults.refuse_items(bad, f"{file}:", fault, "Get the file again or mend it.")
-    return sound
+            sound[image_id] = record | {"id": image_id}
+            names.add(name)
+    fields = f"filename, split ({', '.join(SPLIT_OF)}), sentences{', ' * bool(id_field)}{id_field}"
+    fault = f"records, numbered from 0, lack one of {fields}, or hold another value there"
+    faults.refuse_items(incomplete, f"{file}:", fault, "Get the file again or mend it.")
+    faults.refuse_items(repeated, f"{file}:", "records repeat a file name or id", "Get the file again or mend it.")
+    return list(sound.values())
 
 
-def _located_records(records: list[dict], base: Path, places: Sequence[str], name: str, faults: FaultLog) -> list[dict]:
-    """The records whose image exists, each with its 'path'."""
-    listings: dict[Path, dict[str, str]] = {}
+def _paths(records: list[dict], base: Path, places: Sequence[str], name: str) -> dict[object, str]:
+    """Id → path of the image, '' where it is missing. Raises: BadInput where there is no image at all."""
 
-    def find_path_of(record: dict) -> str:
+    @cache
+    def listing(folder: Path) -> dict[str, str]:
+        return list_images(folder) if folder.is_dir() else {}
+
+    def find(record: dict) -> str:
         # the last folder of the filepath only, so that it cannot lead out of data_root
         below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
-        for folder in (base / place.format(below).strip("/") for place in places):
-            if folder not in listings:
-                listings[folder] = list_images(folder) if folder.is_dir() else {}
-            if record["filename"] in listings[folder]:
-                return listings[folder][record["filename"]]
-        return ""
+        hits = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
+        return next(filter(None, hits), "")
 
-    located = [record | {"path": find_path_of(record)} for record in records]
-    tried = f"{', '.join(str(folder.relative_to(base)) for folder in listings)} of {base}"
-    if records and not any(listings.values()):
-        raise BadInput(
-            f"{name} needs its images in one of the folders {tried}; none is there. Give the right data_root."
-        )
-    missing = [record["filename"] for record in located if not record["path"]]
-    remedy = f"They were looked for in {tried}. Complete the images."
-    faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
-    return [record for record in located if record["path"]]
+    paths = {record["id"]: find(record) for record in records}
+    if records and not any(paths.values()):
+        tried = f"one of the folders {', '.join(places)} of {base}"
+        raise BadInput(f"{name} needs its images in {tried}. Give the right data_root.")
+    return paths

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
+from xmr_core.base.checks import require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 
@@ -99,17 +100,11 @@ def plausible_match(
     """
     codes, image_of = np.asarray(codes), np.asarray(image_of)
     labelled = np.ones(len(codes), bool) if labelled is None else np.asarray(labelled, bool)
-    if zeta < 0:
-        raise BadInput(
-            f"ζ counts classes that may differ, so it must be 0 or more; got {zeta}. PMRP averages 0, 1 and 2."
-        )
-    if codes.ndim != 2 or not np.isin(codes, (0, 1)).all():
-        values = np.unique(codes)[:5]
-        raise BadInput(
-            f"label codes are 0 or 1, images × classes; got an array of shape {codes.shape}, values {values}."
-        )
-    if len(labelled) != len(codes) or (len(image_of) and not 0 <= image_of.min() <= image_of.max() < len(codes)):
-        raise BadInput(f"{len(codes)} codes do not fit {len(labelled)} labels, or captions of images outside them.")
+    require_number("ζ", zeta, 0, hint="PMRP averages 0, 1 and 2.")
+    if codes.ndim != 2 or not np.isin(codes, (0, 1)).all() or len(labelled) != len(codes):
+        raise BadInput(f"label codes are 0 or 1, images × classes; got {codes.shape}, and {len(labelled)} labels.")
+    if len(image_of) and not 0 <= image_of.min() <= image_of.max() < len(codes):
+        raise BadInput(f"captions are of images 0 … {len(codes) - 1}, got {image_of.min()} … {image_of.max()}.")
     x = codes.astype(np.int32)
     near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
     caption_ids = np.arange(len(image_of)) if caption_ids is None else caption_ids

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
@@ -46,12 +47,10 @@ def load_scenes(
     >>> load_scenes("tiny").captions["text"]["c0"]
     'a big red cross with a large green ring'
     """
-    if size not in SIZES:
-        raise unknown("size of scenes", size, SIZES)
+    require_choice("size of scenes", size, SIZES)
+    require_number("the seed of scenes", seed, 0)
     if not 0 <= ambiguity <= 1:
         raise BadInput(f"ambiguity must lie in [0, 1], got {ambiguity}. 0 says nearly everything, 1 says little.")
-    if seed < 0:
-        raise BadInput(f"the seed of scenes must be 0 or more, got {seed}.")
     # Keys and values name the cache file and the corpus: a change would make new ones of both
     spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed}
     spec["ambiguity"] = round(float(ambiguity), 6)

@@ -81,11 +81,9 @@ def read_nearest(path: Path) -> dict[str, str]:
     return content
 
 
-def _read(path: Path) -> tuple[list[str], np.ndarray]:
+def _read(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
     """(words, unit vectors) of a text file of word vectors."""
-    words, rows = [], []
-    for _, word, values in word_vector_lines(path):
-        words.append(word)
-        rows.append(np.fromstring(values, np.float32, sep=" "))
+    pairs = ((word, np.fromstring(values, np.float32, sep=" ")) for _, word, values in word_vector_lines(path))
+    words, rows = zip(*pairs, strict=True)
     vectors = np.stack(rows)
     return words, vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

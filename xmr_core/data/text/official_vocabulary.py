@@ -29,16 +29,13 @@ def read_vocabulary(path: str | Path, tokeniser: str = "words") -> Vocabulary:
         return Vocabulary.from_json(raw.decode("utf-8", "replace"), tokeniser)
     try:
         content = _InertUnpickler(io.BytesIO(raw), encoding="latin1").load()
+        numbers = content["word2idx"] if isinstance(content, dict) else content.word2idx
+        if sorted(numbers.values()) != list(range(len(numbers))) or not all(isinstance(word, str) for word in numbers):
+            raise ValueError("the numbers of its words are not 0, 1, …, each once")
     except BadInput:
         raise
     except Exception as e:  # a damaged pickle raises errors of many kinds
-        raise DamagedFile(f"{path.name} is not a pickled vocabulary ({str(e)[:200] or type(e).__name__}).") from None
-    numbers = content.get("word2idx") if isinstance(content, dict) else getattr(content, "word2idx", None)
-    if not isinstance(numbers, dict):
-        raise DamagedFile(f"{path.name} holds no word2idx.")
-    plain = all(isinstance(word, str) and type(n) is int for word, n in numbers.items())
-    if not plain or sorted(numbers.values()) != list(range(len(numbers))):
-        raise DamagedFile(f"the word numbers of {path.name} are not 0 … {len(numbers) - 1}, each once.")
+        raise DamagedFile(f"{path.name} is no pickled vocabulary ({str(e)[:200] or type(e).__name__}).") from None
     return Vocabulary(tuple(sorted(numbers, key=numbers.get)), tokeniser)
 
 

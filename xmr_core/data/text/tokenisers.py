@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
@@ -38,8 +39,7 @@ def rule(name: str) -> Callable[[str], list[str]]:
     >>> rule("words")("Two dogs!")
     ['two', 'dogs']
     """
-    if name not in RULES:
-        raise unknown("tokeniser", name, RULES)
+    require_choice("tokeniser", name, RULES)
     return RULES[name]
 
 

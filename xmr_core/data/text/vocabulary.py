@@ -85,13 +85,11 @@ class Vocabulary:
             content = json.loads(text)
             words = content["idx2word"]
             ordered = tuple(words[str(n)] for n in range(len(words)))
-            numbers = {word: n for n, word in enumerate(ordered)}
-            tokeniser = content.get("tokeniser", tokeniser)
-            written = content.get("word2idx", numbers)
+            numbers, tokeniser = {word: n for n, word in enumerate(ordered)}, content.get("tokeniser", tokeniser)
+            if not all(isinstance(text, str) for text in (tokeniser, *ordered)):
+                raise TypeError("its words, and the name of its tokeniser, must be text")
+            if len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
+                raise ValueError("its word2idx and idx2word give different numbers to a word, or one number twice")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
-            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]!r}.") from None
-        if not isinstance(tokeniser, str) or not all(isinstance(word, str) for word in ordered):
-            raise DamagedFile("not a vocabulary file: its words, and the name of its tokeniser, must be text.")
-        if len(numbers) != len(ordered) or written != numbers:
-            raise DamagedFile("its word2idx and idx2word give different numbers to a word, or one number twice.")
+            raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
         return cls(ordered, tokeniser)

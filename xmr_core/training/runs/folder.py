@@ -178,7 +178,8 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     stored = files.read_record(path)
     try:
         config, identity = stored["config"], stored["identity"]
-        config = RunConfig(**{**config, "data": DataConfig(**config["data"]), "train": TrainConfig(**config["train"])})
+        data = {name: value for name, value in config["data"].items() if name != "weights" or value}  # once a field
+        config = RunConfig(**{**config, "data": DataConfig(**data), "train": TrainConfig(**config["train"])})
         expected = files.as_json({**config.identity(identity["data"]), "versions": identity["versions"]})
     except (KeyError, TypeError, BadInput) as e:
         raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
