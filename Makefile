@@ -21,7 +21,7 @@ help: ## this list
 setup: $(STAMP) ## create .venv and install everything at the pinned versions
 
 study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
-	$(PY) -m xmr_core run "$(NOTEBOOK)"
+	$(PY) -m xmr_study run "$(NOTEBOOK)"
 
 check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: three minutes on two, for every change
 	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
@@ -43,7 +43,7 @@ readme: $(STAMP) ## rewrite the tables of methods in README.md and docs/methods/
 	$(PY) scripts/build_readme.py
 
 lab: $(STAMP) ## open working copies of the notebooks in JupyterLab: lab/, which git ignores; delete a copy to begin anew
-	$(PY) -m xmr_core notebooks lab
+	$(PY) -m xmr_study notebooks lab
 	$(PY) -m jupyterlab lab
 
 lint: $(STAMP) ## style

@@ -21,7 +21,7 @@ def options_page() -> str:
         "(methods-options)=\n# Options and published settings of every method\n\n"
         "`make readme` writes this page from the specs of the methods; nothing in it is typed. "
         "An option is given by its\nname in a notebook, on the command line or from Python:\n\n"
-        "```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
+        "```sh\nxmr run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
         "from xmr_core.study import base_config\n\n"
         'base_config("scan", direction="i2t", sharpness=4.0).options["direction"]\n```\n\n'
         "What an option means, its range and its choices stand in the options class of the method's file in\n"

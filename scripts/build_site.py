@@ -141,7 +141,7 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
         f"Notebook: <a href='../../../notebooks/{name}.ipynb'>notebooks/{name}.ipynb</a> · rows of the study: "
         "<a href='../../../reports/protocol/results.csv'>results.csv</a>, "
         "<a href='../../../reports/protocol/runs.csv'>runs.csv</a> · "
-        f"run it again: `python -m xmr_core run notebooks/{name}.ipynb`"
+        f"run it again: `xmr run notebooks/{name}.ipynb`"
     )
     note = nbformat.v4.new_markdown_cell(source)
     note["id"] = "where-from"

@@ -13,7 +13,7 @@ from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.precomputed import load_precomputed
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from xmr_core.evaluation.analysis.attention import content_preference, node_cosi
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.study import paper_tables as published
-from xmr_core.study.claims import CLAIMS, Claim
-from xmr_core.study.claims_data import ABLATIONS
+from xmr_core.study.claims_data import ABLATIONS, CLAIMS
+from xmr_core.study.claims_data.claim import Claim
 from xmr_core.study.measures import content_weight
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load

@@ -17,8 +17,7 @@ from xmr_core.heads.pooling import MeanPool
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.study.adaptive import epochs_to
-from xmr_core.study.claims import CLAIMS
-from xmr_core.study.claims_data import ABLATIONS
+from xmr_core.study.claims_data import ABLATIONS, CLAIMS
 from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
 

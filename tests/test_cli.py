@@ -18,7 +18,8 @@ from synthetic import FIGURE, FINISH, build
 from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput
 from xmr_core.ui import cli_train, running
-from xmr_core.ui.cli import core_main, main
+from xmr_core.ui.cli import main as core_main
+from xmr_core.ui.cli_explore import main
 from xmr_core.ui.parameters import declared_parameters
 from xmr_core.ui.running import given_parameters
 
@@ -31,7 +32,7 @@ def home(tmp_path, monkeypatch):
 
 
 def run(*words) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "xmr_core", "run", *map(str, words)], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "xmr_study", "run", *map(str, words)], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
         "import os\nimport pathlib\nimport time\n\n"
         f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
     )
-    words = [sys.executable, "-m", "xmr_core", "run", str(build(tmp_path / "n.ipynb", slow))]
+    words = [sys.executable, "-m", "xmr_study", "run", str(build(tmp_path / "n.ipynb", slow))]
     # a shell that runs the tests in the background has them ignore SIGINT, and children inherit that
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(

@@ -7,7 +7,7 @@ from PIL import Image
 from xmr_core.methods.registry import methods
 from xmr_core.search import Query, example_library, example_model, explained, open_folder, search
 from xmr_core.search.contributions import TERM, WITHOUT
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 
 @pytest.mark.parametrize("name", sorted(methods()))

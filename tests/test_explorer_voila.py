@@ -54,7 +54,7 @@ def address(tmp_path_factory):
         lines += [f'{n}.png,"{text}",{"test" if n % 2 else "train"}' for text in own[:2]]
     (folder / "captions.csv").write_text("\n".join(lines))
     port = free_port()
-    words = [sys.executable, "-m", "xmr_core", "explore", str(folder), "--run", "dive-1", "--run", "pcme-1"]
+    words = [sys.executable, "-m", "xmr_study", "explore", str(folder), "--run", "dive-1", "--run", "pcme-1"]
     server = subprocess.Popen(
         [*words, "--no-browser", f"--port={port}"],
         env=os.environ | {"XMR_HOME": str(home)},

@@ -16,7 +16,7 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.folder_splits import completed, hash_split
 from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 SPLITS = ("train", "train", "train", "val", "test", "test")
 FOLDERS = {"train": "train", "val": "validation", "test": "test"}

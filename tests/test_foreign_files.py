@@ -11,7 +11,7 @@ from xmr_core import search
 from xmr_core.base.errors import BadInput
 from xmr_core.search import example_model, index_split, open_index, read_model
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from xmr_core.search import example_library, example_model, export_frame, search
 from xmr_core.search.answers import pixels_of
 from xmr_core.search.given_images import listed, regions
 from xmr_core.similarities.cosine import cosine
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 FEATURES = np.random.default_rng(0).normal(size=(20, 3, 8)).astype(np.float32)
 SENTENCES = ["a dog", "two cats"] * 10

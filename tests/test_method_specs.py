@@ -9,10 +9,10 @@ from tiny import tiny_config
 
 from xmr_core import study
 from xmr_core.base.errors import BadInput
-from xmr_core.methods import MODULES, registry
+from xmr_core.methods import registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
-from xmr_core.methods.registry import build, method_spec, methods, papers, register
+from xmr_core.methods.registry import MODULES, build, method_spec, methods, papers, register
 from xmr_core.study.variants import known_labels, label_of
 from xmr_core.ui.parameter_rules import check_values
 

@@ -113,7 +113,7 @@ class TestModel:
         assert not (tmp_path / "model" / "nearest_words.json").exists(), "that of the older model is removed"
 
     def test_a_search_says_which_word_was_read(self, trained, capsys, monkeypatch, tmp_path):
-        from xmr_core.ui.cli import main
+        from xmr_core.ui.cli_explore import main
 
         model, home = trained
         monkeypatch.setenv("XMR_HOME", str(home))

@@ -11,7 +11,7 @@ from xmr_core import data
 from xmr_core.base.errors import BadInput
 from xmr_core.data.networks import planned_network
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 EVERY_WAY = ("xmr-study[photographs]", "image_model=OWNER/NAME", "image_model=FOLDER", "features='cells'",
              "features='pixels'")  # fmt: skip

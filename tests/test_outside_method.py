@@ -18,7 +18,7 @@ from xmr_core.search import Query, explained, index_split, open_index, open_libr
 from xmr_core.study.cost import Shape
 from xmr_core.study.method_tables import methods_table
 from xmr_core.training.runs import load, train_or_load, train_or_load_all
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 ADDRESS = "toy_method:SPEC"
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder_splits import hash_split
 from xmr_core.study import base_config
 from xmr_core.training.runs import run_table
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 from xmr_core.ui.cli_train import read_options
 from xmr_core.ui.parameter_rules import check_values
 

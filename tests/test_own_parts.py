@@ -27,7 +27,7 @@ from xmr_core.similarities.functions import as_similarity
 from xmr_core.study import base_config, protocol
 from xmr_core.study.results import study_rows
 from xmr_core.training.runs import load, names, versions
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 
 @pytest.fixture

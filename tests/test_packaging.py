@@ -146,12 +146,12 @@ def test_constraints_are_closed():
 
 def test_package_and_entry_point():
     import xmr_core
-    from xmr_core.ui.cli import main
+    from xmr_core.ui.cli_explore import main
 
     assert (
         PROJECT["version"] == xmr_core.__version__
         and callable(main)
-        and PROJECT["scripts"] == {"xmr": "xmr_core.ui.cli:main"}
+        and PROJECT["scripts"] == {"xmr": "xmr_study.cli:main"}
     )
     for name in ("README.md", "LICENSE"):
         assert (ROOT / name).stat().st_size > 500
@@ -216,7 +216,7 @@ def searchable(tmp_path_factory) -> Path:
     return home
 
 
-COMMAND = "import sys; from xmr_core.ui.cli import main\nassert main(sys.argv[1:]) == 0"
+COMMAND = "import sys; from xmr_core.ui.cli_explore import main\nassert main(sys.argv[1:]) == 0"
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ class TestLightCore:
     def test_the_package_and_its_help_load_no_library(self):
         heavy = {"torch", "numpy", "pandas", "scipy", "transformers", *STUDY_ONLY}
         assert not loaded_by("import xmr_core") & heavy
-        assert not loaded_by("import xmr_core.ui.cli as c; c._parser()") & heavy
+        assert not loaded_by("import xmr_core.ui.cli as c; c._parser(c.PARTS)") & heavy
 
     def test_similarities_load_torch_and_nothing_beside_it(self):
         loaded = loaded_by("import xmr_core as xmr; xmr.similarities.cosine, xmr.similarities.smooth_chamfer")
@@ -273,7 +273,7 @@ class TestLightCore:
         assert last.startswith("xmr_core.base.errors.BadInput: ") and message in last
 
     def test_the_command_run_says_so_too(self):
-        code = "import sys; from xmr_core.ui.cli import main; sys.exit(main(['run', 'notebooks/train.ipynb']))"
+        code = "import sys; from xmr_core.ui.cli_explore import main; sys.exit(main(['run', 'notebooks/train.ipynb']))"
         done = python(code, blocked=STUDY_ONLY, cwd=ROOT)
         expected = "error: running a notebook needs papermill: pip install 'xmr-study[notebooks]'.\n"
         assert (done.returncode, done.stderr) == (2, expected)
@@ -304,7 +304,7 @@ def test_every_version_is_the_same():
 
 def test_version_is_said(capsys):
     import xmr_core
-    from xmr_core.ui.cli import main
+    from xmr_core.ui.cli_explore import main
 
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
@@ -312,7 +312,7 @@ def test_version_is_said(capsys):
 
 
 def test_notebooks_are_copied_and_never_replaced(tmp_path, capsys):
-    from xmr_core.ui.cli import main
+    from xmr_core.ui.cli_explore import main
 
     names = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
     (tmp_path / "mine").mkdir()
@@ -366,7 +366,7 @@ def test_the_wheel_and_the_sdist_hold_what_they_should(distributions, tmp_path):
     assert (installed / "xmr_core" / "py.typed").exists()
     assert {p.name for p in installed.iterdir()} == {"xmr_core", f"xmr_study-{PROJECT['version']}.dist-info"}
     done = subprocess.run(
-        [sys.executable, "-m", "xmr_core", "notebooks", "mine"], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "-m", "xmr_study", "notebooks", "mine"], cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(installed)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -405,7 +405,7 @@ class TestMake:
     def test_lab_opens_copies_that_git_ignores(self):
         done = self.make("-n", "lab", "PYTHON=" + sys.executable)
         *_, copied, opened = [line for line in done.stdout.splitlines() if " lab" in line]
-        assert copied.endswith("-m xmr_core notebooks lab") and opened.endswith("-m jupyterlab lab")
+        assert copied.endswith("-m xmr_study notebooks lab") and opened.endswith("-m jupyterlab lab")
         if shutil.which("git") and (ROOT / ".git").exists():
             ignored = subprocess.run(["git", "check-ignore", "-q", "lab/train.ipynb"], cwd=ROOT).returncode
             tracked = subprocess.run(["git", "check-ignore", "-q", "notebooks/train.ipynb"], cwd=ROOT).returncode

@@ -5,7 +5,7 @@ import pytest
 from xmr_core import study
 from xmr_core.base.errors import BadInput
 from xmr_core.study import paper_tables as published
-from xmr_core.study.claims import CLAIMS
+from xmr_core.study.claims_data import CLAIMS
 from xmr_core.study.variants import known_labels
 
 PRINTED = {  # RSUM as printed beside the recalls

@@ -24,7 +24,7 @@ from xmr_core.study.ambiguity_jobs import (  # noqa: E402
     ambiguity_label,
     chosen_rates,
 )
-from xmr_core.study.claims import CLAIMS  # noqa: E402
+from xmr_core.study.claims_data import CLAIMS  # noqa: E402
 from xmr_core.study.decision_rows import deciding, longest, protocol_curves, protocol_rows  # noqa: E402
 from xmr_core.study.protocol import Job  # noqa: E402
 

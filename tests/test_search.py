@@ -41,7 +41,7 @@ from xmr_core.search.query import encode
 from xmr_core.search.why import relative_uncertainty
 from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_core.training.runs.folder import write_record
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.study import ambiguity_results as ambiguity
 from xmr_core.study import decision_rows, results
 from xmr_core.study.ambiguity_jobs import AMBIGUITIES, ambiguity_label
-from xmr_core.study.claims import CLAIMS, DECIDED
+from xmr_core.study.claims import DECIDED
+from xmr_core.study.claims_data import CLAIMS
 from xmr_core.study.claims_data.claim import Claim, Measure
 from xmr_core.study.method_results import at_equal_time, budget_points, mean_interval, method_results, protocol_results
 from xmr_core.study.protocol import labels

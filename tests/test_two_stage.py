@@ -31,7 +31,7 @@ from xmr_core.search import (
 from xmr_core.search import elements as building
 from xmr_core.similarities import DistanceLogit, chamfer, cosine, max_pairwise, scan, smooth_chamfer
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 faiss = pytest.importorskip("faiss", reason="two-stage search needs the extra `search` (faiss-cpu)")
 EVERYTHING = 10**6  # elements, or lists

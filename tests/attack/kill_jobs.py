@@ -110,7 +110,7 @@ def ranks(home: Path) -> None:
 
 def notebook(home: Path) -> None:
     source = home.parent / "small.ipynb"
-    done = subprocess.run([sys.executable, "-m", "xmr_core", "run", str(source), str(home / "out.ipynb")])
+    done = subprocess.run([sys.executable, "-m", "xmr_study", "run", str(source), str(home / "out.ipynb")])
     if done.returncode:
         sys.exit(1)
 

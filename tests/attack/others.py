@@ -22,7 +22,7 @@ from xmr_core.data.images.files import read_image
 from xmr_core.data.images.inspection import inspect_image
 from xmr_core.data.text.official_vocabulary import read_vocabulary
 from xmr_core.methods.checkpoints import load_official
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 from xmr_core.ui.parameters import declared_parameters
 
 from .mutate import mutated, written

@@ -19,7 +19,7 @@ from xmr_core.data.text.official_vocabulary import read_vocabulary
 from xmr_core.methods.checkpoints import load_method, load_official, save_method
 from xmr_core.search import example_model
 from xmr_core.search.model_folder import read_model, write_model
-from xmr_core.ui.cli import main
+from xmr_core.ui.cli_explore import main
 
 from .others import CSV, WORDS, bomb, checked, folder_of, official, saved
 

@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = catalogue(
         **dict.fromkeys(("run", "Runs", "within_test"), "runs"),
         **dict.fromkeys(("comparison", "ablation", "label_of", "sweep_configs", "variant_configs"), "variants"),
         **dict.fromkeys(("run_table", "seed_means", "ensemble_runs", "verdict"), "tables"),
-        **dict.fromkeys(("CLAIMS", "ledger", "compared"), "claims"),
+        **dict.fromkeys(("ledger", "compared"), "claims"),
         **dict.fromkeys(("epochs_to", "negatives_in_training"), "adaptive"),
         **dict.fromkeys(("results", "paper_tables", "claims", "cost"), ""),
     },

@@ -7,7 +7,6 @@ import pandas as pd
 
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.data.corpora import corpus_of
-from xmr_core.evaluation.chance import random_rsum
 from xmr_core.study import results
 from xmr_core.study.claims_data import Variant
 from xmr_core.study.presets import config_from, seeds
@@ -68,10 +67,7 @@ class Runs:
 
     def chance_interval(self) -> tuple[float, float, float]:
         """(mean, low, high) of that RSUM: 95 % of random rankings lie in between; see evaluation.chance.random_rsum."""
-        relevance = self.runs[0].prepared().splits["test"].relevance
-        per_query = self.runs[0].per_query
-        galleries = {"i2t": len(relevance.query_ids), "t2i": len(relevance.gallery_ids)}
-        return random_rsum(per_query[per_query["relevance"] == "annotated"], galleries)
+        return self.runs[0].chance()
 
     def chance_text(self) -> str:
         """What a random ranking would score here, as a sentence for a notebook to print."""

@@ -1,4 +1,4 @@
-"""The command line: `xmr` has all commands; `python -m xmr_core` will have those of the core (`core_main`) alone."""
+"""The command line: `python -m xmr_core` has these commands, and the console script `xmr` those of the study too."""
 
 import argparse
 import os
@@ -11,27 +11,18 @@ from pathlib import Path
 from xmr_core import __version__
 from xmr_core.base.errors import XmrError
 from xmr_core.base.regular import printable
-from xmr_core.ui import cli_explore, cli_search, cli_train
+from xmr_core.ui import cli_search, cli_train
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
-CORE, STUDY = (cli_train, cli_search), (cli_explore,)
+PARTS = (cli_train, cli_search)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """All commands, also those of the study. argv: without the program's name, None for the process's own.
+def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
+    """Run one command. argv: without the program's name, None for the process's own.
 
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
         was not started, and one line says why. 130: interrupted.
     """
-    return _run((*CORE, *STUDY), argv)
-
-
-def core_main(argv: list[str] | None = None) -> int:
-    """The commands of the core alone; as main."""
-    return _run(CORE, argv)
-
-
-def _run(parts: tuple, argv: list[str] | None) -> int:
     parser = _parser(parts)
     arguments, rest = parser.parse_known_args(argv)
     if arguments.command == "train":  # argparse takes name=value only where they stand together
@@ -43,7 +34,7 @@ def _run(parts: tuple, argv: list[str] | None) -> int:
         return _answer(act, arguments)
 
 
-def _parser(parts: tuple = (*CORE, *STUDY)) -> argparse.ArgumentParser:
+def _parser(parts: tuple) -> argparse.ArgumentParser:
     called = Path(sys.argv[0]).name
     parser = argparse.ArgumentParser(
         prog="python -m xmr_core" if called == "__main__.py" else called,

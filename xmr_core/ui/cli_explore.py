@@ -12,7 +12,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.extras import require
 from xmr_core.base.files import existing
 from xmr_core.base.regular import printable
-from xmr_core.ui import shipped
+from xmr_core.ui import cli, shipped
 
 
 def add_to(commands) -> None:
@@ -90,3 +90,8 @@ def page_of(place: Path, runs: list[str]) -> dict:
 
 
 COMMANDS = {"run": run, "notebooks": shipped.notebooks, "explore": explore}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The console script `xmr`: the core's commands and these; as xmr_core.ui.cli.main."""
+    return cli.main(argv, (*cli.PARTS, sys.modules[__name__]))

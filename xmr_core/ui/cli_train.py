@@ -37,7 +37,6 @@ def train(arguments: argparse.Namespace) -> int:
     from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.results import rsum_interval
     from xmr_core.study.presets import base_config
-    from xmr_core.study.runs import Runs
     from xmr_core.training.ranks import started_ranks
     from xmr_core.training.runs import train_or_load
     from xmr_core.training.runs.names import short_names
@@ -62,7 +61,7 @@ def train(arguments: argparse.Namespace) -> int:
         for kind, value in rsum.items():
             _, low, high = rsum_interval(run.per_query, kind)
             print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
-        print(f"  chance  {Runs([run], [run.config.method]).chance_interval()[0]:.1f} (a random ranking, annotated)")
+        print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
     return 0
 
 

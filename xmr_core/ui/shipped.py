@@ -49,5 +49,5 @@ def notebooks(arguments: argparse.Namespace) -> int:
     new, n = copy_notebooks(arguments.folder), len(shipped_notebooks())
     left = f"; {n - len(new)} were there already and stay as they are" if len(new) < n else ""
     print(f"{arguments.folder}: {len(new)} notebooks{left}")
-    print(f"python -m xmr_core run {Path(arguments.folder) / 'train.ipynb'}  (or open the folder in JupyterLab)")
+    print(f"xmr run {Path(arguments.folder) / 'train.ipynb'}  (or open the folder in JupyterLab)")
     return 0
