@@ -30,23 +30,19 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from xmr_core.base import files
-from xmr_core.base.devices import processor
 from xmr_core.base.errors import unknown
-from xmr_core.base.provenance import commit, environment
+from xmr_core.base.machine import commit, environment, processor
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.evaluation.engine import MAX_ELEMENTS, score_blocks
+from xmr_core.evaluation.scoring import MAX_ELEMENTS, score_blocks
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import method_spec
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
-from xmr_core.similarities.cosine import Cosine
-from xmr_core.similarities.distances import GaussianDistance
-from xmr_core.similarities.match_logit import MatchLogit
-from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import MaxPairwise
+from xmr_core.similarities.gaussian import GaussianDistance, MatchLogit
 from xmr_core.similarities.scan import Scan
+from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer
 from xmr_core.similarities.sgraf import Sgraf
-from xmr_core.study.cost import COLUMNS, Shape, count, read
+from xmr_core.similarities.vectors import Cosine
+from xmr_study.cost import COLUMNS, Shape, count, read
 
 ROWS = Path(__file__).resolve().parents[1] / "reports" / "cost.csv"
 _FEWER = {"tokens": 16, "graphs": 4}  # images: a pair of tokens costs a thousand times as much as a pair of vectors

@@ -40,15 +40,15 @@ def corpus_files(root: Path, n: int) -> None:
 
 def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base import paths
-    from xmr_core.base.buffers import reused_buffers
+    from xmr_core.base.row_file import reused_buffers
     from xmr_core.data.augment import Augmentation
     from xmr_core.data.batches import Batches
-    from xmr_core.data.features.efficientnet_lite import EfficientNetLiteGrid
-    from xmr_core.data.features.feature_cache import cached_features
     from xmr_core.data.prepare import prepare
     from xmr_core.data.readers.flickr8k import load_flickr8k
+    from xmr_core.features.cache import cached_features
+    from xmr_core.features.efficientnet_lite import EfficientNetLiteGrid
     from xmr_core.methods.registry import build
-    from xmr_core.study.presets import base_config
+    from xmr_core.training.runs.presets import base_config
 
     with tempfile.TemporaryDirectory() as home:
         os.environ["XMR_HOME"] = home
@@ -108,7 +108,7 @@ class _Whole:
         self.identity = f"round {n}"
 
     def __call__(self, rows: np.ndarray) -> list:
-        from xmr_core.data.images.files import Crop
+        from xmr_core.features.images import Crop
 
         return [Crop()] * len(rows)
 

@@ -70,8 +70,9 @@ def measure(kind: str, args: argparse.Namespace) -> None:
     import numpy as np
 
     from xmr_core.base import fingerprint
-    from xmr_core.evaluation.engine import top_k
-    from xmr_core.search import open_gallery, two_stage, write_gallery
+    from xmr_core.evaluation.ranks import top_k
+    from xmr_core.retrieval.engine import two_stage
+    from xmr_core.retrieval.index import open_gallery, write_gallery
     from xmr_core.similarities import smooth_chamfer
 
     similarity = partial(smooth_chamfer, alpha=16.0)
@@ -123,7 +124,7 @@ def measure(kind: str, args: argparse.Namespace) -> None:
 
 def engine_of(args: argparse.Namespace):
     """(how to build, how to open) the elements of a gallery."""
-    from xmr_core.search import build_elements, build_engine, open_elements, open_engine
+    from xmr_core.retrieval.engine import build_elements, build_engine, open_elements, open_engine
 
     if args.engine == "qdrant":
         return build_engine, open_engine

@@ -15,15 +15,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from xmr_core.base import files
-from xmr_core.study import ledger, paper_tables
-from xmr_core.study.ambiguity_results import ambiguity_gains, ambiguity_points
-from xmr_core.study.claims import DECIDED
-from xmr_core.study.decision_rows import protocol_curves, protocol_rows
-from xmr_core.study.flickr_results import flickr_results
-from xmr_core.study.method_results import at_equal_time, budget_points, protocol_results
-from xmr_core.study.protocol import EPOCHS, labels, trial
-from xmr_core.study.swept_settings import swept, variant_results
-from xmr_core.ui import plots
+from xmr_study import ledger, paper_tables, plots
+from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
+from xmr_study.ledger import DECIDED
+from xmr_study.protocol import EPOCHS, labels, trial
+from xmr_study.protocol_results import (
+    at_equal_time,
+    budget_points,
+    flickr_results,
+    protocol_curves,
+    protocol_results,
+    protocol_rows,
+    swept,
+    variant_results,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS, TEXT = ROOT / "reports", ROOT / "scripts" / "report.md"

@@ -20,8 +20,8 @@ from build_reports import ROOT, markdown
 from print_pdf import print_page
 
 from xmr_core.base.files import make_folder
-from xmr_core.study import ledger
-from xmr_core.study.claims import DECIDED
+from xmr_study import ledger
+from xmr_study.ledger import DECIDED
 
 BUILD = ROOT / "build"
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"

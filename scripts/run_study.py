@@ -20,12 +20,12 @@ from xmr_core.data.caption_inputs import word_vector_file
 from xmr_core.data.config import DataConfig
 from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated
 from xmr_core.evaluation.stats import image_error
-from xmr_core.study import results
-from xmr_core.study.decision_rows import FOLDER, protocol_curves, protocol_rows
-from xmr_core.study.jobs import PARTS, jobs, unmeasured
-from xmr_core.study.protocol import Job, labels
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
-from xmr_core.training.runs.produce import plan_run
+from xmr_core.training.runs.train_run import plan_run
+from xmr_study import results
+from xmr_study.jobs import PARTS, jobs, unmeasured
+from xmr_study.protocol import Job, labels
+from xmr_study.protocol_results import FOLDER, protocol_curves, protocol_rows
 
 
 def image_errors(run: Evaluated) -> pd.DataFrame:

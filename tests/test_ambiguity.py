@@ -7,7 +7,7 @@ import pytest
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
-from xmr_core.evaluation.analysis.ambiguity import agreement_of_benchmarks, per_query_values, punished, random_share
+from xmr_core.evaluation.analysis.agreement import agreement_of_benchmarks, per_query_values, punished, random_share
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 

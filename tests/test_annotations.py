@@ -45,7 +45,7 @@ def test_a_wrong_annotation_fails(tmp_path):
     wrong = tmp_path / "test_wrong.py"
     wrong.write_text(
         "import torch\n"
-        "from xmr_core.losses.diversity import gram_diversity\n"
+        "from xmr_core.losses.regularisers import gram_diversity\n"
         "def test():\n"
         "    gram_diversity(torch.zeros(2, 3))\n"
     )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.registry import _registered, method_spec, methods, register
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 RIGHT = """
 from dataclasses import dataclass

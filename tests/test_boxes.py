@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.precomputed import load_precomputed
-from xmr_core.ui import plots
+from xmr_study import plots
 
 IMAGES = {"train": 3, "dev": 2, "testall": 2}
 TIMES = {"train": 1, "dev": 5, "testall": 5}  # rows of an image, as in the public files

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.features.cells import CellDescriptor
 
 
 def picture(background=(128, 128, 128), patches=()):

@@ -11,13 +11,13 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, Features, Tokens
-from xmr_core.encoders.regions import LinearRegions, SelfAttentionRegions
-from xmr_core.methods.checkpoints.names import renamed
+from xmr_core.encoders.image import LinearRegions, SelfAttentionRegions
 from xmr_core.methods.common import Inputs
+from xmr_core.methods.official import renamed
 from xmr_core.methods.registry import build
 from xmr_core.similarities import Chan, SumMax, chamfer, chan, max_pairwise, scan, sum_max
 from xmr_core.similarities.chan import CODINGS, POOLINGS
-from xmr_core.similarities.sum_max import QUERIES, SUMS
+from xmr_core.similarities.maxsim import QUERIES, SUMS
 
 INPUTS = Inputs(image_width=5, cells=3, vocabulary=9, word_dim=4, ordered_cells=False)
 exact = partial(assert_close, rtol=1e-10, atol=1e-10)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.chance import random_hit, random_rsum
+from xmr_core.evaluation.protocols import random_hit, random_rsum
 
 
 def test_a_hit_is_counted_over_all_rankings():

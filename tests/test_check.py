@@ -7,13 +7,12 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import DamagedFile
-from xmr_core.data.images.files import read_image
-from xmr_core.data.images.inspection import inspect_image
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.precomputed import load_precomputed
-from xmr_core.ui.cli_explore import main
+from xmr_core.features.images import inspect_image, read_image
+from xmr_study.cli import main
 
 
 @pytest.fixture(autouse=True)

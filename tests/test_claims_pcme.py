@@ -12,16 +12,15 @@ from xmr_core.methods._claims.pcme import ABLATIONS
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
-from xmr_core.evaluation.analysis import set_algebra as algebra
-from xmr_core.evaluation.analysis.both_directions import gain_rows, mean_rows
+from xmr_core.evaluation.analysis import corruption as algebra
+from xmr_core.evaluation.analysis.agreement import gain_rows, mean_rows
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.heads.gaussian import GaussianHead
-from xmr_core.heads.gaussian_linear import LinearGaussianHead
+from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
-from xmr_core.study.measures import mean_log_std
 from xmr_core.training.runs import train_or_load
+from xmr_study.measures import mean_log_std
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 

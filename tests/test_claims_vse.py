@@ -8,7 +8,7 @@ import torch
 from tiny import tiny_config
 from torch.testing import assert_close
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.heads.adpool import AdaptivePoolHead
@@ -16,10 +16,10 @@ from xmr_core.heads.aggregators import KMaxPool
 from xmr_core.heads.pooling import MeanPool
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
-from xmr_core.study.adaptive import epochs_to
-from xmr_core.study.claims_data import ABLATIONS, CLAIMS
-from xmr_core.study.variants import known_labels
 from xmr_core.training.runs import train_or_load
+from xmr_study.claims import ABLATIONS, CLAIMS
+from xmr_study.measures import epochs_to
+from xmr_study.variants import known_labels
 
 OURS = {claim.id: claim for claim in CLAIMS if claim.id.startswith("vse2ad-")}
 SPEC = method_spec("vse+2ad")
@@ -126,7 +126,7 @@ def test_options_that_were_added_change_no_name_of_an_older_run():
 @pytest.mark.slow
 def test_negatives_in_training_are_those_of_the_run_step_by_step(run):
     from xmr_core.data.batches import Batches
-    from xmr_core.study import negatives_in_training
+    from xmr_study import negatives_in_training
 
     table = negatives_in_training(run.config)
     batches = Batches(run.prepared().splits["train"], 16, 2, 0)

@@ -15,13 +15,14 @@ import pytest
 from PIL import Image
 from synthetic import FIGURE, FINISH, build
 
+from xmr_core import commands
 from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput
-from xmr_core.ui import cli_train, running
-from xmr_core.ui.cli import main as core_main
-from xmr_core.ui.cli_explore import main
-from xmr_core.ui.parameters import declared_parameters
-from xmr_core.ui.running import given_parameters
+from xmr_core.cli import main as core_main
+from xmr_study import running
+from xmr_study.cli import main
+from xmr_study.parameters import declared_parameters
+from xmr_study.running import given_parameters
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,7 @@ def run(*words) -> subprocess.CompletedProcess:
 )
 def test_options_of_a_training_may_stand_anywhere(words, monkeypatch, capsys):
     seen = []
-    monkeypatch.setitem(cli_train.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
+    monkeypatch.setitem(commands.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
     assert main(["train", *words.split()]) == 0
     assert (seen[0].option, seen[0].preset, seen[0].method) == (["epochs=2", "d=8"], "study", "dive")
     with pytest.raises(SystemExit):
@@ -118,7 +119,7 @@ def test_a_warning_is_one_line_without_a_place_in_the_code(monkeypatch, capsys):
         return 0
 
     usual = warnings.formatwarning
-    monkeypatch.setitem(cli_train.COMMANDS, "runs", warn)
+    monkeypatch.setitem(commands.COMMANDS, "runs", warn)
     assert main(["runs"]) == 0
     assert capsys.readouterr().err == "warning: no word is known\n\n" and warnings.formatwarning is usual
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-from xmr_core.base import code_version
-from xmr_core.base.code_version import own_code_version
-from xmr_core.data import corpora, image_inputs
-from xmr_core.data.features.cells import CellDescriptor
-from xmr_core.data.features.feature_cache import identity_of
-from xmr_core.training.runs.produce import plan_run
-from xmr_core.training.runs.versions import code_of, component_versions
+from xmr_core.base import fingerprint
+from xmr_core.base.fingerprint import own_code_version
+from xmr_core.data import corpora, prepare
+from xmr_core.features.cache import identity_of
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.training.runs.config import code_of, component_versions
+from xmr_core.training.runs.train_run import plan_run
 
 preparing = importlib.import_module("xmr_core.data.prepare")  # the package may show the function of that name
 
@@ -56,7 +56,7 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
         sys.modules.pop(f"helper{n}", None)
         imported(tmp_path, f"helper{n}", HELPER.format(factor=factor))
         extractor = imported(tmp_path, name, EXTRACTOR.format(helper=f"helper{n}")).Brightness()
-        monkeypatch.setattr(image_inputs, "_extractor", lambda *_, extractor=extractor: extractor)
+        monkeypatch.setattr(prepare, "_extractor", lambda *_, extractor=extractor: extractor)
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         prepared = preparing.prepare(plan.config.data)
@@ -118,12 +118,12 @@ def test_a_function_without_a_file_counts_with_what_it_computes():
 
 
 def test_the_recorded_code_changes_with_every_file(tmp_path, monkeypatch):
-    assert code_of("dive", "scenes") == code_version.package_hash()
-    monkeypatch.setattr(code_version, "PACKAGE", tmp_path)
+    assert code_of("dive", "scenes") == fingerprint.package_hash()
+    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path)
     (tmp_path / "inner").mkdir()
     seen = set()
     for text in ("x = 1", "x = 1  # words count too", "x = 2"):
         (tmp_path / "inner" / "a.py").write_text(text)
-        seen.add(code_version.package_hash.__wrapped__())
+        seen.add(fingerprint.package_hash.__wrapped__())
     (tmp_path / "inner" / "b.py").write_text("")
-    assert len(seen | {code_version.package_hash.__wrapped__()}) == 4
+    assert len(seen | {fingerprint.package_hash.__wrapped__()}) == 4

@@ -15,9 +15,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
-from xmr_core.study import cost
-from xmr_core.study import paper_tables as published
-from xmr_core.study.cost.flops import Shape, scan, sgraf
+from xmr_study import cost
+from xmr_study import paper_tables as published
+from xmr_study.cost import Shape, scan, sgraf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.fault_log import FaultLog
 from xmr_core.evaluation.evaluate import evaluate_scores
 
 BIRDS = [

@@ -14,7 +14,7 @@ import pytest
 from test_architecture import FLOORS
 
 from xmr_core.methods import registry
-from xmr_core.study.method_tables import methods_table, options_table, published_table
+from xmr_study.method_tables import methods_table, options_table, published_table
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))

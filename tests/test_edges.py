@@ -7,30 +7,27 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from xmr_core.base.coerce import as_set
 from xmr_core.base.errors import BadInput
-from xmr_core.base.plain_tensors import as_set
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.analysis.circular_variance import circular_variance
-from xmr_core.evaluation.analysis.selective import score_confidence
-from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.evaluation.rank_table import rank_metrics
+from xmr_core.evaluation.analysis.representations import circular_variance
+from xmr_core.evaluation.analysis.uncertainty import score_confidence, uncertainty
+from xmr_core.evaluation.evaluate import rank_metrics
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
-from xmr_core.heads.positions import sine_1d
+from xmr_core.heads.slots import sine_1d
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
-from xmr_core.losses.gaussian import kl_to_normal, uniformity
-from xmr_core.losses.mmd import mmd
-from xmr_core.losses.siglip import PairwiseSigmoid
-from xmr_core.losses.soft_contrastive import soft_contrastive
+from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
+from xmr_core.losses.infonce import PairwiseSigmoid
+from xmr_core.losses.regularisers import mmd
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec, papers
 from xmr_core.similarities import pairs
-from xmr_core.similarities.chamfer import SmoothChamfer
-from xmr_core.similarities.distances import DISTANCES, DistanceLogit, GaussianDistance
-from xmr_core.similarities.euclidean import EuclideanSmoothChamfer
-from xmr_core.similarities.order import Order
+from xmr_core.similarities.gaussian import DISTANCES, DistanceLogit, GaussianDistance
+from xmr_core.similarities.sets import EuclideanSmoothChamfer, SmoothChamfer
+from xmr_core.similarities.vectors import Order
 
 INPUTS = Inputs(image_width=8, cells=4, vocabulary=20)
 HALF = (torch.float16, torch.bfloat16)

@@ -13,16 +13,16 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
-from xmr_core.data.features.efficientnet_lite import (
+from xmr_core.data.prepare import chosen_features
+from xmr_core.features.cache import counted
+from xmr_core.features.efficientnet_lite import (
     EfficientNetLite,
     EfficientNetLiteGrid,
     load_efficientnet_lite,
     packaged_weights,
 )
-from xmr_core.data.features.feature_cache import counted
-from xmr_core.data.features.model_folder import find_pretrained
-from xmr_core.data.features.pixels import by_few
-from xmr_core.data.networks import chosen_features
+from xmr_core.features.images import by_few
+from xmr_core.features.pretrained import find_pretrained
 
 GROUPS = ((1, 4, 1, 3), (2, 6, 2, 3), (2, 8, 2, 5), (2, 10, 1, 3), (2, 12, 1, 5), (2, 14, 1, 5), (2, 16, 1, 3))
 

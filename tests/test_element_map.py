@@ -6,7 +6,7 @@ import torch
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.analysis.element_map import element_map, nearest_partner
+from xmr_core.evaluation.analysis.elements import element_map, nearest_partner
 
 
 def sets(n, k, seed, d=6):

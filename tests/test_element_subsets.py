@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.analysis.element_subsets import element_ablation, keep_elements, numbers_from_one
+from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements, numbers_from_one
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities import smooth_chamfer
 

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.engine import top_k
-from xmr_core.search import build_engine, open_engine, open_gallery, recall, two_stage, write_gallery
+from xmr_core.evaluation.ranks import top_k
+from xmr_core.retrieval.engine import build_engine, open_engine, recall, two_stage
+from xmr_core.retrieval.index import open_gallery, write_gallery
 from xmr_core.similarities import Chamfer, Cosine, DistanceLogit, SmoothChamfer
 
 pytest.importorskip("qdrant_edge", reason="galleries on an engine need the extra `engine` (qdrant-edge-py)")
@@ -142,7 +143,7 @@ def test_a_build_that_stops_is_not_taken_for_complete(tmp_path, monkeypatch):
     def stops(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("xmr_core.search.qdrant.Embedded.add", stops)
+    monkeypatch.setattr("xmr_core.retrieval.engine.Embedded.add", stops)
     with pytest.raises(CannotWrite, match="No space left"):
         build_engine(gallery, tmp_path, "digest")
     with pytest.raises(BadInput, match="engine.json"):

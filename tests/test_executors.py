@@ -14,8 +14,8 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.training.runs import stored_ids, train_or_load_all
-from xmr_core.training.runs.many import only_here, train_elsewhere
-from xmr_core.training.runs.produce import plan_run
+from xmr_core.training.runs.sweep import only_here, train_elsewhere
+from xmr_core.training.runs.train_run import plan_run
 
 HERE = Path(__file__).parent
 SCRIPT = """

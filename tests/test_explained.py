@@ -5,9 +5,11 @@ import pytest
 from PIL import Image
 
 from xmr_core.methods.registry import methods
-from xmr_core.search import Query, example_library, example_model, explained, open_folder, search
-from xmr_core.search.contributions import TERM, WITHOUT
-from xmr_core.ui.cli_explore import main
+from xmr_core.retrieval.explain import TERM, WITHOUT, explained
+from xmr_core.retrieval.library import example_library, example_model, open_folder
+from xmr_core.retrieval.ranking import Query
+from xmr_core.retrieval.search import search
+from xmr_study.cli import main
 
 
 @pytest.mark.parametrize("name", sorted(methods()))
@@ -73,7 +75,7 @@ def test_similar_images_have_cells_and_no_words(folder):
 
 
 def test_images_that_are_gone_leave_the_words(folder, tmp_path, capsys):
-    from xmr_core.search import index_folder
+    from xmr_core.retrieval.index import index_folder
 
     index_folder(example_model("vse++"), folder, tmp_path / "index", progress=iter)
     folder.rename(tmp_path / "moved")

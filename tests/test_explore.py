@@ -10,10 +10,14 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.attention import node_weights, word_attention
-from xmr_core.search import Query, Settings, open_folder, open_library, rank
-from xmr_core.search.attention_views import element_attention, nearest_captions, word_attention_of, word_weights
-from xmr_core.search.query import encode
-from xmr_core.search.state import (
+from xmr_core.retrieval.explain import relative_uncertainty, without_each_cell, without_each_word
+from xmr_core.retrieval.library import open_folder, open_library
+from xmr_core.retrieval.ranking import Query, Settings, encode, rank
+from xmr_core.similarities.gaussian import DISTANCES
+from xmr_core.similarities.sets import smooth_chamfer
+from xmr_core.training.runs import train_or_load
+from xmr_core.training.runs.ensemble import scores_of
+from xmr_study.explorer.state import (  # fmt: skip
     MOST_STEPS,
     State,
     ambiguous_queries,
@@ -23,12 +27,8 @@ from xmr_core.search.state import (
     random_query,
     ranks_by,
     unsure_queries,
-)  # fmt: skip
-from xmr_core.search.why import relative_uncertainty, without_each_cell, without_each_word
-from xmr_core.similarities.chamfer import smooth_chamfer
-from xmr_core.similarities.distances import DISTANCES
-from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.ensemble import scores_of
+)
+from xmr_study.explorer.views import element_attention, nearest_captions, word_attention_of, word_weights
 
 MORE = {"sgraf": {"m": 8, "reasoner": "saf"}}
 
@@ -83,7 +83,7 @@ def test_the_ranks_of_right_answers_are_those_of_the_evaluation(libraries, runs)
 
 def test_ties_never_help_a_right_answer(libraries, monkeypatch):
     library = replace(libraries["dive"])
-    monkeypatch.setattr("xmr_core.search.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
+    monkeypatch.setattr("xmr_core.retrieval.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
     found = rank(library, Query("caption", item=library.caption_ids[0]))
     own = found.relevant[found.relevant["kind"] == "annotated"]
     assert own["rank"].tolist() == [32]

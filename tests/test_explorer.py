@@ -14,13 +14,15 @@ from PIL import Image
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.search import Query, Settings, open_folder, open_library
-from xmr_core.search.filters import query_key
-from xmr_core.search.saved_state import state_to_link
+from xmr_core.retrieval.library import open_folder, open_library
+from xmr_core.retrieval.ranking import Query, Settings
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui.widgets import Explorer, cards
-from xmr_core.ui.widgets.explanations import words
-from xmr_core.ui.widgets.query_line import query_html
+from xmr_study.explorer import cards
+from xmr_study.explorer.cards import words
+from xmr_study.explorer.columns import query_html
+from xmr_study.explorer.filters import query_key
+from xmr_study.explorer.screen import Explorer
+from xmr_study.explorer.state import state_to_link
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from tiny import tiny_config
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.search import example_library, export_frame, index_folder, index_split, vectors_of
-from xmr_core.search.projections import projected
+from xmr_core.retrieval.export import export_frame, projected, vectors_of
+from xmr_core.retrieval.index import index_folder, index_split
+from xmr_core.retrieval.library import example_library
 
 
 @pytest.fixture(autouse=True)

@@ -13,15 +13,12 @@ from tiny_models import MEAN, SIDE, STD
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.base.fit import Fit, read_squares
 from xmr_core.base.types import Corpus
-from xmr_core.data.features.feature_cache import cached_features
-from xmr_core.data.features.model_folder import find_pretrained, library
-from xmr_core.data.features.pretrained_grid import PretrainedGrid
-from xmr_core.data.features.scaling import read_fit, read_scaling
-from xmr_core.data.images.crops import Crop
-from xmr_core.data.images.files import array_reader, image_reader
-from xmr_core.evaluation.zero_shot import ZeroShot, zero_shot_scores
+from xmr_core.features.cache import cached_features
+from xmr_core.features.images import Crop, Fit, array_reader, image_reader, read_squares
+from xmr_core.features.pretrained import find_pretrained, library
+from xmr_core.features.pretrained_images import PretrainedGrid, read_fit, read_scaling
+from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}
 RECIPES = {

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.folder import hash_split, load_folder
 
 

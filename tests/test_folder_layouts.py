@@ -10,13 +10,12 @@ from PIL import Image
 
 from xmr_core import data
 from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.check import check_corpus
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.folder import load_folder
-from xmr_core.data.readers.folder_splits import completed, hash_split
+from xmr_core.data.readers.folder import completed, hash_split, load_folder
 from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 SPLITS = ("train", "train", "train", "val", "test", "test")
 FOLDERS = {"train": "train", "val": "validation", "test": "test"}

@@ -7,11 +7,13 @@ import pytest
 from PIL import Image
 from tiny import tiny_config
 
-from xmr_core import search
+from xmr_core import retrieval as search
 from xmr_core.base.errors import BadInput
-from xmr_core.search import example_model, index_split, open_index, read_model
+from xmr_core.models.model_folder import read_model
+from xmr_core.retrieval.index import index_split, open_index
+from xmr_core.retrieval.library import example_model
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.engine import score_matrix, top_k
-from xmr_core.search import open_gallery, write_gallery
+from xmr_core.evaluation.ranks import top_k
+from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.retrieval.index import open_gallery, write_gallery
 from xmr_core.similarities import MaxPairwise, SmoothChamfer, smooth_chamfer
 
 
@@ -155,7 +156,7 @@ def test_the_best_k_are_those_of_a_sorted_matrix(monkeypatch, asking, similarity
     whole = score_matrix(similarity, *sides)
     whole = whole.T if asking == "captions" else whole
     monkeypatch.setattr(
-        "xmr_core.evaluation.engine.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None)
+        "xmr_core.evaluation.scoring.Scoring.__init__.__defaults__", (4 * 4 * 60, "float32", None)
     )
     scores, positions = top_k(similarity, queries, gallery, 7, asking)
     assert positions.tolist() == np.argsort(-whole, kind="stable")[:, :7].tolist()

@@ -14,16 +14,18 @@ from xmr_core.base.files import named
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, RelevantRanks
 from xmr_core.data.config import DataConfig
-from xmr_core.data.features.array_cache import cached_array
+from xmr_core.data.raw_inputs import listed, regions
 from xmr_core.evaluation import metrics
-from xmr_core.evaluation.engine import MatrixScores, best
-from xmr_core.evaluation.judgments import Judgments
+from xmr_core.evaluation.ranks import best
+from xmr_core.evaluation.scoring import MatrixScores
 from xmr_core.evaluation.stats import paired_permutation
-from xmr_core.search import example_library, example_model, export_frame, search
-from xmr_core.search.answers import pixels_of
-from xmr_core.search.given_images import listed, regions
-from xmr_core.similarities.cosine import cosine
-from xmr_core.ui.cli_explore import main
+from xmr_core.features.cache import cached_array
+from xmr_core.retrieval.export import export_frame
+from xmr_core.retrieval.judgments import Judgments
+from xmr_core.retrieval.library import example_library, example_model
+from xmr_core.retrieval.search import pixels_of, search
+from xmr_core.similarities.vectors import cosine
+from xmr_study.cli import main
 
 FEATURES = np.random.default_rng(0).normal(size=(20, 3, 8)).astype(np.float32)
 SENTENCES = ["a dog", "two cats"] * 10

@@ -8,7 +8,7 @@ from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal, full_set, 
 from torch.testing import assert_close
 
 from xmr_core.base.types import EmbeddingSet, Features, Tokens
-from xmr_core.encoders.regions import SelfAttentionRegions
+from xmr_core.encoders.image import SelfAttentionRegions
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.infonce import InfoNCE

@@ -8,7 +8,7 @@ from golden import ATOL, CHAIN, RTOL, Case, cases, lengths_mask
 from torch.testing import assert_close
 
 from xmr_core.base.types import Features, Tokens
-from xmr_core.encoders.regions import LinearRegions, ResidualRegions
+from xmr_core.encoders.image import LinearRegions, ResidualRegions
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.tokens import TokenHead

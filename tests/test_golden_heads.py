@@ -10,8 +10,7 @@ from xmr_core.encoders.image import PooledEncoder, RegionEncoder
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.pooling import GlobalHead
-from xmr_core.heads.positions import sine_1d, sine_2d
-from xmr_core.heads.slots import SlotHead
+from xmr_core.heads.slots import SlotHead, sine_1d, sine_2d
 
 # official state-dict key → ours, for one aggregation block (layers 1–3 repeat layer 0) and its fusion
 SLOT_NAMES = {

@@ -11,12 +11,12 @@ from golden import ATOL, CHAIN, RTOL, Case, cases, close_gradient, diagonal, len
 from torch.testing import assert_close
 
 from xmr_core.base.types import Embedding, GaussianEmbedding, Pixels, Tokens
-from xmr_core.encoders.clip_branches import ClipImageBranches, ClipTextBranches
+from xmr_core.encoders.pretrained import ClipImageBranches, ClipTextBranches
 from xmr_core.heads.gaussian import total_variance
-from xmr_core.heads.gaussian_gpo import GaussianGPOHead
+from xmr_core.heads.gpo import GaussianGPOHead
 from xmr_core.losses import PairwiseSigmoid, mean_kl_to_normal, pseudo_positive_matching, pseudo_positives
-from xmr_core.losses.soft_contrastive import soft_contrastive
-from xmr_core.methods.mixing import mixed, mixed_degrees
+from xmr_core.losses.gaussian import soft_contrastive
+from xmr_core.methods.pcmepp import mixed, mixed_degrees
 from xmr_core.similarities import DISTANCES, DistanceLogit, cosine
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from xmr_core.methods.registry import papers
-from xmr_core.study.cost import TIMED
+from xmr_study.cost import TIMED
 
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "gpu.py"
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from xmr_core.base import devices, fingerprint, masked, paths
 from xmr_core.base import files as storage
-from xmr_core.base.buffers import reused_buffers
+from xmr_core.base import fingerprint, machine, masked, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.base.provenance import environment
+from xmr_core.base.machine import environment
 from xmr_core.base.relevance import Relevance
+from xmr_core.base.row_file import reused_buffers
 from xmr_core.base.types import EmbeddingSet, Features
 
 
@@ -178,7 +178,7 @@ def test_without_glibc_nothing_is_set(monkeypatch):
 
 
 def test_the_device_of_a_number_names_the_model_of_the_processor(monkeypatch):
-    monkeypatch.setattr(devices, "processor", lambda: "A Processor 7")
+    monkeypatch.setattr(machine, "processor", lambda: "A Processor 7")
     assert environment("cpu").device == f"cpu (A Processor 7, {os.cpu_count()} cores)"
 
 
@@ -187,8 +187,8 @@ def test_models_of_one_name_are_told_by_their_numbers(monkeypatch):
     for model in (2, 17):
         text = f"processor : 0\ncpu family : 26\nmodel : {model}\nmodel name : AMD EPYC\n\nprocessor : 1\nmodel : 99\n"
         monkeypatch.setattr(Path, "read_text", lambda self, text=text, **_: text)
-        devices.processor.cache_clear()
-        told.append(devices.processor())
+        machine.processor.cache_clear()
+        told.append(machine.processor())
     monkeypatch.undo()
-    devices.processor.cache_clear()
+    machine.processor.cache_clear()
     assert told == ["AMD EPYC, family 26, model 2", "AMD EPYC, family 26, model 17"], "of the first core"

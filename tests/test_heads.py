@@ -16,8 +16,7 @@ from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.pooling import GlobalHead, MaxPool, MeanPool
-from xmr_core.heads.positions import sine_1d, sine_2d
-from xmr_core.heads.slots import SlotHead
+from xmr_core.heads.slots import SlotHead, sine_1d, sine_2d
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 
 POOLINGS = [name for name in AGGREGATORS if name not in ("gpo", "mean", "max")]  # those three stand for themselves

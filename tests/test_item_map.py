@@ -8,10 +8,12 @@ import pytest
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.search import example_library, example_model, index_folder, item_map
-from xmr_core.search.item_map import coordinates, map_frame
-from xmr_core.ui.cli_explore import page_of
-from xmr_core.ui.widgets import Explorer, explore
+from xmr_core.retrieval.index import index_folder
+from xmr_core.retrieval.library import example_library, example_model
+from xmr_study.cli import page_of
+from xmr_study.explorer import item_map
+from xmr_study.explorer.item_map import coordinates, map_frame
+from xmr_study.explorer.screen import Explorer, explore
 
 
 @pytest.fixture(autouse=True)

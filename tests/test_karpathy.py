@@ -7,7 +7,7 @@ import pytest
 from karpathy_files import coco_folder, draw, flickr_folder, record
 
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.evaluation.protocols import PROTOCOLS, Protocol
 
 
@@ -77,7 +77,7 @@ def test_the_protocols_of_the_full_sizes(flickr, coco, monkeypatch):
             more = {"filepath": first["filepath"], "cocoid": 10_000 + n} if folder is coco else {}
             folder.records.append(record(100 + n, "test", f"more{n}.png", 1, **more))
         monkeypatch.setattr(
-            "xmr_core.data.readers.karpathy.list_images",
+            "xmr_core.data.readers.coco.list_images",
             lambda _, records=folder.records: {r["filename"]: __file__ for r in records},
         )
         corpus = folder.load()

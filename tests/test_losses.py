@@ -14,13 +14,10 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
-from xmr_core.losses.diversity import gram_diversity, pairwise_diversity
-from xmr_core.losses.gaussian import kl_to_normal, uniformity
-from xmr_core.losses.infonce import InfoNCE
-from xmr_core.losses.mmd import mmd
+from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
+from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.siglip import PairwiseSigmoid
-from xmr_core.losses.soft_contrastive import soft_contrastive
+from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
 from xmr_core.losses.triplet import hinge_triplet
 
 FORMS = [(m, r) for m in ("hardest", "all", "semi-hard") for r in ("sum", "mean", "batch_mean")]

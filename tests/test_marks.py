@@ -12,7 +12,7 @@ import pytest
 from xmr_core.base.errors import BadInput, CannotWrite
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation import evaluate_scores
-from xmr_core.evaluation.judgments import Judgments
+from xmr_core.retrieval.judgments import Judgments
 
 QUERY, IMAGE = ("caption", "c0"), ("images", "i1")
 

@@ -10,7 +10,7 @@ from tiny import TINY
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.registry import papers
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 PARTS = "parts = like.image_encoder, like.caption_encoder, like.image_head, like.caption_head"
 HEAD = """class Head(torch.nn.Module):

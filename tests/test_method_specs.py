@@ -7,14 +7,14 @@ import torch
 import toy_method
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.methods import registry
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import MODULES, build, method_spec, methods, papers, register
-from xmr_core.study.variants import known_labels, label_of
-from xmr_core.ui.parameter_rules import check_values
+from xmr_study.parameters import check_values
+from xmr_study.variants import known_labels, label_of
 
 ADDRESS = "toy_method:SPEC"
 INPUTS = Inputs(5, 3, 9, word_dim=4)

@@ -14,13 +14,13 @@ from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.engine import score_matrix
-from xmr_core.methods.checkpoints import load_with_inputs, save_method
+from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import build
-from xmr_core.search import example_model, read_model
-from xmr_core.search.model_folder import write_model
+from xmr_core.models.model_folder import read_model, write_model
+from xmr_core.retrieval.library import example_model
 from xmr_core.training.runs import train_or_load
 
 METHODS = ("vse++", "dive", "pcme", "scan")

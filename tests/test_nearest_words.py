@@ -8,11 +8,13 @@ import torch
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.text import NearestWords, Vocabulary
-from xmr_core.data.text.nearest import LEAST, read_nearest, write_nearest
-from xmr_core.search import Library, Query, index_split, open_index, rank, search
-from xmr_core.search.query import known_words
-from xmr_core.ui.widgets import cards
+from xmr_core.features.word_vectors import LEAST, NearestWords, read_nearest, write_nearest
+from xmr_core.features.words import Vocabulary
+from xmr_core.retrieval.index import index_split, open_index
+from xmr_core.retrieval.library import Library
+from xmr_core.retrieval.ranking import Query, known_words, rank
+from xmr_core.retrieval.search import search
+from xmr_study.explorer import cards
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
 
@@ -113,7 +115,7 @@ class TestModel:
         assert not (tmp_path / "model" / "nearest_words.json").exists(), "that of the older model is removed"
 
     def test_a_search_says_which_word_was_read(self, trained, capsys, monkeypatch, tmp_path):
-        from xmr_core.ui.cli_explore import main
+        from xmr_study.cli import main
 
         model, home = trained
         monkeypatch.setenv("XMR_HOME", str(home))

@@ -6,16 +6,18 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation.analysis import budget_table, encode_split, first_element_share
-from xmr_core.methods.checkpoints import load_method
 from xmr_core.methods.common import Inputs
+from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build, full_options
-from xmr_core.search import Query, Settings, index_split, open_index, rank, search
+from xmr_core.retrieval.index import index_split, open_index
+from xmr_core.retrieval.ranking import Query, Settings, rank
+from xmr_core.retrieval.search import search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui import plots
+from xmr_study import plots
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 

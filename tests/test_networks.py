@@ -9,9 +9,9 @@ from PIL import Image
 
 from xmr_core import data
 from xmr_core.base.errors import BadInput
-from xmr_core.data.networks import planned_network
+from xmr_core.data.prepare import planned_network
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 EVERY_WAY = ("xmr-study[photographs]", "image_model=OWNER/NAME", "image_model=FOLDER", "features='cells'",
              "features='pixels'")  # fmt: skip
@@ -55,7 +55,7 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
 
 
 def test_the_line_names_what_will_be_taken(photos, monkeypatch):
-    monkeypatch.setattr("xmr_core.data.networks.packaged_weights", lambda name: photos)
+    monkeypatch.setattr("xmr_core.data.prepare.packaged_weights", lambda name: photos)
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),

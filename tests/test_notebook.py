@@ -10,9 +10,9 @@ from synthetic import PARAMETERS, build
 
 from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput
-from xmr_core.ui import notebook
-from xmr_core.ui.notebook import check_parameters
-from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters, parse_parameters
+from xmr_study import notebook
+from xmr_study.notebook import check_parameters
+from xmr_study.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_output
 from synthetic import FIGURE, TABLE, build
 
 from xmr_core.base.errors import BadInput
-from xmr_core.ui.parameters import Parameter, checked_value, declared_parameters, parse_parameters
+from xmr_study.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -13,9 +13,9 @@ from miniatures import CORNERS, miniature
 from notebook_cells import FOLDER, layout_only, run_cells
 
 from xmr_core.base.errors import BadInput
-from xmr_core.study import presets, results
-from xmr_core.training.runs import many
-from xmr_core.ui.parameters import declared_parameters
+from xmr_core.training.runs import presets, sweep
+from xmr_study import results
+from xmr_study.parameters import declared_parameters
 
 KARPATHY = ("folder", "flickr30k", "coco")
 SCANS = ["SCAN t-i", "SCAN i-t", "MaxSim i-t", "SCAN i-t, hinge"]
@@ -78,11 +78,11 @@ def corpora(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XMR_HOME", str(base / "home"))
-        patch.setattr(many, "_workers", lambda configs: 1)  # another process would import torch first
+        patch.setattr(sweep, "_workers", lambda configs: 1)  # another process would import torch first
         patch.setattr("matplotlib.figure.Figure.savefig", layout_only)
         small = presets._SIZES["photographs", "quick"] | {"d": 16, "batch_images": 16, "features": COMMON["features"]}
         patch.setitem(presets._SIZES, ("photographs", "quick"), small)
-        patch.setattr("xmr_core.study.results.study_rows", cache(results.study_rows))
+        patch.setattr("xmr_study.results.study_rows", cache(results.study_rows))
         yield data_root
 
 
@@ -118,7 +118,7 @@ def boxes_are_drawn(figures: dict) -> None:
 
 def refused(name: str, given: dict, message: str, monkeypatch) -> None:
     """The notebook ends in one line that has the message, and no run was planned before."""
-    monkeypatch.setattr(many, "plan_run", lambda config: pytest.fail("a run was planned"))
+    monkeypatch.setattr(sweep, "plan_run", lambda config: pytest.fail("a run was planned"))
     with pytest.raises(BadInput, match=message):
         run_cells(name, **given)
 

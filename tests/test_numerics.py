@@ -6,7 +6,7 @@ import record_numbers
 from record_numbers import STAGES, expected, of_method, of_stage
 
 from xmr_core.methods.registry import papers
-from xmr_core.training.runs import versions
+from xmr_core.training.runs import config
 
 FORMS = [(method, form) for method, spec in papers().items() for form in spec.forms]
 AGAIN = "then record the new numbers: python tests/record_numbers.py"
@@ -55,6 +55,6 @@ def test_a_forgotten_version_is_named(monkeypatch):
     monkeypatch.setitem(record_numbers._MEASURES, "evaluation", lambda: [*real[:-1], real[-1] * 1.01])
     with pytest.raises(AssertionError, match=r"numbers of evaluation changed .*raise 'evaluation' in .*versions\.py"):
         test_numbers_of_a_stage_belong_to_its_version("evaluation")
-    monkeypatch.setitem(versions.STAGES, "evaluation", 99)
+    monkeypatch.setitem(config.STAGES, "evaluation", 99)
     with pytest.raises(AssertionError, match="recorded with other versions .* record the new numbers"):
         test_numbers_of_a_stage_belong_to_its_version("evaluation")

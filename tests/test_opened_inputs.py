@@ -5,10 +5,9 @@ import os
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.judgments import Judgments
-from xmr_core.search.query import Query
-from xmr_core.search.saved_state import state_from_link, state_to_link
-from xmr_core.search.state import State
+from xmr_core.retrieval.judgments import Judgments
+from xmr_core.retrieval.ranking import Query
+from xmr_study.explorer.state import State, state_from_link, state_to_link
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

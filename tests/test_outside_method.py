@@ -11,14 +11,18 @@ import pytest
 import toy_method
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.methods import registry
-from xmr_core.methods.checkpoints import load_method
-from xmr_core.search import Query, explained, index_split, open_index, open_library, search
-from xmr_core.study.cost import Shape
-from xmr_core.study.method_tables import methods_table
+from xmr_core.methods.model_file import load_method
+from xmr_core.retrieval.explain import explained
+from xmr_core.retrieval.index import index_split, open_index
+from xmr_core.retrieval.library import open_library
+from xmr_core.retrieval.ranking import Query
+from xmr_core.retrieval.search import search
 from xmr_core.training.runs import load, train_or_load, train_or_load_all
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
+from xmr_study.cost import Shape
+from xmr_study.method_tables import methods_table
 
 ADDRESS = "toy_method:SPEC"
 pytestmark = pytest.mark.slow
@@ -61,7 +65,7 @@ def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
 
 
 def test_the_explorer_shows_it(runs):
-    from xmr_core.ui.widgets.explorer import Explorer
+    from xmr_study.explorer.screen import Explorer
 
     libraries = {
         label: open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)

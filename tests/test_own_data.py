@@ -10,12 +10,12 @@ import torch
 import xmr_core as xmr
 from xmr_core import data, encoders
 from xmr_core.base.errors import BadInput
-from xmr_core.data.features.cells import CellDescriptor
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.engine import score_matrix
+from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.registry import papers
-from xmr_core.study.presets import base_config
 from xmr_core.training.runs import train_or_load
+from xmr_core.training.runs.presets import base_config
 
 WORDS = ("dog", "cat", "ball", "house", "tree")
 
@@ -119,7 +119,7 @@ def test_a_corpus_of_another_process_is_named():
 
 OWN = """
 from xmr_core.data import load_scenes
-from xmr_core.data.features import CellDescriptor
+from xmr_core.features import CellDescriptor
 
 def load(data_root):
     assert data_root == "somewhere"

@@ -11,15 +11,15 @@ from PIL import Image
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.commands import read_options
 from xmr_core.data.caption_inputs import word_vector_file
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
-from xmr_core.data.readers.folder_splits import hash_split
-from xmr_core.study import base_config
+from xmr_core.data.readers.folder import hash_split
 from xmr_core.training.runs import run_table
-from xmr_core.ui.cli_explore import main
-from xmr_core.ui.cli_train import read_options
-from xmr_core.ui.parameter_rules import check_values
+from xmr_study import base_config
+from xmr_study.cli import main
+from xmr_study.parameters import check_values
 
 TRAIN = ["vse++", "--dataset", "folder", "features=cells", "d=8", "epochs=1", "batch_images=4", "device=cpu"]
 

@@ -12,22 +12,20 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding
-from xmr_core.data.features.feature_cache import cached_features, identity_of
-from xmr_core.data.readers.assembly import usable_tables
-from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.assembly import FaultLog, usable_tables
 from xmr_core.data.scenes import load_scenes
+from xmr_core.features.cache import cached_features, identity_of
 from xmr_core.losses.checks import of_sets
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods import registry
 from xmr_core.methods.registry import method_spec, register
 from xmr_core.similarities import Similarity, SmoothChamfer, smooth_chamfer
-from xmr_core.similarities.base import Range
-from xmr_core.similarities.functions import as_similarity
-from xmr_core.study import base_config, protocol
-from xmr_core.study.results import study_rows
-from xmr_core.training.runs import load, names, versions
-from xmr_core.ui.cli_explore import main
+from xmr_core.similarities.base import Range, as_similarity
+from xmr_core.training.runs import config, load, names
+from xmr_study import base_config, protocol
+from xmr_study.cli import main
+from xmr_study.results import study_rows
 
 
 @pytest.fixture
@@ -95,12 +93,12 @@ SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, p
     )
 
     def version(name, text):
-        return versions.component_versions(written(name, text), "scenes")["method"]
+        return config.component_versions(written(name, text), "scenes")["method"]
 
     def of_registered(text):  # without an address, so that the file counts by what the spec names alone
         spec = method_spec(written("vse_mine", text))
         monkeypatch.setattr(registry, "_registered", {"vse-mine": spec})
-        return versions.component_versions("vse-mine", "scenes")["method"]
+        return config.component_versions("vse-mine", "scenes")["method"]
 
     assert version("vse_mine", published) != version("vse_mine", swapped)
     assert of_registered(published) != of_registered(swapped)
@@ -108,7 +106,7 @@ SPEC = replace(method_spec("vse++"), id="vse-mine", label="Mine", variants={}, p
     written("far_builder", builder)
     assert version("partly", partly) == version("partly", "# a remark\n" + partly)
     assert version("partly", partly) != version("partly", partly.replace("InfoNCE(0.1)", "InfoNCE(0.2)"))
-    assert versions.component_versions("dive", "scenes")["method"] == method_spec("dive").version
+    assert config.component_versions("dive", "scenes")["method"] == method_spec("dive").version
 
 
 def test_two_extractors_of_one_file_have_features_of_their_own():
@@ -210,7 +208,7 @@ def test_a_reader_of_ones_own_is_checked_on_the_command_line(written, tmp_path, 
     text = """
 import pandas as pd
 from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.scenes import load_scenes
 
 def read(root, faults=None):

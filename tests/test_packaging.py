@@ -146,7 +146,7 @@ def test_constraints_are_closed():
 
 def test_package_and_entry_point():
     import xmr_core
-    from xmr_core.ui.cli_explore import main
+    from xmr_study.cli import main
 
     assert (
         PROJECT["version"] == xmr_core.__version__
@@ -172,14 +172,14 @@ STUDY_ONLY = {  # import names of what the extra `notebooks` installs, and of wh
 }  # fmt: skip
 SEARCHED = """
 from tiny import tiny_config
-from xmr_core.search import index_split
+from xmr_core.retrieval import index_split
 from xmr_core.training.runs import train_or_load
 index_split(train_or_load(tiny_config("vse++", epochs=1)), "index")
 """
 
 
 MADE = """
-from xmr_core.base.shapes import only_shapes
+from xmr_core.base.machine import only_shapes
 from xmr_core.methods import Inputs
 from xmr_core.methods.registry import build, methods
 with only_shapes():
@@ -216,7 +216,7 @@ def searchable(tmp_path_factory) -> Path:
     return home
 
 
-COMMAND = "import sys; from xmr_core.ui.cli_explore import main\nassert main(sys.argv[1:]) == 0"
+COMMAND = "import sys; from xmr_study.cli import main\nassert main(sys.argv[1:]) == 0"
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ class TestLightCore:
     def test_the_package_and_its_help_load_no_library(self):
         heavy = {"torch", "numpy", "pandas", "scipy", "transformers", *STUDY_ONLY}
         assert not loaded_by("import xmr_core") & heavy
-        assert not loaded_by("import xmr_core.ui.cli as c; c._parser(c.PARTS)") & heavy
+        assert not loaded_by("import xmr_core.cli as c; c._parser(c.PARTS)") & heavy
 
     def test_similarities_load_torch_and_nothing_beside_it(self):
         loaded = loaded_by("import xmr_core as xmr; xmr.similarities.cosine, xmr.similarities.smooth_chamfer")
@@ -273,7 +273,7 @@ class TestLightCore:
         assert last.startswith("xmr_core.base.errors.BadInput: ") and message in last
 
     def test_the_command_run_says_so_too(self):
-        code = "import sys; from xmr_core.ui.cli_explore import main; sys.exit(main(['run', 'notebooks/train.ipynb']))"
+        code = "import sys; from xmr_study.cli import main; sys.exit(main(['run', 'notebooks/train.ipynb']))"
         done = python(code, blocked=STUDY_ONLY, cwd=ROOT)
         expected = "error: running a notebook needs papermill: pip install 'xmr-study[notebooks]'.\n"
         assert (done.returncode, done.stderr) == (2, expected)
@@ -304,7 +304,7 @@ def test_every_version_is_the_same():
 
 def test_version_is_said(capsys):
     import xmr_core
-    from xmr_core.ui.cli_explore import main
+    from xmr_study.cli import main
 
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
@@ -312,7 +312,7 @@ def test_version_is_said(capsys):
 
 
 def test_notebooks_are_copied_and_never_replaced(tmp_path, capsys):
-    from xmr_core.ui.cli_explore import main
+    from xmr_study.cli import main
 
     names = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
     (tmp_path / "mine").mkdir()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput
-from xmr_core.study import paper_tables as published
-from xmr_core.study.claims_data import CLAIMS
-from xmr_core.study.variants import known_labels
+from xmr_study import paper_tables as published
+from xmr_study.claims import CLAIMS
+from xmr_study.variants import known_labels
 
 PRINTED = {  # RSUM as printed beside the recalls
     ("f30k", "VSE++", "ResNet-152"): 409.8, ("f30k", "PVSE", "ResNet-152"): 432.6,

@@ -15,8 +15,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding, Tokens
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.gaussian import SECOND, SPREADS, GaussianHead, uncertainty
-from xmr_core.losses.gaussian import kl_to_normal, uniformity
-from xmr_core.losses.soft_contrastive import soft_contrastive
+from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
 from xmr_core.similarities import DISTANCES, MatchLogit
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)

@@ -13,11 +13,11 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Features, GaussianEmbedding, Pixels, Tokens
-from xmr_core.encoders.clip_branches import ClipImageBranches, ClipTextBranches
+from xmr_core.encoders.pretrained import ClipImageBranches, ClipTextBranches
 from xmr_core.heads import GaussianGPOHead, total_variance
 from xmr_core.losses import kl_to_normal, mean_kl_to_normal, pseudo_positive_matching, pseudo_positives
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.mixing import MixedSamples, drawn_boxes, mixed, mixed_degrees
+from xmr_core.methods.pcmepp import MixedSamples, drawn_boxes, mixed, mixed_degrees
 from xmr_core.methods.registry import build
 from xmr_core.similarities import DISTANCES, DistanceLogit
 

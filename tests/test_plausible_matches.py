@@ -11,13 +11,12 @@ from miniatures import miniature
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, GaussianEmbedding
-from xmr_core.data.plausible import plausible_sets, shown_objects
+from xmr_core.data.readers.assembly import plausible_match
 from xmr_core.data.readers.coco import load_coco
-from xmr_core.data.readers.relevance import plausible_match
 from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.analysis import pointing, sorted_variances
-from xmr_core.study import plausible
-from xmr_core.study.plausible import interchangeable, nearest_by_objects
+from xmr_study import plausible
+from xmr_study.plausible import interchangeable, nearest_by_objects, plausible_sets, shown_objects
 
 
 def test_objects_of_coco_have_the_names_of_its_file_and_give_its_plausible_sets(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
-from xmr_core.study import paper_tables as published
-from xmr_core.ui import plots
+from xmr_study import paper_tables as published
+from xmr_study import plots
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from xmr_core.ui import plots
+from xmr_study import plots
 
 
 @pytest.fixture(autouse=True)

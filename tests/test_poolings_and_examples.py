@@ -9,10 +9,10 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.aggregators import aggregator
-from xmr_core.study.examples import disputed, top
-from xmr_core.study.pooling import rank_weights, speeds, weights_by_rank
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui import plots
+from xmr_study import plots
+from xmr_study.examples import disputed, top
+from xmr_study.pooling import rank_weights, speeds, weights_by_rank
 
 
 @pytest.mark.parametrize("name", ["mean", "max", "k-max", "gpo", "softpool", "adpool"])

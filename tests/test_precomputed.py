@@ -9,7 +9,7 @@ import torch
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.data.inputs import feature_reader
-from xmr_core.data.readers.fault_log import FaultLog
+from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.precomputed import load_precomputed
 
 REGIONS, WIDTH = 3, 4

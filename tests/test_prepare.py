@@ -12,15 +12,14 @@ from tiny_models import SIDE, WORDS, save
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.data.features.word_pieces import WordPieces
 from xmr_core.data.prepare import DATASETS, DataConfig, prepare
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.data.text.vocabulary import Vocabulary
-from xmr_core.methods.checkpoints import load_method
+from xmr_core.features.pretrained_text import WordPieces
+from xmr_core.features.words import Vocabulary, read_vocabulary
+from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
-from xmr_core.study.presets import base_config
+from xmr_core.training.loop import pretrained_names, stages_learning, thaw
 from xmr_core.training.runs import train_or_load, zero_shot_reference
-from xmr_core.training.stages import pretrained_names, stages_learning, thaw
+from xmr_core.training.runs.presets import base_config
 
 N = {"train": 12, "dev": 6, "test": 6}
 
@@ -189,7 +188,7 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
 
 @pytest.mark.slow
 def test_a_dual_encoder_is_a_row_like_any_other(flickr):
-    from xmr_core.study import results
+    from xmr_study import results
 
     row = results.rows([zero_shot_reference(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
     assert set(row["method"]) == {"zero-shot"} and {"rsum", "r_precision", "recall"} <= set(row["metric"])
@@ -282,7 +281,7 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     more = replace(
         real, corpus=replace(real.corpus, relevance_sets={**real.corpus.relevance_sets, "anything": everything})
     )
-    module = sys.modules["xmr_core.training.runs.produce"]  # the package has a function of that name
+    module = sys.modules["xmr_core.training.runs.train_run"]  # the package has a function of that name
     monkeypatch.setattr(module, "prepare", lambda *_, **__: more)
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it was trained again"))
     after = train_or_load(c)

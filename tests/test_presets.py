@@ -6,7 +6,7 @@ import torch
 from xmr_core.base.errors import BadInput
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, full_options, method_spec, papers
-from xmr_core.study.presets import base_config
+from xmr_core.training.runs.presets import base_config
 
 # What the papers trained with: (method, corpus, options) → (lr, epochs, epochs between decays or schedule, batch)
 PAPERS = [

@@ -18,15 +18,11 @@ from torch.testing import assert_close
 import xmr_core
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Pixels, Tokens
-from xmr_core.data.features.model_folder import find_pretrained, library
-from xmr_core.data.features.pretrained import load_pretrained
-from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
-from xmr_core.data.features.pretrained_states import PretrainedStates, by_length, describe_text
-from xmr_core.data.features.scaling import Scaling, read_scaling
-from xmr_core.data.features.word_pieces import WordPieces, word_pieces
-from xmr_core.encoders.bert import BertEncoder
-from xmr_core.encoders.text_backbone import SUMMARIES, StatesEncoder, TextBackbone
-from xmr_core.encoders.vision_backbone import VisionBackbone
+from xmr_core.encoders.pretrained import SUMMARIES, StatesEncoder, TextBackbone, VisionBackbone
+from xmr_core.encoders.text import BertEncoder
+from xmr_core.features.pretrained import find_pretrained, library, load_pretrained
+from xmr_core.features.pretrained_images import PretrainedGrid, Scaling, describe_vision, read_scaling
+from xmr_core.features.pretrained_text import PretrainedStates, WordPieces, by_length, describe_text, word_pieces
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 
@@ -273,7 +269,7 @@ def test_weights_of_another_network_are_refused(zoo):
 
 
 def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.data.features.pretrained_states._TOKENS", 16)  # several batches
+    monkeypatch.setattr("xmr_core.features.pretrained_text._TOKENS", 16)  # several batches
     states = PretrainedStates(zoo("bert"))
     got, bert = states(TEXTS), tiny_models.make("bert")
     ids = [[2, *(5 + WORDS.index(piece) for piece in words.split()), 3] for words in (
@@ -525,13 +521,13 @@ def test_hub_names(zoo, tmp_path, monkeypatch):
 GUARD = """
 import sys, warnings
 from pathlib import Path
-import xmr_core.methods.registry, xmr_core.evaluation.zero_shot
-from xmr_core.data.features.pretrained_states import PretrainedStates
-from xmr_core.data.features.pretrained_grid import PretrainedGrid, describe_vision
-from xmr_core.encoders.vision_backbone import VisionBackbone
+import xmr_core.methods.registry, xmr_core.models.dual_encoder
+from xmr_core.features.pretrained_text import PretrainedStates
+from xmr_core.features.pretrained_images import PretrainedGrid, describe_vision
+from xmr_core.encoders.pretrained import VisionBackbone
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
-from xmr_core.evaluation.zero_shot import ZeroShot
+from xmr_core.models.dual_encoder import ZeroShot
 assert "transformers" not in sys.modules, "too slow to be imported before it is needed"
 for folder in map(Path, sys.argv[1:]):
     if folder.name == "bert":

@@ -16,17 +16,11 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import run_study  # noqa: E402
 
 from xmr_core.methods.registry import method_spec  # noqa: E402
-from xmr_core.study import choices, convergence, jobs, protocol, results  # noqa: E402
-from xmr_core.study.ambiguity_jobs import (  # noqa: E402
-    AMBIGUITIES,
-    AMBIGUOUS,
-    ambiguity,
-    ambiguity_label,
-    chosen_rates,
-)
-from xmr_core.study.claims_data import CLAIMS  # noqa: E402
-from xmr_core.study.decision_rows import deciding, longest, protocol_curves, protocol_rows  # noqa: E402
-from xmr_core.study.protocol import Job  # noqa: E402
+from xmr_study import jobs, protocol, protocol_results, results  # noqa: E402
+from xmr_study.ambiguity import AMBIGUITIES, AMBIGUOUS, ambiguity, ambiguity_label, chosen_rates
+from xmr_study.claims import CLAIMS  # noqa: E402
+from xmr_study.protocol import Job  # noqa: E402
+from xmr_study.protocol_results import deciding, longest, protocol_curves, protocol_rows  # noqa: E402
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 NONE = pd.DataFrame(columns=list(results.COLUMNS))
@@ -88,7 +82,7 @@ def test_all_methods_share_what_the_protocol_says_they_share():
 
 def test_the_earlier_of_equal_trials_is_chosen_and_only_when_all_are_there():
     rows = tuned({"DivE": [1, 3, 2, 3, 1, 1, 1], "PVSE": [1, 2, 3]})
-    assert choices.chosen_trials(rows) == {"DivE": 2}
+    assert protocol.chosen_trials(rows) == {"DivE": 2}
 
 
 def test_seeds_alternate_between_the_worlds_that_decide():
@@ -150,7 +144,7 @@ def test_ablations_of_a_loss_that_tuning_put_away_keep_that_loss():
 
 def test_ablations_take_the_best_of_the_trials_that_keep_the_loss():
     rows = tuned({"PCME++": [3.0, 2.0, 3.5, 1.0, 1.0, 1.0, 4.0]})
-    chosen = choices.chosen_trials(rows)
+    chosen = protocol.chosen_trials(rows)
     assert chosen == {"PCME++": 7}
     runs = {job.label: job.config for job in made(chosen, "ablations", rows)}
     assert runs["PCME++, own loss"].train.lr == runs["PCME++, no mixed samples"].train.lr == 4e-3
@@ -166,7 +160,7 @@ def test_an_ablation_that_names_no_loss_is_not_run_with_another():
 def test_labels_of_the_protocol_are_different_runs_at_the_trials_that_were_chosen():
     """Else one of two arms of a claim would be the other under another name."""
     rows = protocol_rows()
-    chosen = choices.chosen_trials(rows)
+    chosen = protocol.chosen_trials(rows)
     assert chosen["PCME++"] == 7  # what makes the trap
     every = [job for job in jobs.jobs(rows, UNSEEN) if job.part in ("comparison", "ablations")]
     configs = [
@@ -232,9 +226,9 @@ def curve(values: list[float]) -> pd.DataFrame:
 )  # fmt: skip
 def test_a_method_counts_as_converged_by_gain_and_best_epoch(values, best, converged):
     rows = pd.DataFrame({"run_id": ["r"], "variant": "DivE", "epochs": 8, "best_epoch": best})
-    table = convergence.convergence(rows, curve(values), ["DivE", "PVSE"], 8)
+    table = protocol_results.convergence(rows, curve(values), ["DivE", "PVSE"], 8)
     assert table["converged"].tolist() == [converged]
-    assert convergence.unconverged(rows, curve(values), ["DivE"], 8) == ([] if converged else ["DivE"])
+    assert protocol_results.unconverged(rows, curve(values), ["DivE"], 8) == ([] if converged else ["DivE"])
 
 
 def test_what_is_not_converged_runs_longer_and_only_those_rows_count():

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from xmr_core.base import provenance
+from xmr_core.base import machine
 
 
 @pytest.fixture
@@ -19,12 +19,12 @@ def checkout(tmp_path, monkeypatch):
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"],
     ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "pkg" / "base" / "code.py"))
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "pkg" / "base" / "code.py"))
     return tmp_path
 
 
 def test_changed_code_is_told_and_changed_results_are_not(checkout):
-    commit = provenance.commit.__wrapped__
+    commit = machine.commit.__wrapped__
     assert len(commit()[0]) == 12 and commit()[1] is False
     (checkout / "new.py").write_text("untracked\n")
     (checkout / "reports" / "results.csv").write_text("1\n2\n")
@@ -34,13 +34,13 @@ def test_changed_code_is_told_and_changed_results_are_not(checkout):
 
 
 def test_no_checkout_is_no_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "code.py"))
-    assert provenance.commit.__wrapped__() == ("", False)
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "code.py"))
+    assert machine.commit.__wrapped__() == ("", False)
 
 
 def test_the_commit_of_a_repository_that_only_holds_the_installed_package_is_not_ours(checkout, monkeypatch):
     """A package in an environment inside a user's repository, as `.venv` in most projects."""
     place = checkout / ".venv" / "site-packages" / "pkg" / "base"
     place.mkdir(parents=True)
-    monkeypatch.setattr(provenance, "__file__", str(place / "code.py"))
-    assert provenance.commit.__wrapped__() == ("", False)
+    monkeypatch.setattr(machine, "__file__", str(place / "code.py"))
+    assert machine.commit.__wrapped__() == ("", False)

@@ -15,10 +15,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.training.collectives import DrawsOfAll, share_of
-from xmr_core.training.ranks import joined
+from xmr_core.training.distributed import DrawsOfAll, joined, share_of
 from xmr_core.training.runs import load, stored_ids, train_or_load
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 HERE = Path(__file__).parent
 SIZES = ["size=tiny", "d=16", "batch_images=16", "captions_per_image=2", "device=cpu"]

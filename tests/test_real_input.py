@@ -14,17 +14,14 @@ from PIL import Image
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.data.features import array_cache
-from xmr_core.data.features.cells import CellDescriptor
-from xmr_core.data.features.feature_cache import cached_features
-from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.features.reduce import PrincipalComponents, RootMean, reduced_features
-from xmr_core.data.images.crops import TrainingCrops
-from xmr_core.data.images.files import read_image
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.text.tokenisers import tokenise
-from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.features import cache
+from xmr_core.features.cache import PrincipalComponents, RootMean, cached_features, reduced_features
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.features.images import TrainingCrops, read_image
+from xmr_core.features.word_vectors import load_word_vectors
+from xmr_core.features.words import Vocabulary, tokenise
 
 REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 
@@ -197,7 +194,7 @@ def test_word_vectors(tmp_path):
 
 def test_mobile_networks_pad_as_tensorflow_does():
     """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
-    from xmr_core.data.features.efficientnet_lite import Convolution
+    from xmr_core.features.efficientnet_lite import Convolution
 
     torch.manual_seed(0)
     layer, x = Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
@@ -232,7 +229,7 @@ class Counting(CellDescriptor):
 
 @pytest.fixture
 def corpus():
-    array_cache._verified.clear()
+    cache._verified.clear()
     from xmr_core.data.scenes import load_scenes
 
     return load_scenes("tiny")
@@ -262,7 +259,7 @@ class Dying(CellDescriptor):
 
 
 def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
-    monkeypatch.setattr(array_cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
+    monkeypatch.setattr(cache, "_EVERY", 3 * 8 * 64 * 92 * 2)  # a note every third batch
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     assert not list(paths.folder("cache").glob("features-*.npy"))
@@ -274,7 +271,7 @@ def test_extraction_that_was_killed_goes_on_where_it_was(corpus, monkeypatch):
 
 
 def test_what_is_left_of_other_work_is_not_continued(corpus, monkeypatch):
-    monkeypatch.setattr(array_cache, "_EVERY", 1)
+    monkeypatch.setattr(cache, "_EVERY", 1)
     with pytest.raises(KeyboardInterrupt):
         cached_features(corpus, Dying(dies_at=12), progress=iter)
     (part,) = paths.folder("cache").glob("features-*.part")
@@ -318,7 +315,7 @@ def test_damaged_features_are_rebuilt_and_said_so(corpus, damage):
     else:
         raw = file.read_bytes()
         file.write_bytes(raw[:-1000] if damage == "truncate" else raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:])
-    array_cache._verified.clear()
+    cache._verified.clear()
     with pytest.warns(UserWarning, match=f"{file.name} is damaged and is rebuilt"):
         again = cached_features(corpus, CellDescriptor(), progress=iter)
     assert (again == first).all()

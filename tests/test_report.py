@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_site  # noqa: E402
 
-from xmr_core.study import ledger  # noqa: E402
+from xmr_study import ledger  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.study import results
 from xmr_core.training.runs import train_or_load_all
+from xmr_study import results
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 from xmr_core.training.runs import load, run_table, train_or_load
 from xmr_core.training.runs.names import find_run, resolve_run, short_names
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 DIVE = ("dive-scenes-s0-aaaa000000", "dive-scenes-s1-aaaa111111", "dive-my-photos-s0-bbbb000000")
 OTHER = ("vsepp-scenes-s0-cccc000000", "sgraf-scenes-s0-dddd000000")

@@ -15,31 +15,31 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.evaluation.results import Evaluated
-from xmr_core.methods.checkpoints import load_method
-from xmr_core.study import results
-from xmr_core.study.presets import base_config
+from xmr_core.methods.model_file import load_method
+from xmr_core.training.loop import load_state
 from xmr_core.training.runs import (
     TrainedRun,
+    config,
     ensemble_of,
     folder,
     load,
-    many,
-    produce,
     scores_of,
     stored_ids,
+    sweep,
     train_or_load,
     train_or_load_all,
-    versions,
+    train_run,
 )
-from xmr_core.training.runs import produce as produce_module
+from xmr_core.training.runs import train_run as produce_module
 from xmr_core.training.runs.config import readable_id
-from xmr_core.training.runs.produce import plan_run
-from xmr_core.training.state import load_state
+from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.train_run import plan_run
+from xmr_study import results
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     for mine, threads, workers in (({0, 1, 2, 3}, 1, 4), ({0, 1, 2, 3}, 3, 1), ({5}, 1, 1)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid, mine=mine: mine, raising=False)
-        assert many._workers([tiny_config(threads=threads)]) == workers
+        assert sweep._workers([tiny_config(threads=threads)]) == workers
 
 
 def test_a_run_that_goes_on_with_other_code_says_so(monkeypatch):
@@ -120,7 +120,7 @@ from xmr_core.training.runs import train_or_load
 original = loop.train
 def often(*args, **kwargs):
     return original(*args, **kwargs, save_every_seconds=0.0)
-import xmr_core.training.runs.produce as module
+import xmr_core.training.runs.train_run as module
 module.train = often
 train_or_load(tiny_config(epochs=12))
 """
@@ -247,7 +247,7 @@ def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr(produce, "evaluate_corpus", stopped)
+        during.setattr(train_run, "evaluate_corpus", stopped)
         with pytest.raises(KeyboardInterrupt):
             train_or_load(config)
     (folder,) = (tmp_path / "runs").iterdir()
@@ -381,7 +381,7 @@ def test_an_ensemble_is_evaluated_and_has_no_model(finished):
 
 def test_an_id_says_what_the_run_is(finished):
     assert re.fullmatch("dive-scenes-s0-[0-9a-f]{10}", finished[0].id)
-    assert [versions.identity_scheme(i) for i in (finished[0].id, "vsepp-scenes-c049fed43d48b1ad")] == [2, 1]
+    assert [config.identity_scheme(i) for i in (finished[0].id, "vsepp-scenes-c049fed43d48b1ad")] == [2, 1]
     assert identity_of("my.module:SPEC", "pkg/x:read").startswith("my.module_SPEC-pkg_x_read-s0-")
 
 
@@ -392,10 +392,10 @@ def identity_of(method, dataset):
 def test_a_raised_version_gives_another_run_and_other_code_the_same(monkeypatch):
     first = plan_run(tiny_config()).id
     with monkeypatch.context() as patch:
-        patch.setattr(produce, "code_of", lambda *_: "0" * 12)
+        patch.setattr(train_run, "code_of", lambda *_: "0" * 12)
         assert plan_run(tiny_config()).id == first
     with monkeypatch.context() as patch:
-        patch.setitem(versions.STAGES, "encoders", 2)
+        patch.setitem(config.STAGES, "encoders", 2)
         assert plan_run(tiny_config()).id != first
 
 
@@ -409,9 +409,9 @@ def test_runs_of_other_code_are_said_once(finished, monkeypatch):
 
 def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
-    monkeypatch.setattr(many, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
     calls, real = [], produce.prepare
-    monkeypatch.setattr(produce, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
+    monkeypatch.setattr(train_run, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
     runs = train_or_load_all([run.config for run in finished], workers=2, progress=False)
     assert [run.id for run in runs] == [run.id for run in finished] and len(calls) == 2, "once for each configuration"
 

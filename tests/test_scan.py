@@ -13,11 +13,10 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.similarities import scan, scan_attention
-from xmr_core.similarities.attend import NORMALISATIONS
 from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.pairs import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS
-from xmr_core.similarities.sgraf import Sgraf
-from xmr_core.similarities.sgraf_joint import JointSgraf
+from xmr_core.similarities.sgraf import JointSgraf, Sgraf
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 

@@ -6,8 +6,7 @@ import pytest
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes
-from xmr_core.data.scenes.grammar import COUNT, RELATION, TWO, Statements
-from xmr_core.data.scenes.statement_truth import truth_matrix
+from xmr_core.data.scenes.grammar import COUNT, RELATION, TWO, Statements, truth_matrix
 from xmr_core.data.scenes.world import ATTRIBUTES, MEANINGS, Scenes, sample_scenes
 
 

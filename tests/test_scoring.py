@@ -13,13 +13,13 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities import DISTANCES, JointSgraf, MatchLogit, MatchProbability, Scan, Sgraf, SmoothChamfer, scan
-from xmr_core.similarities._kernels import attention_blocks as attention_file
-from xmr_core.similarities._kernels import node_blocks as node_blocks_file
-from xmr_core.similarities._kernels.attention_blocks import attention_blocks
-from xmr_core.similarities._kernels.pair_matrices import pair_matrices
-from xmr_core.similarities.attend import NORMALISATIONS, attend
 from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.kernels import attention as attention_file
+from xmr_core.similarities.kernels import nodes as node_blocks_file
+from xmr_core.similarities.kernels.attention import attention_blocks
+from xmr_core.similarities.pairs import NORMALISATIONS, attend
 from xmr_core.similarities.scan import AGGREGATIONS
+from xmr_core.similarities.sets import pair_matrices
 
 exact = partial(assert_close, rtol=1e-10, atol=1e-10)
 

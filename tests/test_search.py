@@ -19,29 +19,18 @@ from tiny import tiny_config
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
-from xmr_core.evaluation.engine import score_matrix
-from xmr_core.search import (
-    Query,
-    Settings,
-    Source,
-    index_folder,
-    index_split,
-    open_folder,
-    open_index,
-    open_library,
-    rank,
-    save_index,
-    search,
-)
-from xmr_core.search import index as building
-from xmr_core.search import load as load_model
-from xmr_core.search.attention_views import element_attention, nearest_captions
-from xmr_core.search.library import elements_of
-from xmr_core.search.query import encode
-from xmr_core.search.why import relative_uncertainty
+from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.models.load import load as load_model
+from xmr_core.retrieval import index as building
+from xmr_core.retrieval.explain import relative_uncertainty
+from xmr_core.retrieval.index import Source, index_folder, index_split, open_index, save_index
+from xmr_core.retrieval.library import elements_of, open_folder, open_library
+from xmr_core.retrieval.ranking import Query, Settings, encode, rank
+from xmr_core.retrieval.search import search
 from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_core.training.runs.folder import write_record
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
+from xmr_study.explorer.views import element_attention, nearest_captions
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +123,7 @@ def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
 def test_queries_need_neither_features_nor_corpus(indexes, libraries, monkeypatch):
     expected = search(libraries["dive"], libraries["dive"].texts[0])
     monkeypatch.setattr(
-        sys.modules["xmr_core.training.runs.run"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared")
+        sys.modules["xmr_core.training.runs.folder"], "prepare", lambda *_, **__: pytest.fail("the corpus was prepared")
     )
     stored = open_index(indexes["dive"])
     assert search(stored, libraries["dive"].texts[0]).equals(expected)
@@ -168,7 +157,7 @@ def test_half_precision_index(runs, libraries, tmp_path):
 @pytest.mark.parametrize("name", ["dive", "pcme"])
 def test_a_folder_of_pictures_is_indexed_in_pieces(runs, folder, tmp_path, monkeypatch, name):
     live = open_folder(runs[name], folder, progress=iter)
-    monkeypatch.setattr("xmr_core.search.library._ENCODED", 4)
+    monkeypatch.setattr("xmr_core.retrieval.library._ENCODED", 4)
     stored = open_index(index_folder(runs[name], folder, tmp_path / "i", progress=iter))
     assert stored.captions is None and stored.image_ids.tolist() == live.image_ids.tolist()
     assert all(torch.allclose(tensors(stored.images)[f], t, atol=1e-6) for f, t in tensors(live.images).items())
@@ -365,10 +354,10 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_cleans_up(runs, tmp_pat
     place = tmp_path / "i"
     code = f"""
 import time
-from xmr_core.search import open_library
+from xmr_core.retrieval import open_library
 from xmr_core.training.runs import load
-from xmr_core.search import Source, save_index
-import xmr_core.search.index as building
+from xmr_core.retrieval import Source, save_index
+import xmr_core.retrieval.index as building
 run = load({runs["dive"].id!r})
 chunks = building._chunks
 def slow(items):

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis.selective import (
-    TEMPERATURES,
-    best_temperature,
-    score_confidence,
-    selective_recall,
-)
+from xmr_core.evaluation.analysis.uncertainty import TEMPERATURES, best_temperature, score_confidence, selective_recall
 
 
 def test_the_area_is_the_mean_recall_over_all_coverages():

@@ -16,10 +16,8 @@ from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.method import Method
-from xmr_core.similarities import graph_reasoning, similarity_nodes
-from xmr_core.similarities.sgraf import REASONERS, Sgraf
-from xmr_core.similarities.sgraf_joint import JointSgraf
-from xmr_core.similarities.similarity_nodes import PARTS
+from xmr_core.similarities import sgraf
+from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 HEAD_NAMES = {"embedding_local.0": "local", "embedding_local.1": "norm_local", "embedding_global.0": "global_linear",
@@ -208,7 +206,7 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
     """Of the plain form, which other devices than processors train with."""
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
     recompute = similarity_nodes.checkpoint
-    for module in (similarity_nodes, graph_reasoning):
+    for module in (sgraf, sgraf):
         monkeypatch.setattr(
             module,
             "checkpoint",
@@ -217,8 +215,8 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
         monkeypatch.setattr(module, "_BLOCK", 1)
         monkeypatch.setattr(module, "by_blocks", lambda *tensors: False)
     for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
-        monkeypatch.setattr(similarity_nodes, "_STORED", stored)
-        monkeypatch.setattr(graph_reasoning, "_STORED", stored_nodes)
+        monkeypatch.setattr(sgraf, "_STORED", stored)
+        monkeypatch.setattr(sgraf, "_STORED", stored_nodes)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()
         module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask)).square().sum().backward()

@@ -7,13 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.stats import (
-    bootstrap_interval,
-    holm,
-    image_error,
-    paired_permutation,
-    seed_interval,
-)
+from xmr_core.evaluation.stats import bootstrap_interval, holm, image_error, paired_permutation, seed_interval
 
 
 def test_the_bootstrap_resamples_images_not_captions():

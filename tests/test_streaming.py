@@ -14,26 +14,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from xmr_core.base.errors import BadInput
+from xmr_core.base.precision import matrix_precision
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.data.readers.relevance import TwoWayRelevance
-from xmr_core.evaluation.engine import (
-    MatrixScores,
-    MeanScores,
-    Question,
-    Scoring,
-    as_matrix,
-    best,
-    ranks,
-    relevant_ranks,
-    score_matrix,
-    top_k,
-)
-from xmr_core.evaluation.engine.counting import at_least
-from xmr_core.evaluation.engine.plan import blocks, take
-from xmr_core.evaluation.engine.precision import matrix_precision
+from xmr_core.data.readers.assembly import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.protocols import Protocol
+from xmr_core.evaluation.ranks import Question, at_least, best, ranks, relevant_ranks, top_k
+from xmr_core.evaluation.scoring import MatrixScores, MeanScores, Scoring, as_matrix, blocks, score_matrix, take
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
 from xmr_core.similarities.gaussian import kl, reverse_kl
 

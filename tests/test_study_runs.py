@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from tiny import tiny_config
 
-from xmr_core import study
+import xmr_study as study
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.chance import random_hit
-from xmr_core.study.examples import first_errors
-from xmr_core.study.recalls import recalls_beside_chance
-from xmr_core.study.runs import Runs
+from xmr_core.evaluation.protocols import random_hit
 from xmr_core.training.runs import train_or_load
+from xmr_study.examples import first_errors
+from xmr_study.runs import Runs, recalls_beside_chance
 
 TINY = {"preset": "quick", "epochs": 1, "seed": 0, "n_seeds": 2, "device": "cpu"}
 

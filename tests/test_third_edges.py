@@ -18,26 +18,26 @@ from toy_method import SPEC as TOY
 
 from xmr_core import methods as all_methods
 from xmr_core.base import files
-from xmr_core.base.code_version import own_code_version
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.fingerprint import own_code_version
+from xmr_core.base.precision import matrix_precision
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Embedding, EmbeddingSet, Features, RelevantRanks
 from xmr_core.data import corpora
 from xmr_core.data.corpora import import_named, register_reader
-from xmr_core.data.features.array_cache import cached_array
-from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.images.files import convert_to_rgb, read_thumbnail
 from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.scenes import load_scenes
-from xmr_core.evaluation.engine.precision import matrix_precision
 from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.features.cache import cached_array
+from xmr_core.features.images import convert_to_rgb, read_thumbnail
+from xmr_core.features.word_vectors import load_word_vectors
 from xmr_core.methods import registry
 from xmr_core.methods.method import Method
-from xmr_core.methods.mixing import MixedSamples
-from xmr_core.search import load
+from xmr_core.methods.pcmepp import MixedSamples
+from xmr_core.models.load import load
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.many import only_here
+from xmr_core.training.runs.sweep import only_here
 
 
 @pytest.fixture(autouse=True)
@@ -242,7 +242,6 @@ def versions_of(text: str, name: str, *values) -> list[str]:
     [([1.0, 2.0], [1.0, 9.0]), ({"a": 1}, {"a": 2}), (np.zeros(3), np.ones(3)), ((1, [2]), (1, [3])), ({1}, {2})],
 )
 def test_a_value_that_a_function_of_a_notebook_reads_is_part_of_its_version(one, two, monkeypatch):
-    from xmr_core.base import code_version
 
     text = "def read(x):\n    return x * VALUE\n"
     monkeypatch.setattr(code_version.inspect, "getsource", lambda thing: text)  # as IPython keeps it

@@ -15,8 +15,8 @@ from tiny import tiny_config
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.training import TensorBoard, scalars
-from xmr_core.training.runs.reports import EventFile, report_of, silent
-from xmr_core.training.runs.run import MODEL
+from xmr_core.training.runs.folder import MODEL
+from xmr_core.training.runs.train_run import EventFile, report_of, silent
 
 
 def weights(home, run_id: str) -> bytes:

@@ -12,16 +12,14 @@ from torch.testing import assert_close
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
+from xmr_core.base.precision import full_precision
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build
 from xmr_core.training import TrainConfig, loop, train
-from xmr_core.training.clipping import clip_gradients
-from xmr_core.training.collapse import PATIENCE, CollapseWatch
-from xmr_core.training.precision import full_precision
+from xmr_core.training.config import lr_factor
+from xmr_core.training.loop import PATIENCE, CollapseWatch, clip_gradients, load_state, previous, save_state
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.schedule import lr_factor
-from xmr_core.training.state import load_state, previous, save_state
 
 pytestmark = pytest.mark.slow
 

@@ -15,31 +15,25 @@ from test_similarities import ragged, with_x
 from torch.testing import assert_close
 
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities import JointSgraf, Sgraf, filtration, graph_reasoning, similarity_nodes
-from xmr_core.similarities._kernels import (
-    attention_gradient,
-    filtration_gradient,
-    node_gradient,
-    reasoning_gradient,
-)
-from xmr_core.similarities.attend import NORMALISATIONS
+from xmr_core.similarities import JointSgraf, Sgraf, sgraf
 from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.kernels import attention, nodes, reasoning
+from xmr_core.similarities.pairs import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, scan
-from xmr_core.similarities.sgraf import REASONERS
-from xmr_core.similarities.similarity_nodes import PARTS
+from xmr_core.similarities.sgraf import PARTS, REASONERS
 
 scan_file = importlib.import_module("xmr_core.similarities.scan")
-CHOOSERS = (scan_file, filtration, graph_reasoning, similarity_nodes)
+CHOOSERS = (scan_file, sgraf, sgraf, sgraf)
 exact = partial(assert_close, rtol=1e-9, atol=1e-9)
 
 
 @pytest.fixture(params=["as it is", "tiny blocks"])
 def block_sizes(request, monkeypatch):
     if request.param == "tiny blocks":
-        monkeypatch.setattr(attention_gradient, "_COLUMNS", 7)
-        monkeypatch.setattr(importlib.import_module("xmr_core.similarities._kernels.scan_gradient"), "_ITEMS", 2)
-        monkeypatch.setattr(node_gradient, "_WIDE", 1)
-        for file in (attention_gradient, filtration_gradient, reasoning_gradient):
+        monkeypatch.setattr(attention, "_COLUMNS", 7)
+        monkeypatch.setattr(importlib.import_module("xmr_core.similarities.kernels.scan"), "_ITEMS", 2)
+        monkeypatch.setattr(nodes, "_WIDE", 1)
+        for file in (attention, attention, reasoning):
             monkeypatch.setattr(file, "_ELEMENTS", 90)
 
 
@@ -168,8 +162,8 @@ def test_frozen_weights_and_inputs_change_no_other_gradient(frozen):
 
 def test_only_what_wants_a_gradient_on_a_processor_goes_by_blocks():
     x = torch.ones(1, requires_grad=True)
-    assert attention_gradient.by_blocks(x, None) and not attention_gradient.by_blocks(x.detach())
-    assert not attention_gradient.by_blocks(x, torch.ones(1, device="meta"))
+    assert attention.by_blocks(x, None) and not attention.by_blocks(x.detach())
+    assert not attention.by_blocks(x, torch.ones(1, device="meta"))
 
 
 @pytest.mark.slow

@@ -17,21 +17,14 @@ from tiny import tiny_config
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.engine import top_k
-from xmr_core.search import (
-    build_elements,
-    open_elements,
-    open_gallery,
-    open_index,
-    recall,
-    search,
-    two_stage,
-    write_gallery,
-)
-from xmr_core.search import elements as building
+from xmr_core.evaluation.ranks import top_k
+from xmr_core.retrieval import engine as building
+from xmr_core.retrieval.engine import build_elements, open_elements, recall, two_stage
+from xmr_core.retrieval.index import open_gallery, open_index, write_gallery
+from xmr_core.retrieval.search import search
 from xmr_core.similarities import DistanceLogit, chamfer, cosine, max_pairwise, scan, smooth_chamfer
 from xmr_core.training.runs import train_or_load
-from xmr_core.ui.cli_explore import main
+from xmr_study.cli import main
 
 faiss = pytest.importorskip("faiss", reason="two-stage search needs the extra `search` (faiss-cpu)")
 EVERYTHING = 10**6  # elements, or lists
@@ -185,7 +178,7 @@ def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch,
     exact, found = search(index, text), search(index, text, elements=elements)
     assert found["item"].tolist() == exact["item"].tolist() and np.allclose(found["score"], exact["score"], atol=1e-6)
     assert found.attrs == exact.attrs == {"unknown_words": ("zeppelin",), "nearest": {}}
-    monkeypatch.setattr("xmr_core.search.answers.rank", lambda *_: pytest.fail("everything was compared"))
+    monkeypatch.setattr("xmr_core.retrieval.search.rank", lambda *_: pytest.fail("everything was compared"))
     capsys.readouterr()
     assert main(["search", str(out), text, "--fast", "-k", "4"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == exact["item"].tolist()[:4]
@@ -268,7 +261,7 @@ def test_without_faiss_one_line_says_what_to_install(made, tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_the_room_is_imported_without_faiss():
-    code = "import sys\nimport xmr_core.search\nassert 'faiss' not in sys.modules"
+    code = "import sys\nimport xmr_core.retrieval\nassert 'faiss' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -276,7 +269,7 @@ def test_the_room_is_imported_without_faiss():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["os.fsync", "faiss.write_index", "xmr_core.search.elements.write_record"])
+@pytest.mark.parametrize("step", ["os.fsync", "faiss.write_index", "xmr_core.retrieval.engine.write_record"])
 def test_a_build_that_stops_anywhere_is_not_taken_for_complete(made, monkeypatch, step):
     _, gallery, folder, digest = made(sets())
 
@@ -313,7 +306,7 @@ def test_a_killed_build_leaves_nothing_that_opens(made):
     code = f"""
 import os, signal
 import faiss
-from xmr_core.search import build_elements, open_gallery
+from xmr_core.retrieval import build_elements, open_gallery
 real = faiss.write_index
 def die(index, path):
     real(index, path)

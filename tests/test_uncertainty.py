@@ -13,12 +13,13 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.distances import numbers_stored, with_samples
-from xmr_core.evaluation.analysis.frequent_words import frequent_words, word_uncertainty
 from xmr_core.evaluation.analysis.uncertainty import (
+    frequent_words,
     in_bins,
     query_uncertainty,
     rank_correlation,
     uncertainty,
+    word_uncertainty,
 )
 
 

@@ -28,8 +28,11 @@ class Written:
 
 def prepared(base: Path) -> dict[str, Written]:
     """One file of each kind that is written, by name. base: an empty folder."""
-    from xmr_core.search import build_elements, example_model, index_folder, open_elements, open_index, search
-    from xmr_core.search.model_folder import read_model, write_model
+    from xmr_core.models.model_folder import read_model, write_model
+    from xmr_core.retrieval.engine import build_elements, open_elements
+    from xmr_core.retrieval.index import index_folder, open_index
+    from xmr_core.retrieval.library import example_model
+    from xmr_core.retrieval.search import search
     from xmr_core.training.runs import train_or_load
 
     home = base / "home"
@@ -56,7 +59,7 @@ def prepared(base: Path) -> dict[str, Written]:
         )
 
     def of_state() -> object:
-        from xmr_core.training.state import load_state
+        from xmr_core.training.loop import load_state
 
         owner = torch.load(_payload(run.folder / "state.sealed"), weights_only=True)["owner"]
         loaded = load_state(run.folder / "state.sealed", owner, lambda text: None)
@@ -82,15 +85,15 @@ def prepared(base: Path) -> dict[str, Written]:
         return lambda: load().encode_texts(["a red circle"]).x.tolist()
 
     def exported() -> object:
-        from xmr_core.methods.checkpoints import load_method
+        from xmr_core.methods.model_file import load_method
 
         method, words, about, inputs = load_method(export)[0], *load_method(export)[1:], None
         return _sum(method.state_dict()), words.words, str(about), inputs
 
     def features() -> object:
-        import xmr_core.data.features.array_cache as module
-        from xmr_core.data.features.feature_cache import cached_features
+        import xmr_core.features.cache as module
         from xmr_core.data.readers.folder import load_folder
+        from xmr_core.features.cache import cached_features
 
         module._verified.clear()
         return np.asarray(cached_features(load_folder(photographs(base)), Fast(), progress=iter)).tobytes()
@@ -139,7 +142,7 @@ class Fast(Blocks):
 
 def partly(base: Path) -> dict[str, Written]:
     """Features whose making was interrupted: the part and the note."""
-    import xmr_core.data.features.array_cache as module
+    import xmr_core.features.cache as module
     from xmr_core.base.paths import folder
 
     def work(stop: int):

@@ -24,10 +24,10 @@ PASSING = ("lock", "progress", "state.sealed", "state.sealed.previous")
 PICTURES = "outputs/*/*.[cp][sn][vg]"  # and tables
 NOTEBOOK = {
     "parameters": "epochs: int = 6  # of training\nseed: int = 0  # of training",
-    "check": "from xmr_core.ui.notebook import check_parameters, close\np = check_parameters(globals())",
+    "check": "from xmr_study.notebook import check_parameters, close\np = check_parameters(globals())",
     "train": "from attack.kill_jobs import config\nfrom xmr_core.training.runs import train_or_load\n"
     "run = train_or_load(config(p.seed))",
-    "draw": "from xmr_core.ui import plots\nfigure = plots.learning_curves(run.history.assign(seconds=0.0))",
+    "draw": "from xmr_study import plots\nfigure = plots.learning_curves(run.history.assign(seconds=0.0))",
     "close": "close('small', p, {'curves': figure}, {'metrics': run.metrics}, {'run': run.id})",
 }
 
@@ -43,14 +43,14 @@ class Job:
 
 
 def config(seed: int = 0, **changes):
-    from xmr_core.study.presets import base_config
+    from xmr_core.training.runs.presets import base_config
 
     small = {"size": "tiny", "epochs": 6, "d": 8, "batch_images": 16, "captions_per_image": 2, "device": "cpu"}
     return base_config("dive", slots=2).replace(**{**small, "seed": seed, **changes})
 
 
 def training(home: Path) -> None:
-    import xmr_core.training.runs.produce as module
+    import xmr_core.training.runs.train_run as module
     from xmr_core.training.loop import train
     from xmr_core.training.runs import train_or_load
 
@@ -69,22 +69,23 @@ class Blocks:
 
 
 def cache(home: Path) -> None:
-    import xmr_core.data.features.array_cache as module
-    from xmr_core.data.features.feature_cache import cached_features
+    import xmr_core.features.cache as module
     from xmr_core.data.readers.folder import load_folder
+    from xmr_core.features.cache import cached_features
 
     module._EVERY = 1
     cached_features(load_folder(photographs(home.parent)), Blocks(), progress=iter)
 
 
 def index(home: Path) -> None:
-    from xmr_core.search import example_model, index_folder, open_index
+    from xmr_core.retrieval.index import index_folder, open_index
+    from xmr_core.retrieval.library import example_model
 
     open_index(index_folder(example_model(), photographs(home.parent), home / "index", progress=iter), verify=True)
 
 
 def study(home: Path) -> None:
-    from xmr_core.study.protocol import Job as StudyJob
+    from xmr_study.protocol import Job as StudyJob
 
     spec = importlib.util.spec_from_file_location("run_study", ROOT / "scripts" / "run_study.py")
     engine = importlib.util.module_from_spec(spec)

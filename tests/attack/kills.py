@@ -33,8 +33,7 @@ def kill_all(base: Path, counts: dict[str, int], seed: int = 0) -> dict[str, Tal
     """Kill jobs of each kind as often as counts says. base: an empty folder for all of them."""
     import torch
 
-    import xmr_core.search
-    import xmr_core.study
+    import xmr_core.retrieval
     import xmr_core.training.runs  # noqa: F401  imported here once, and not by every job, which is a fork of this
 
     torch.set_num_threads(1)

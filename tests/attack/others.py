@@ -17,13 +17,12 @@ from PIL import Image
 
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.row_file import RowFile
-from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.images.files import read_image
-from xmr_core.data.images.inspection import inspect_image
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.methods.checkpoints import load_official
-from xmr_core.ui.cli_explore import main
-from xmr_core.ui.parameters import declared_parameters
+from xmr_core.features.images import inspect_image, read_image
+from xmr_core.features.word_vectors import load_word_vectors
+from xmr_core.features.words import read_vocabulary
+from xmr_core.methods.official import load_official
+from xmr_study.cli import main
+from xmr_study.parameters import declared_parameters
 
 from .mutate import mutated, written
 from .outcomes import Case
@@ -233,6 +232,6 @@ def odd_files(place: Path) -> list[Case]:
 
 
 def _export(path: Path) -> object:
-    from xmr_core.methods.checkpoints import load_method
+    from xmr_core.methods.model_file import load_method
 
     return load_method(path)

@@ -11,15 +11,15 @@ from PIL import Image
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.base.regular import plain_math, printable
-from xmr_core.data.images.files import decoded, read_image
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import list_images, read_lines
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.methods.checkpoints import load_method, load_official, save_method
-from xmr_core.search import example_model
-from xmr_core.search.model_folder import read_model, write_model
-from xmr_core.ui.cli_explore import main
+from xmr_core.base.safe_open import plain_math, printable
+from xmr_core.data.readers.assembly import FaultLog, list_images, read_lines
+from xmr_core.features.images import decoded, read_image
+from xmr_core.features.words import read_vocabulary
+from xmr_core.methods.model_file import load_method, save_method
+from xmr_core.methods.official import load_official
+from xmr_core.models.model_folder import read_model, write_model
+from xmr_core.retrieval.library import example_model
+from xmr_study.cli import main
 
 from .others import CSV, WORDS, bomb, checked, folder_of, official, saved
 
@@ -146,7 +146,7 @@ def test_a_model_folder_is_sealed_and_calls_nothing_but_extractors(tmp_path):
 def test_texts_of_others_steer_neither_terminal_nor_figure(tmp_path):
     import matplotlib.pyplot as plt
 
-    from xmr_core.ui.plots.examples import with_texts
+    from xmr_study.plots.images import with_texts
 
     assert printable("a \x1b]0;title\x07\x1b[2Jdog\u202e") == "a dog�"
     figure = with_texts(np.zeros((1, 4, 4, 3), np.uint8), ["costs $5_{"], ["$\\frac"])

@@ -15,8 +15,7 @@ from xmr_core.data.config import DataConfig
 from xmr_core.methods.registry import papers
 from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.ui.parameter_rules import check_values
-from xmr_core.ui.parameters import checked_value, declared_parameters
+from xmr_study.parameters import check_values, checked_value, declared_parameters
 
 from .outcomes import Case
 

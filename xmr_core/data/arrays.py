@@ -9,8 +9,7 @@ import pandas as pd
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.readers.assembly import require_name
 
 

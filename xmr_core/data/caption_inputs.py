@@ -15,15 +15,12 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file
-from xmr_core.data.features.array_cache import cached_array
-from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.features.model_folder import find_pretrained
-from xmr_core.data.features.pretrained_states import PretrainedStates, describe_text
-from xmr_core.data.features.word_pieces import WordPieces, word_pieces
 from xmr_core.data.inputs import CaptionStates
-from xmr_core.data.text.nearest import NearestWords
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.features.cache import cached_array
+from xmr_core.features.pretrained import find_pretrained
+from xmr_core.features.pretrained_text import PretrainedStates, WordPieces, describe_text, word_pieces
+from xmr_core.features.word_vectors import NearestWords, load_word_vectors
+from xmr_core.features.words import Vocabulary, read_vocabulary
 
 _TOGETHER = 8192  # captions whose states are computed before the cache notes how far the work is
 

@@ -10,13 +10,12 @@ from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Corpus
 from xmr_core.data.config import DataConfig
 from xmr_core.data.readers.assembly import require_corpus, require_name
-from xmr_core.data.readers.coco import load_coco
+from xmr_core.data.readers.coco import load_coco, load_flickr30k
 from xmr_core.data.readers.cub import load_cub
 from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.readers.flickr30k import load_flickr30k
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.precomputed import load_precomputed
-from xmr_core.data.scenes import load_scenes
+from xmr_core.data.scenes.corpus import load_scenes
 
 # Collections that are read from a folder: name → (data_root, faults) → Corpus
 READERS: dict[str, Callable[..., Corpus]] = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.fit import Fit, read_squares
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels
+from xmr_core.features.images import Fit, read_squares
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
 ImageReader = Callable[..., Features | Pixels]

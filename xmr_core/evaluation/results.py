@@ -7,7 +7,7 @@ from typing import Self
 
 import pandas as pd
 
-from xmr_core.base.provenance import Environment
+from xmr_core.base.machine import Environment
 from xmr_core.evaluation.stats import bootstrap_interval
 
 # columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries
@@ -70,7 +70,7 @@ class Evaluated:
     id: names it in tables and files. metrics: tidy values; columns relevance, direction, metric, k, value, n_queries.
     per_query: one row per relevance, direction and query; see Evaluation.per_query.
 
-    >>> from xmr_core.base.provenance import environment
+    >>> from xmr_core.base.machine import environment
     >>> provenance = Provenance("2026-11-22T09:00:00+00:00", 0.0, 10, environment("cpu"))
     >>> empty = pd.DataFrame(columns=METRIC_COLUMNS)
     >>> setting = Setting("zero-shot", "as it is", "coco")

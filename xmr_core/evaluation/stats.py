@@ -1,4 +1,4 @@
-"""Intervals and tests that resample images, because the captions of an image are not independent."""
+"""Standard error of a mean."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +7,22 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.standard_errors import mean_error
+
+
+def mean_error(values: Float[np.ndarray, " g"]) -> float:
+    """Standard error of the mean of independent values: their standard deviation (n − 1) by √n. Raises: BadInput for
+    fewer than two.
+
+    >>> round(mean_error(np.array([1.0, 0.0, 1.0, 0.0])), 4)
+    0.2887
+    """
+    if len(values) < 2:
+        raise BadInput(f"an error needs at least two values, got {len(values)}.")
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+# Intervals and tests that resample images, because the captions of an image are not independent.
+
 
 Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
 

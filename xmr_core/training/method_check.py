@@ -4,13 +4,12 @@ from functools import partial
 
 import torch
 
-from xmr_core.base.devices import own_random_numbers
-from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import XmrError
+from xmr_core.base.machine import in_single_precision, own_random_numbers
 from xmr_core.base.types import Batch, Tokens
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import DataConfig, prepare
-from xmr_core.evaluation.engine import Scoring
+from xmr_core.evaluation.scoring import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
 

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.images.inspection import inspect_images
-from xmr_core.data.readers.assembly import require_corpus
-from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
-from xmr_core.data.text.tokenisers import tokenise
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
+from xmr_core.features.images import inspect_images
+from xmr_core.features.words import tokenise
 
 _SAMPLES = 3  # captions shown of each split
 _ROWS = 500  # images of a corpus of features that are examined

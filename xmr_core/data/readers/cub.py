@@ -11,12 +11,8 @@ from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import find_path, list_images, read_lines
-from xmr_core.data.readers.relevance import same_class
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import FaultLog, find_path, list_images, photograph_corpus, read_lines, same_class
 
 FOLDS = ("", "1", "2", "3")
 CAPTIONS = 10

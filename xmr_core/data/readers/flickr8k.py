@@ -7,9 +7,15 @@ import pandas as pd
 
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import image_table, photograph_corpus
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import find_path, list_images, read_bytes, read_lines
+from xmr_core.data.readers.assembly import (
+    FaultLog,
+    find_path,
+    image_table,
+    list_images,
+    photograph_corpus,
+    read_bytes,
+    read_lines,
+)
 
 _IMAGE_FOLDERS = ("Flicker8k_Dataset", "Flickr8k_Dataset", "Images", "images")
 _SPLIT_FILES = {"train": "trainImages", "val": "devImages", "test": "testImages"}

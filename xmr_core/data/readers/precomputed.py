@@ -11,10 +11,14 @@ from xmr_core.base.files import existing
 from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import USUAL, usable_tables
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import read_lines, without_bytes_notation
-from xmr_core.data.readers.relevance import annotated_relevance
+from xmr_core.data.readers.assembly import (
+    USUAL,
+    FaultLog,
+    annotated_relevance,
+    read_lines,
+    usable_tables,
+    without_bytes_notation,
+)
 
 # Our split → stems of its files, best first
 STEMS = {"train": ("train",), "val": ("dev",), "test": ("testall", "test")}

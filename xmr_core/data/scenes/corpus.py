@@ -15,14 +15,12 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.images.files import array_reader
-from xmr_core.data.readers.relevance import plausible_match
-from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import plausible_match
+from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say, truth_matrix
 from xmr_core.data.scenes.render import RESOLUTION, render
-from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
+from xmr_core.features.images import array_reader
 
 WORLD_VERSION = 1  # raise it whenever the same seed would give other images or captions
 # images in train, val and test

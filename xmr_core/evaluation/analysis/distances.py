@@ -14,7 +14,7 @@ from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.method import Method
-from xmr_core.similarities.distances import DISTANCES, distances_of
+from xmr_core.similarities.gaussian import DISTANCES, distances_of
 
 TRAINED = "match probability"
 _MEANS, _SAMPLES = ("mean only", "min", "max"), ("average L2", "matmul", TRAINED)
