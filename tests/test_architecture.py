@@ -21,8 +21,8 @@ FLOORS = (
     {"xmr_core/retrieval"},
     {"xmr_core"},
     {"xmr_study/claims", "xmr_study/paper_tables", "xmr_study/plots"},
-    {"xmr_study"},
     {"xmr_study/explorer"},
+    {"xmr_study"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NO_TORCH = {

@@ -1,7 +1,7 @@
 """Image–text retrieval: models, similarities, losses, retrieval and metrics of five papers under matched conditions.
 
-`import xmr_core as xmr` shows what a user needs; `__init__.pyi` lists it, and each name is imported when it is asked for
-first. docs/library.md has an example for each common task.
+`import xmr_core as xmr` shows what a user needs; `__init__.pyi` lists it, and each name is imported when it is first
+asked for. docs/library.md has an example for each common task.
 """
 
 import lazy_loader

@@ -18,19 +18,6 @@ from xmr_core.data.inputs import CaptionStates
 from xmr_core.data.prepare import Prepared, prepare, prepare_corpus
 
 __all__ = [
-    "DATASETS",
-    "READERS",
-    "Augmentation",
-    "Batches",
-    "CaptionStates",
-    "DataConfig",
-    "Prepared",
-    "Split",
-    "config_for",
-    "corpus_of",
-    "from_arrays",
-    "prepare",
-    "prepare_corpus",
-    "reader_of",
-    "register_reader",
-]
+    "DATASETS", "READERS", "Augmentation", "Batches", "CaptionStates", "DataConfig", "Prepared", "Split",
+    "config_for", "corpus_of", "from_arrays", "prepare", "prepare_corpus", "reader_of", "register_reader",
+]  # fmt: skip

@@ -11,19 +11,7 @@ from xmr_core.heads.slots import SlotHead
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 
 __all__ = [
-    "AGGREGATORS",
-    "AdaptivePoolHead",
-    "GPOHead",
-    "GaussianGPOHead",
-    "GaussianHead",
-    "GlobalHead",
-    "GlobalTokenHead",
-    "LinearGaussianHead",
-    "MaxPool",
-    "MeanPool",
-    "PIENet",
-    "SlotHead",
-    "TokenHead",
-    "aggregator",
+    "AGGREGATORS", "AdaptivePoolHead", "GPOHead", "GaussianGPOHead", "GaussianHead", "GlobalHead",
+    "GlobalTokenHead", "LinearGaussianHead", "MaxPool", "MeanPool", "PIENet", "SlotHead", "TokenHead", "aggregator",
     "total_variance",
-]
+]  # fmt: skip

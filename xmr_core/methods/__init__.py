@@ -9,24 +9,7 @@ from xmr_core.methods.registry import build, method_spec, methods, papers, regis
 from xmr_core.methods.spec import MethodSpec
 
 __all__ = [
-    "Inputs",
-    "MatchedOptions",
-    "Method",
-    "MethodSpec",
-    "Official",
-    "Options",
-    "build",
-    "load_method",
-    "load_official",
-    "load_with_inputs",
-    "matched_encoders",
-    "matched_objective",
-    "method_spec",
-    "methods",
-    "official_with_inputs",
-    "option",
-    "papers",
-    "read_official",
-    "register",
-    "save_method",
-]
+    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Official", "Options", "build", "load_method",
+    "load_official", "load_with_inputs", "matched_encoders", "matched_objective", "method_spec", "methods",
+    "official_with_inputs", "option", "papers", "read_official", "register", "save_method",
+]  # fmt: skip

@@ -8,16 +8,6 @@ from xmr_core.models.model_folder import hub_folder, push_folder, read_model, wr
 from xmr_core.models.mteb_model import MtebModel
 
 __all__ = [
-    "Model",
-    "MtebModel",
-    "ZeroShot",
-    "fit",
-    "hub_folder",
-    "load",
-    "model_of",
-    "push_folder",
-    "read_model",
-    "write_model",
-    "zero_shot_reference",
-    "zero_shot_scores",
-]
+    "Model", "MtebModel", "ZeroShot", "fit", "hub_folder", "load", "model_of", "push_folder", "read_model",
+    "write_model", "zero_shot_reference", "zero_shot_scores",
+]  # fmt: skip

@@ -11,51 +11,16 @@ from xmr_core.similarities.maxsim import SumMax, sum_max
 from xmr_core.similarities.nested import Cut, Nested
 from xmr_core.similarities.scan import Scan, scan, scan_attention
 from xmr_core.similarities.sets import (
-    Chamfer,
-    EuclideanSmoothChamfer,
-    MatchProbability,
-    MaxPairwise,
-    SmoothChamfer,
-    chamfer,
-    euclidean_smooth_chamfer,
-    max_pairwise,
-    smooth_chamfer,
-)
+    Chamfer, EuclideanSmoothChamfer, MatchProbability, MaxPairwise, SmoothChamfer, chamfer,
+    euclidean_smooth_chamfer, max_pairwise, smooth_chamfer,
+)  # fmt: skip
 from xmr_core.similarities.sgraf import JointSgraf, Sgraf
 from xmr_core.similarities.vectors import Cosine, Order, cosine, order
 
 __all__ = [
-    "DISTANCES",
-    "Chamfer",
-    "Chan",
-    "Contributions",
-    "Cosine",
-    "Cut",
-    "DistanceLogit",
-    "EuclideanSmoothChamfer",
-    "FunctionSimilarity",
-    "GaussianDistance",
-    "JointSgraf",
-    "MatchLogit",
-    "MatchProbability",
-    "MaxPairwise",
-    "Nested",
-    "Order",
-    "Scan",
-    "Sgraf",
-    "Similarity",
-    "SmoothChamfer",
-    "SumMax",
-    "as_similarity",
-    "chamfer",
-    "chan",
-    "cosine",
-    "distances_of",
-    "euclidean_smooth_chamfer",
-    "max_pairwise",
-    "order",
-    "scan",
-    "scan_attention",
-    "smooth_chamfer",
-    "sum_max",
-]
+    "DISTANCES", "Chamfer", "Chan", "Contributions", "Cosine", "Cut", "DistanceLogit", "EuclideanSmoothChamfer",
+    "FunctionSimilarity", "GaussianDistance", "JointSgraf", "MatchLogit", "MatchProbability", "MaxPairwise",
+    "Nested", "Order", "Scan", "Sgraf", "Similarity", "SmoothChamfer", "SumMax", "as_similarity", "chamfer", "chan",
+    "cosine", "distances_of", "euclidean_smooth_chamfer", "max_pairwise", "order", "scan", "scan_attention",
+    "smooth_chamfer", "sum_max",
+]  # fmt: skip

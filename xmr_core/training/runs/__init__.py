@@ -13,19 +13,6 @@ from xmr_core.training.runs.sweep import train_or_load_all
 from xmr_core.training.runs.train_run import TensorBoard, scalars, train_or_load
 
 __all__ = [
-    "PRESETS",
-    "RunConfig",
-    "TensorBoard",
-    "TrainedRun",
-    "base_config",
-    "config_from",
-    "ensemble_of",
-    "load",
-    "run_table",
-    "scalars",
-    "scores_of",
-    "seeds",
-    "stored_ids",
-    "train_or_load",
-    "train_or_load_all",
-]
+    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "config_from", "ensemble_of", "load",
+    "run_table", "scalars", "scores_of", "seeds", "stored_ids", "train_or_load", "train_or_load_all",
+]  # fmt: skip
