@@ -2,7 +2,7 @@
 
 FOLDER holds model/ (an exported model), images/0.png … 9.png, and expected.json with ten sentences and the run's scores
 [image, sentence]; `written` makes it. The program prints what it measured as JSON, and fails where something is wrong.
-tests/test_packaging.py runs it with a wheel alone on the path; docs/howto/install.md says how to do so by hand.
+tests/docs/test_packaging.py runs it with a wheel alone on the path; docs/howto/install.md says how to do so by hand.
 """
 
 import json

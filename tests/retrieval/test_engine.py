@@ -172,7 +172,7 @@ def test_without_its_package_one_line_says_what_to_install(tmp_path, monkeypatch
 def test_the_benchmark_runs_at_a_small_size():
     """Two engines and three galleries."""
     pytest.importorskip("faiss")
-    script = Path(__file__).parents[1] / "benchmarks" / "two_stage.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "two_stage.py"
     sizes = {"items": 600, "elements": 2, "width": 16, "queries": 2, "exact": 2, "topics": 20}
     options = [f"--{name}={value}" for name, value in sizes.items()]
     out = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True).stdout

@@ -19,7 +19,7 @@ from xmr_core.training.distributed import DrawsOfAll, joined, share_of
 from xmr_core.training.runs import load, stored_ids, train_or_load
 from xmr_study.cli import main
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SIZES = ["size=tiny", "d=16", "batch_images=16", "captions_per_image=2", "device=cpu"]
 
 

@@ -36,8 +36,8 @@ def public() -> dict[str, object]:
 
 
 def used_in_documents() -> set[str]:
-    """Words in the Python blocks of docs/, which tests/test_docs.py runs."""
-    pages = (Path(__file__).resolve().parents[1] / "docs").rglob("*.md")
+    """Words in the Python blocks of docs/, which tests/docs/test_docs.py runs."""
+    pages = (Path(__file__).resolve().parents[2] / "docs").rglob("*.md")
     return {word for page in pages for block in python_blocks(page.read_text()) for word in re.findall(r"\w+", block)}
 
 

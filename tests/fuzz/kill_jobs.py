@@ -25,7 +25,7 @@ PICTURES = "outputs/*/*.[cp][sn][vg]"  # and tables
 NOTEBOOK = {
     "parameters": "epochs: int = 6  # of training\nseed: int = 0  # of training",
     "check": "from xmr_study.notebook import check_parameters, close\np = check_parameters(globals())",
-    "train": "from attack.kill_jobs import config\nfrom xmr_core.training.runs import train_or_load\n"
+    "train": "from fuzz.kill_jobs import config\nfrom xmr_core.training.runs import train_or_load\n"
     "run = train_or_load(config(p.seed))",
     "draw": "from xmr_study import plots\nfigure = plots.learning_curves(run.history.assign(seconds=0.0))",
     "close": "close('small', p, {'curves': figure}, {'metrics': run.metrics}, {'run': run.id})",

@@ -19,7 +19,7 @@ from synthetic import FIGURE, TABLE, build
 from xmr_core.base.errors import BadInput
 from xmr_study.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import refresh_notebooks  # noqa: E402
 

@@ -17,7 +17,7 @@ from xmr_core.training.runs import stored_ids, train_or_load_all
 from xmr_core.training.runs.sweep import only_here, train_elsewhere
 from xmr_core.training.runs.train_run import plan_run
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SCRIPT = """
 from tiny import tiny_config
 from xmr_core.training.runs import train_or_load_all

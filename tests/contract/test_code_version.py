@@ -101,7 +101,7 @@ def test_a_reader_in_any_file_counts_with_its_code(tmp_path, monkeypatch):
 
 
 def test_an_own_method_counts_with_its_code(tmp_path):
-    source = (Path(__file__).parent / "toy_method.py").read_text()
+    source = (Path(__file__).parents[1] / "toy_method.py").read_text()
 
     def version(text):
         return own_code_version(imported(tmp_path, "own_method", text).matched)

@@ -52,8 +52,8 @@ def test_a_loaded_model_takes_its_frozen_networks_along(tmp_path, in_a_process_o
 
 def test_golden_cases_can_be_computed_on_another_device():
     """What benchmarks/gpu.py does on a GPU: modules and tensors of these tests are made on the device."""
-    tests = Path(__file__).parent
-    files = [str(path) for path in tests.glob("test_golden_*.py")]
+    tests = Path(__file__).parents[1]
+    files = [str(path) for path in tests.rglob("test_golden_*.py")]
     command = [sys.executable, "-m", "pytest", "-p", "golden_on_stand", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "PYTHONPATH": str(tests), "XMR_GOLDEN_DEVICE": "stand"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, cwd=tests.parent)

@@ -24,7 +24,7 @@ from tiny import tiny_config
 
 from xmr_core.training.runs import train_or_load
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PYPI_NAME = {"pytorch": "torch"}  # what conda calls otherwise
 NAMED = {  # what the study was asked to be built on
     "torch", "jupyterlab", "papermill", "matplotlib", "seaborn", "scikit-learn", "pandas", "transformers", "ipywidgets",

@@ -1,4 +1,4 @@
-"""The whole attack by one command, from the root of the checkout: python -m tests.attack [--count N] [--flips N]
+"""The whole attack by one command, from the root of the checkout: python -m tests.fuzz [--count N] [--flips N]
 [--kills N] [--seed N]. It prints what came of every input, by face and class, and ends with 1 if one came out badly."""
 
 import argparse

@@ -169,7 +169,7 @@ def test_only_what_wants_a_gradient_on_a_processor_goes_by_blocks():
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["blocks", "plain"])
 def test_the_benchmark_runs(form):
-    script = Path(__file__).resolve().parents[1] / "benchmarks" / "training_speed.py"
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "training_speed.py"
     small = {"images": 6, "captions": 7, "regions": 3, "d": 8, "m": 4, "times": 1}
     small = [word for name, value in small.items() for word in (f"--{name}", str(value))] + ["--words", "2", "4"]
     done = subprocess.run([sys.executable, script, *small, "--form", form], capture_output=True, text=True, check=True)

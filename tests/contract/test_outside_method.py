@@ -76,7 +76,7 @@ def test_the_explorer_shows_it(runs):
 
 
 def test_its_cost_is_measured_by_its_similarity(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
     from cost import measure, scene
 
     made = scene(ADDRESS, Shape(d=16, regions=6, words=5), 4, 8)
@@ -87,7 +87,7 @@ def test_its_cost_is_measured_by_its_similarity(monkeypatch):
 def test_a_notebook_trains_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_method.__file__).parent))
-    notebook = Path(__file__).resolve().parents[1] / "notebooks" / "train.ipynb"
+    notebook = Path(__file__).resolve().parents[2] / "notebooks" / "train.ipynb"
     assert main(["run", str(notebook), str(tmp_path / "out.ipynb"), "-p", "method", ADDRESS, "-p", "epochs", "1"]) == 0
     (record,) = (json.loads(p.read_text()) for p in (tmp_path / "outputs").glob("train-*/record.json"))
     rows = pd.read_csv(next((tmp_path / "outputs").glob("train-*/rows.csv")))

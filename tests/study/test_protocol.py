@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tiny import tiny_config
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_study  # noqa: E402

@@ -11,7 +11,7 @@ from golden import Case, group, groups, listings, reason
 from golden_pack import SETTINGS, pack, unpack
 from golden_uncompared import NOT_COMPARED
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 def stored() -> set[str]:
@@ -58,7 +58,7 @@ def faults(compared: set[str], listed: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compared() -> set[str]:
-    return named([path.read_text() for path in sorted(TESTS.glob("test_*.py")) if path.name != Path(__file__).name])
+    return named([path.read_text() for path in sorted(TESTS.rglob("test_*.py")) if path.name != Path(__file__).name])
 
 
 def test_every_case_is_compared_or_listed_with_a_reason(compared):

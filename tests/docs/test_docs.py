@@ -16,7 +16,7 @@ from test_architecture import FLOORS
 from xmr_core.methods import registry
 from xmr_study.method_tables import methods_table, options_table, published_table
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import build_readme  # noqa: E402

@@ -19,7 +19,7 @@ from xmr_study import cost
 from xmr_study import paper_tables as published
 from xmr_study.cost import Shape, scan, sgraf
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import cost as timing
 

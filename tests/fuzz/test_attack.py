@@ -1,4 +1,4 @@
-"""A share of the attack with every run of the tests; `python -m tests.attack` is all of it."""
+"""A share of the attack with every run of the tests; `python -m tests.fuzz` is all of it."""
 
 import random
 from collections import defaultdict

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 ROOMS = "similarities", "heads", "losses", "encoders", "base", "methods", "evaluation"
 # Tests that compute; those that hand in wrong shapes to see them refused would be refused by the checker first.
 FILES = {

@@ -12,7 +12,7 @@ import pytest
 from xmr_core.methods.registry import papers
 from xmr_study.cost import TIMED
 
-SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "gpu.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "gpu.py"
 
 
 @pytest.fixture(scope="module")

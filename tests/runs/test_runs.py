@@ -130,8 +130,8 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
     """SIGKILL five times, wherever it happens to be: importing, reading, training, writing; then let it finish."""
     undisturbed = train_or_load(tiny_config(epochs=12))
     wanted = (undisturbed.folder / "model.safetensors").read_bytes()
-    environment = {**os.environ, "XMR_HOME": str(tmp_path / "killed"), "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)]
+    environment = {**os.environ, "XMR_HOME": str(tmp_path / "killed"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parents[1])]
     rng = random.Random(0)
     killed = 0
     while killed < 5:
