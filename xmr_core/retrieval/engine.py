@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
+import filelock
 import numpy as np
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -20,10 +20,10 @@ from torch import from_numpy
 
 from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError, require
-from xmr_core.base.files import atomic, write_record
+from xmr_core.base.files import atomic, make_folder, write_record
 from xmr_core.base.masked import require_element
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.models.model_folder import building, check_files, described, read_manifest, remove
+from xmr_core.models.model_folder import check_files, described, read_manifest, remove
 
 FORMAT = 1
 MANIFEST, LISTS, ENGINE_MANIFEST, ENGINE = "elements.json", "elements.faiss", "engine.json", "engine"
@@ -36,25 +36,13 @@ _HNSW = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10_000}
 _CANDIDATES = 64  # that a walk in the graph keeps at least
 
 
-class Engine(Protocol):
-    """Unit vectors with numbers."""
-
-    def add(self, vectors: Float[np.ndarray, "e d"], numbers: Int[np.ndarray, " e"]) -> None: ...
-    def finish(self) -> None: ...
-    def count(self) -> int: ...
-    def close(self) -> None: ...
-
-    def nearest(self, vectors: Float[np.ndarray, "e d"], p: int) -> Int[np.ndarray, "e p"]:
-        """The numbers of the p nearest to each vector, −1 for none."""
-        ...
-
-
 @dataclass(frozen=True)
 class Elements:
     """The opened elements of a gallery; the number of an element is slots · (position of its item) + its place in the
-    item. about: the contents of their manifest."""
+    item. engine: Lists, Embedded or Server, which hold unit vectors with numbers; `nearest` gives the numbers of the p
+    nearest to each vector, −1 for none. about: the contents of the manifest."""
 
-    engine: Engine
+    engine: "Lists | Embedded | Server"
     gallery: Representation
     about: dict
 
@@ -173,7 +161,9 @@ def open_engine(folder: Path | str, gallery: Representation, digest: str, client
     except Exception as e:  # the engines raise nothing more special
         raise DamagedFile(f"the engine of {folder} cannot be opened ({e}). Start it, or build it again.") from None
     if present != about["elements"]:
-        raise DamagedFile(f"the engine of {folder} holds {present:,} of {about['elements']:,} elements. Build it again.")
+        raise DamagedFile(
+            f"the engine of {folder} holds {present:,} of {about['elements']:,} elements. Build it again."
+        )
     return Elements(engine, gallery, about)
 
 
@@ -200,14 +190,14 @@ def faiss_library():
 
 
 def _build(
-    gallery: Representation, folder: Path | str, digest: str, manifest: str, empty: Callable[[], Engine],
-    facts: Callable[[Engine], dict], progress: Callable, slots: int = 1,
+    gallery: Representation, folder: Path | str, digest: str, manifest: str, empty: Callable,
+    facts: Callable, progress: Callable, slots: int = 1,
 ) -> Path:  # fmt: skip
     if isinstance(gallery, EmbeddingSet):
         require_element(gallery.mask, "set")
     folder, n, total = Path(folder), len(gallery), 0
     step = max(1, _CHUNK // (gallery.x.shape[1] if isinstance(gallery, EmbeddingSet) else 1))
-    with building(folder):
+    with filelock.FileLock(make_folder(folder) / "lock"):
         remove(folder, [manifest])
         try:
             with closing(empty()) as engine:
@@ -221,7 +211,9 @@ def _build(
             raise
         except Exception as e:  # the engines raise nothing more special
             reason = str(e).strip().splitlines()[-1:]
-            raise CannotWrite(f"the engine cannot hold the elements of {folder}, or does not answer {reason}.") from None
+            raise CannotWrite(
+                f"the engine cannot hold the elements of {folder}, or does not answer {reason}."
+            ) from None
         about = {"format": FORMAT, "gallery": digest, "items": n, "elements": total, **facts(engine)}
         write_record(folder / manifest, about)
     return folder

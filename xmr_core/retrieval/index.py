@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import filelock
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
@@ -28,11 +29,26 @@ from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import widened
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import (
-    CONFIG, building, check_files, described, json_object, read_config, read_manifest, read_model, remove, require_own,
+    CONFIG,
+    check_files,
+    described,
+    json_object,
+    read_config,
+    read_manifest,
+    read_model,
+    remove,
+    require_own,
     write_model,
 )  # fmt: skip
 from xmr_core.retrieval.library import (
-    Library, Opened, encoded_images, folder_library, of_folder, of_split, open_library, readers,
+    Library,
+    Opened,
+    encoded_images,
+    folder_library,
+    of_folder,
+    of_split,
+    open_library,
+    readers,
 )  # fmt: skip
 from xmr_core.training.runs.folder import TrainedRun, load
 
@@ -83,7 +99,9 @@ def write_gallery(path: Path | str, chunks: Iterable[Representation], n: int, dt
         for chunk in chunks:
             kind = kind or next((kind for kind in _FIELDS if isinstance(chunk, kind)), EmbeddingSet)
             if not isinstance(chunk, kind) or row + len(chunk) > n:
-                raise BadInput(f"{path.name}: {n:,} items as {kind.__name__} do not end in this {type(chunk).__name__}.")
+                raise BadInput(
+                    f"{path.name}: {n:,} items as {kind.__name__} do not end in this {type(chunk).__name__}."
+                )
             places = places or _begin(f, kind, chunk, n, DTYPES[dtype])
             if kind is EmbeddingSet:
                 chunk = widened(chunk, places["x"][1][0])
@@ -150,13 +168,9 @@ def open_gallery(path: Path | str) -> Representation:
 def _fit_together(kind: type, tensors: dict[str, Tensor]) -> bool:
     """Whether all tensors have the types and shapes of one gallery: as many items, and a mask as wide as the sets."""
     axes = {"mask": 2, "samples": 3, "x": 3 if kind is EmbeddingSet else 2}
-    return (
-        {*_FIELDS[kind]} - {"samples"} <= {*tensors} <= {*_FIELDS[kind]}
-        and all(t.ndim == axes.get(name, 2) for name, t in tensors.items())
-        and all(t.dtype in ([torch.bool] if name == "mask" else DTYPES.values()) for name, t in tensors.items())
-        and len({len(t) for t in tensors.values()}) == 1
-        and ("mask" not in tensors or tensors["mask"].shape == tensors["x"].shape[:2])
-    )
+    named = {*_FIELDS[kind]} - {"samples"} <= {*tensors} <= {*_FIELDS[kind]}
+    fit = [t.ndim == axes.get(n, 2) and (t.dtype in DTYPES.values()) == (n != "mask") for n, t in tensors.items()]
+    return named and all(fit) and len({t.shape[: 2 if kind is EmbeddingSet else 1] for t in tensors.values()}) == 1
 
 
 def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
@@ -183,10 +197,12 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
     """Write a library, with its model, as an index. Returns the folder, which is an index once it holds index.json,
     written last. An older index in the folder is replaced.
 
-    dtype: 'float32', or 'float16' for half the disk space. Raises: CannotWrite where the folder refuses.
+    dtype: 'float32', or 'float16' for half the disk space. Raises: BadInput for a folder with files of these names that
+        are of no index; CannotWrite where the folder refuses.
     """
-    folder = Path(folder).expanduser()
-    require_index_place(folder)
+    folder = files.named(folder, "index")
+    ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
+    require_own(folder, (*_OWN, MODEL), ours, "index")
     images = encoded_images(library) if library.images is None else _chunks(library.images)
     galleries = {IMAGES: (images, len(library.image_ids))}
     if library.captions is not None:
@@ -201,7 +217,7 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         for kind, r in library.relevance_sets.items()
         for name in ("indptr", "indices")
     }
-    with building(folder):
+    with filelock.FileLock(files.make_folder(folder) / "lock"):
         remove(folder, _OWN)
         for name, (chunks, n) in galleries.items():
             write_gallery(folder / name, chunks, n, dtype)
@@ -218,12 +234,6 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
 
 def _chunks(items: Representation) -> Iterable[Representation]:
     return (items[start : start + _WRITTEN] for start in range(0, len(items), _WRITTEN))
-
-
-def require_index_place(folder: Path) -> None:
-    """Refuse a folder in which an index would replace files that are of none. Raises: BadInput."""
-    ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
-    require_own(folder, (*_OWN, MODEL), ours, "index")
 
 
 def open_index(folder: Path | str, verify: bool = False, images: Path | str = "") -> Library:

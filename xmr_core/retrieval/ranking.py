@@ -14,11 +14,10 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
 from xmr_core.data.raw_inputs import one_image, pixels_of
-from xmr_core.evaluation.analysis.elements import keep_elements
 from xmr_core.evaluation.ranks import checked_k, relevant_ranks
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.words import rule
-from xmr_core.retrieval.library import Library, elements_of
+from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.gaussian import GaussianDistance
 
@@ -44,10 +43,8 @@ class Query:
 
     def __post_init__(self):
         require_choice("kind of query", self.kind, KINDS)
-        if self.kind == "text" and not self.text.strip():
-            raise BadInput("the sentence is empty; type what the image should show.")
-        if self.kind in ("caption", "image") and self.item == "":  # 0 is an id
-            raise BadInput(f"a query by {self.kind} needs the id of one.")
+        if not self.text.strip() if self.kind == "text" else self.kind != "upload" and self.item == "":  # 0 is an id
+            raise BadInput(f"the query by {self.kind} is empty; type what the image should show, or give an id.")
         if self.kind == "upload":
             pixels_of(self.pixels)  # refuses what is no image
 
@@ -114,17 +111,11 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
 
 @dataclass(frozen=True)
 class Settings:
-    """How to rank. k: number of answers to show. alpha: α of smooth-Chamfer, 0 for the method's own. elements: numbers
-    (from 0) of the query's elements that count, () for all. distance: a test-time distance of distributions
-    (similarities.distances), '' for the method's own.
-
-    >>> Settings(k=3).elements
-    ()
-    """
+    """How to rank. k: number of answers to show. alpha: α of smooth-Chamfer, 0 for the method's own. distance: a
+    test-time distance of distributions (similarities.distances), '' for the method's own."""
 
     k: int = 10
     alpha: float = 0.0
-    elements: tuple[int, ...] = ()
     distance: str = ""
 
 
@@ -159,20 +150,19 @@ def rank(
     among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
     target: modality of the answers, '' for that of the query; an image that ranks images takes the role of a caption.
     Equal scores are in file order. The ranks of right answers never profit from ties.
-    Raises: BadInput as encode does, and for settings that the method does not have (check_settings).
+    Raises: BadInput as encode does, for settings that the method does not have, and for k below 1.
 
     >>> from xmr_core.retrieval import example_library
     >>> rank(example_library(), Query("image", item="0.png")).relevant.values.tolist()
     [['annotated', '0.txt', 2]]
     """
-    check_settings(library, settings)
+    similarity = similarity_of(library, settings)
+    checked_k(settings.k)
     target = target or query.target
     gallery = library.items(target)  # raises, before anything is encoded, where there are no captions
     encoded = encode(library, query)
-    if settings.elements:
-        encoded = keep_elements(encoded, settings.elements)
     pair = (gallery, encoded) if target == "images" else (encoded, gallery)
-    scores = score_matrix(similarity_of(library, settings), *pair).reshape(-1)
+    scores = score_matrix(similarity, *pair).reshape(-1)
     among = np.arange(len(scores)) if among is None else among
     order = among[np.argsort(-scores[among], kind="stable")[: settings.k]]
     ids, table, rows = library.ids(target), answer_table(library, target, order, scores[order]), []
@@ -204,36 +194,19 @@ def answer_table(library: Library, target: str, positions: np.ndarray, scores: n
     return table
 
 
-def check_settings(library: Library, settings: Settings) -> None:
-    """Check settings. Raises: BadInput for k that is no whole number from 1, and for a setting that the library's
-    method does not have.
-
-    >>> from xmr_core.retrieval import example_library
-    >>> check_settings(example_library("scan"), Settings(alpha=8))
-    Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: scan is not compared by smooth-Chamfer, so it has no α to change.
-    """
-    checked_k(settings.k)
-    if settings.alpha and "alpha" not in library.method.similarity.settings:
-        raise BadInput(f"{library.label} is not compared by smooth-Chamfer, so it has no α to change.")
-    if settings.elements and elements_of(library.images) < 2:
-        raise BadInput(f"{library.label} has no set of a fixed number of elements to choose from.")
-    if settings.distance:
-        if not isinstance(library.images, GaussianEmbedding):
-            raise BadInput(f"{library.label} makes no distributions, so it has no other distance at test time.")
-        GaussianDistance(settings.distance)  # refuses an unknown name
-
-
 def similarity_of(library: Library, settings: Settings) -> Similarity:
-    """The method's own similarity, or the one that the settings put in its place.
-
-    Raises: BadInput for an unknown distance.
+    """The method's own similarity, or the one that the settings put in its place. Raises: BadInput for a setting that
+    the method does not have.
 
     >>> from xmr_core.retrieval import example_library
     >>> similarity_of(example_library("dive"), Settings(alpha=8.0))
     SmoothChamfer(alpha=8.0)
     """
+    own = library.method.similarity
+    if settings.alpha and "alpha" not in own.settings:
+        raise BadInput(f"{library.label} is not compared by smooth-Chamfer, so it has no α to change.")
+    if settings.distance and not isinstance(library.images, GaussianEmbedding):
+        raise BadInput(f"{library.label} makes no distributions, so it has no other distance at test time.")
     if settings.distance:
         return GaussianDistance(settings.distance)
-    own = library.method.similarity
     return own.replace(alpha=settings.alpha) if settings.alpha else own

@@ -71,7 +71,9 @@ def search(
     query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
     target = "images" if library.captions is None else query.target
     if target != query.target and not library.method.similarity.symmetric:
-        raise BadInput(f"{library.label} compares images with captions only, and here are no captions; type a sentence.")
+        raise BadInput(
+            f"{library.label} compares images with captions only, and here are no captions; type a sentence."
+        )
     if elements is None or target == "captions":
         table = rank(library, query, Settings(k=k), target=target).table
     else:
@@ -103,7 +105,8 @@ def two_stage(
     checked_k(k)
     require_number("per_element", per_element, 1)
     widths = [
-        (items.mean if isinstance(items, GaussianEmbedding) else items.x).shape[-1] for items in (queries, index.gallery)
+        (items.mean if isinstance(items, GaussianEmbedding) else items.x).shape[-1]
+        for items in (queries, index.gallery)
     ]
     if widths[0] != widths[1]:
         raise BadInput(f"queries of width {widths[0]} do not fit elements of width {widths[1]}.")
