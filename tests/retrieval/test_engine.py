@@ -13,8 +13,9 @@ from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.ranks import top_k
-from xmr_core.retrieval.engine import build_engine, open_engine, recall, two_stage
+from xmr_core.retrieval.engine import build_engine, open_engine
 from xmr_core.retrieval.index import open_gallery, write_gallery
+from xmr_core.retrieval.search import recall, two_stage
 from xmr_core.similarities import Chamfer, Cosine, DistanceLogit, SmoothChamfer
 
 pytest.importorskip("qdrant_edge", reason="galleries on an engine need the extra `engine` (qdrant-edge-py)")
@@ -83,7 +84,7 @@ def test_vectors_and_distributions_are_sets_of_one(made):
 def test_only_real_elements_are_held_and_the_nearest_are_proposed(made):
     given = sets()
     engine, *_ = made(given)
-    assert engine.about["elements"] == engine.collection.count() == int(given.mask.sum())
+    assert engine.about["elements"] == engine.engine.count() == int(given.mask.sum())
     axes, owner = Embedding(torch.eye(16)), given.mask.nonzero()[:, 0]
     nearest = (given.x[given.mask] @ torch.eye(16)).topk(7, dim=0).indices.T
     for found, best in zip(engine.propose(axes, 7), nearest, strict=True):

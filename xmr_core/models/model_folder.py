@@ -293,8 +293,8 @@ def push_folder(
             raise BadInput(f"{repo_id} exists on the hub and is public. Make it private there, or give another name.")
         if revision:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        added = [hub.CommitOperationAdd(name, folder / name) for name in sorted(names)]
-        commit = api.create_commit(repo_id, added, commit_message="Model of xmr_core", revision=revision)
+        said = {"commit_message": "Model of xmr_core", "revision": revision}
+        commit = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=sorted(names), **said)
     return f"{repo_id}@{commit.oid}"
 
 
@@ -309,12 +309,13 @@ def hub_folder(name: str) -> Path:
     xmr_core.base.errors.BadInput: a/name/with/too/many/parts does not exist. Give the folder that holds config.json ...
     """
     hub, (repository, _, revision) = _library(), name.partition("@")
+    wanted = {"repo_id": repository, "revision": revision or None}
     with suppress(Exception):  # not cached, not completely, or no model of this package
-        folder = Path(hub.snapshot_download(repository, revision=revision or None, local_files_only=True))
+        folder = Path(hub.snapshot_download(**wanted, allow_patterns=[CONFIG], local_files_only=True))
         if all((folder / file).is_file() for file in read_config(folder)["files"]):
             return folder
     try:
-        folder = Path(hub.hf_hub_download(repository, CONFIG, revision=revision or None)).parent
+        folder = Path(hub.hf_hub_download(**wanted, filename=CONFIG)).parent
         needed = [CONFIG, CARD, *read_config(folder)["files"]]
     except Exception:  # of transformers, or not there
         return find_pretrained(name).path

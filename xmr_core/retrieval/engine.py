@@ -1,5 +1,5 @@
-"""An engine holds the elements of all sets of a gallery and proposes items: inverted lists of faiss, or Qdrant, embedded
-or on a server. Only this file names their packages.
+"""An engine holds the elements of all sets of a gallery and proposes items: inverted lists of faiss, or Qdrant,
+embedded or on a server. Only this file names their packages.
 
 One vector per item, or the mean of a distribution, is a set of one; padding is left out. Scores never come from an
 engine, but from the gallery (`search.two_stage`).

@@ -1,7 +1,7 @@
 """Why a method returned an item: what each word and each cell adds to the score, for every method.
 
-It is the term of the score where the score is a sum over words or cells, else the score minus the score without the word
-or the cell.
+It is the term of the score where the score is a sum over words or cells, else the score minus the score without the
+word or the cell.
 """
 
 from collections.abc import Callable
@@ -88,8 +88,8 @@ def without_each_word(pair: Pair) -> pd.DataFrame:
 
 def without_each_cell(pair: Pair) -> Float[np.ndarray, " l"]:
     """What each of the l cells of the image is worth for the score: the score, minus the score without the cell. A
-    method that reads pixels has no cells; its image is cut into PATCHES × PATCHES, and the pixels of one after the other
-    take their mean colour over the image.
+    method that reads pixels has no cells; its image is cut into PATCHES × PATCHES, and the pixels of one after the
+    other take their mean colour over the image.
 
     >>> from xmr_core.retrieval import example_library
     >>> without_each_cell(pair_of(example_library(), Query("text", "a red circle"), 0)).shape

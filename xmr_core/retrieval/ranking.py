@@ -1,5 +1,5 @@
-"""A query (a sentence, an image, or an item of the corpus), and its answer: all items in order, which of them are right,
-and the rank of every right one."""
+"""A query (a sentence, an image, or an item of the corpus), and its answer: all items in order, which of them are
+right, and the rank of every right one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,10 +43,10 @@ class Query:
 
     def __post_init__(self):
         require_choice("kind of query", self.kind, KINDS)
-        if not self.text.strip() if self.kind == "text" else self.kind != "upload" and self.item == "":  # 0 is an id
-            raise BadInput(f"the query by {self.kind} is empty; type what the image should show, or give an id.")
         if self.kind == "upload":
             pixels_of(self.pixels)  # refuses what is no image
+        elif (self.text.strip() if self.kind == "text" else self.item) == "":  # 0 is an id
+            raise BadInput(f"the {self.kind} is empty; type what the image should show, or give an id.")
 
     @property
     def target(self) -> str:
