@@ -121,7 +121,7 @@ def zero_shot_scores(
     >>> from types import SimpleNamespace
     >>> zero_shot_scores(None, SimpleNamespace(name="regions", read_pixels=None))
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: regions brings features and no images; a pretrained dual encoder needs the images ...
+    xmr_core.base.errors.BadInput: regions brings features and no images; a pretrained dual encoder needs the images.
     """
     if corpus.read_pixels is None:
         raise BadInput(f"{corpus.name} brings features and no images; a pretrained dual encoder needs the images.")
