@@ -150,14 +150,6 @@ def test_another_setting_keeps_what_was_learned():
     other = learned.replace(scale=4.0)
     assert other.weight.tolist() == [7.0] * 3 and other.settings == {"scale": 4.0} and not other.training
 
-    class Forgets(Scaled):
-        def __init__(self, scale=1.0):
-            nn.Module.__init__(self)
-            self.options = {}
-
-    with pytest.raises(BadInput, match=r"a range for scale.*super\(\).__init__\(scale=scale\)"):
-        _ = Forgets().settings
-
 
 def test_a_second_class_of_a_plain_function_does_not_take_its_place():
     class Ran(Similarity):

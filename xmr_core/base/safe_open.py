@@ -99,10 +99,8 @@ def require_plain(tensors: Mapping[str, Tensor], source: str) -> None:
     xmr_core.base.errors.BadInput: a.pth: fc.weight repeats 1 stored numbers 81 times. Do not use this file.
     """
     for name, tensor in tensors.items():
-        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise BadInput(f"{source}: {name} is no plain tensor ({tensor.layout}, on {tensor.device}). Save it dense.")
-        if tensor.is_complex():
-            raise BadInput(f"{source}: {name} holds {tensor.dtype}; weights are real numbers.")
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized or tensor.is_complex():
+            raise BadInput(f"{source}: {name} is no dense tensor of real numbers. Save it again as one.")
         stored = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
         if tensor.numel() > stored:
             repeated = f"{name} repeats {stored} stored numbers {tensor.numel()} times"
