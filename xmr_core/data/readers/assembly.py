@@ -15,7 +15,7 @@ from xmr_core.data.readers.relevance import annotated_relevance
 from xmr_core.data.text.tokenisers import tokenise
 
 USUAL = 5  # captions of an image in most collections
-_REMEDY = "A reader is shown in docs/howto/add_a_corpus.md."
+_REMEDY = "A reader is shown in docs/howto/extend.md."
 
 
 def require_corpus(value: object, name: str) -> Corpus:
