@@ -21,7 +21,7 @@ help: ## this list
 setup: $(STAMP) ## create .venv and install everything at the pinned versions
 
 study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
-	$(PY) -m xmr_core run "$(NOTEBOOK)"
+	$(PY) -m xmr_study run "$(NOTEBOOK)"
 
 check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: three minutes on two, for every change
 	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
@@ -33,17 +33,17 @@ test: $(STAMP) ## set up, run all tests, compare every notebook with its stored 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place
 	$(PY) scripts/refresh_notebooks.py notebooks/*.ipynb
 
-reports: $(STAMP) ## rebuild reports/ from reports/results.csv
+reports: $(STAMP) ## rebuild reports/ from the rows in reports/protocol and the verdicts
 	$(PY) scripts/build_reports.py
 
-report: reports ## the same, with all documents and notebooks, as a site (build/html) and, with a Chromium on the path, as build/report.pdf
+report: reports ## the same, with all documents and notebooks, as a site (build/html); the results as build/report.pdf, with a Chromium on the path
 	$(PY) scripts/build_site.py
 
 readme: $(STAMP) ## rewrite the tables of methods in README.md and docs/methods/options.md
 	$(PY) scripts/build_readme.py
 
 lab: $(STAMP) ## open working copies of the notebooks in JupyterLab: lab/, which git ignores; delete a copy to begin anew
-	$(PY) -m xmr_core notebooks lab
+	$(PY) -m xmr_study notebooks lab
 	$(PY) -m jupyterlab lab
 
 lint: $(STAMP) ## style

@@ -13,7 +13,7 @@ class WithNotebooks(build_py):
     def run(self):
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib) / "xmr_core" / "notebooks"
+            target = Path(self.build_lib) / "xmr_study" / "notebooks"
             target.mkdir(parents=True, exist_ok=True)
             for path in sorted(Path("notebooks").glob("*.ipynb")):
                 shutil.copyfile(path, target / path.name)

@@ -21,8 +21,8 @@ from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
-from xmr_core.search import Library
-from xmr_core.ui.widgets import Explorer
+from xmr_core.retrieval.library import Library
+from xmr_study.explorer.screen import Explorer
 
 IMAGES, CAPTIONS, WORDS, TIMES = 5_000, 25_000, 12, 7
 

@@ -29,22 +29,21 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from cost import TIMED, measure, peak_memory, scene
 
 from xmr_core.base import files
-from xmr_core.base.devices import processor, resolve_device
 from xmr_core.base.errors import XmrError
-from xmr_core.base.provenance import environment
+from xmr_core.base.machine import environment, processor, resolve_device
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Features, Tokens
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.engine import score_blocks
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
+from xmr_core.evaluation.scoring import score_blocks
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
-from xmr_core.study.cost import TIMED, Shape, measure, scene
-from xmr_core.study.cost.timing import peak_memory
-from xmr_core.study.presets import base_config
 from xmr_core.training.runs import train_or_load
+from xmr_core.training.runs.presets import base_config
+from xmr_study.cost import Shape
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ["device", "part", "case", "quantity", "value", "beside", "note", "torch", "processor", "commit", "date_utc"]
@@ -132,9 +131,8 @@ def evaluation(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], It
     def timed(method: str) -> Iterator[Measured]:
         made = scene(method, sizes.shape, i, t, device)
         started = time.perf_counter()
-        found = evaluate(made.similarity, made.images, made.captions, {"annotated": pairs})
+        evaluate(made.similarity, made.images, made.captions, {"annotated": pairs})
         yield "seconds", time.perf_counter() - started, None
-        yield "share of queries with another rank in fast scores", max(found.changed.values()), None
 
     for method in papers():
         yield method, lambda m=method: timed(m)

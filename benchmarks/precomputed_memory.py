@@ -60,7 +60,7 @@ def train_on(folder: Path, args: argparse.Namespace) -> None:
     from xmr_core.data.batches import Batches, Split
     from xmr_core.data.inputs import feature_reader
     from xmr_core.data.readers.precomputed import load_precomputed
-    from xmr_core.data.text.vocabulary import Vocabulary
+    from xmr_core.features.words import Vocabulary
     from xmr_core.methods.common import Inputs
     from xmr_core.methods.registry import build
     from xmr_core.training import TrainConfig, train

@@ -3,10 +3,9 @@
     python benchmarks/real_speed.py
 
 Two ratios, each of two speeds measured in turn in one process. (1) extraction: describing JPEG files into the cache,
-against the bare forward pass of the same network on the same batches, already decoded; it must reach 60 %. The forward
-pass is measured without kept memory too, in one piece and a few images at a time. (2) cached reads: batches read from
-the cache (with views, dropped cells and dropped words), against the batches that a step of training uses up; it must
-reach 5. Images are drawn, the network has random weights: neither changes the speed.
+against the bare forward pass of the same network on the same batches, already decoded; it must reach 60 %. (2) cached
+reads: batches read from the cache (with views, dropped cells and dropped words), against the batches that a step of
+training uses up; it must reach 5. Images are drawn, the network has random weights: neither changes the speed.
 """
 
 import argparse
@@ -15,13 +14,11 @@ import os
 import statistics
 import tempfile
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import save_file
 
 
 def corpus_files(root: Path, n: int) -> None:
@@ -43,45 +40,34 @@ def corpus_files(root: Path, n: int) -> None:
 
 def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base import paths
-    from xmr_core.base.buffers import reused_buffers
+    from xmr_core.base.row_file import reused_buffers
     from xmr_core.data.augment import Augmentation
     from xmr_core.data.batches import Batches
-    from xmr_core.data.features import pixels as pixels_file
-    from xmr_core.data.features.feature_cache import cached_features
-    from xmr_core.data.features.mobilenet_v2 import MobileNetV2, MobileNetV2Grid
     from xmr_core.data.prepare import prepare
     from xmr_core.data.readers.flickr8k import load_flickr8k
+    from xmr_core.features.cache import cached_features
+    from xmr_core.features.efficientnet_lite import EfficientNetLiteGrid
     from xmr_core.methods.registry import build
-    from xmr_core.study.presets import base_config
+    from xmr_core.training.runs.presets import base_config
 
     with tempfile.TemporaryDirectory() as home:
         os.environ["XMR_HOME"] = home
         root = Path(home) / "data"
         corpus_files(root, images)
         torch.manual_seed(0)
-        (root / "weights").mkdir()
-        weights = root / "weights" / "mobilenet_v2.safetensors"
-        save_file(MobileNetV2().state_dict(), weights)
-        corpus, grid = load_flickr8k(root), MobileNetV2Grid(weights)
+        corpus, grid = load_flickr8k(root), EfficientNetLiteGrid()
         rows = corpus.rows("train")[0]
         batches = [rows[at : at + grid.batch] for at in range(0, len(rows), grid.batch)]
         decoded = [corpus.read_pixels(batch, grid.resolution) for batch in batches]
         grid(decoded[0])
-        bare, entire, pieces, extracted, few = [], [], [], [], pixels_file._FEW
+        bare, extracted = [], []
         for n in range(rounds):
-            for size, memory, speeds in (
-                (few, reused_buffers(), bare),
-                (grid.batch, nullcontext(), entire),
-                (few, nullcontext(), pieces),
-            ):
-                pixels_file._FEW = size
-                with memory:
-                    grid(decoded[0])
-                    clock = time.perf_counter()
-                    for pixels in decoded:
-                        grid(pixels)
-                    speeds.append(len(rows) / (time.perf_counter() - clock))
-            pixels_file._FEW = few
+            with reused_buffers():
+                grid(decoded[0])
+                clock = time.perf_counter()
+                for pixels in decoded:
+                    grid(pixels)
+                bare.append(len(rows) / (time.perf_counter() - clock))
             clock = time.perf_counter()
             cached_features(corpus, grid, progress=iter, rows=rows, crops=_Whole(n))
             extracted.append(len(rows) / (time.perf_counter() - clock))
@@ -107,8 +93,6 @@ def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     mid = statistics.median
     return {
         "images per second, bare forward pass": round(mid(bare), 1),
-        "images per second, bare, memory not kept, a batch at once": round(mid(entire), 1),
-        "images per second, bare, memory not kept, a few at a time": round(mid(pieces), 1),
         "images per second, from files into the cache": round(mid(extracted), 1),
         "extraction / bare": round(mid(extracted) / mid(bare), 2),
         "batches per second, read": round(mid(read), 1),
@@ -124,7 +108,7 @@ class _Whole:
         self.identity = f"round {n}"
 
     def __call__(self, rows: np.ndarray) -> list:
-        from xmr_core.data.images.files import Crop
+        from xmr_core.features.images import Crop
 
         return [Crop()] * len(rows)
 

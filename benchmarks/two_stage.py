@@ -10,9 +10,7 @@ gallery has a process of its own. Exact search is top_k, one query at a time aga
 warm-up; then two-stage search is asked the same queries, after one of its own.
 Memory: 'peak' is the largest resident set, pages of mapped files included, which the system takes back when it needs
 them; 'own' is what the process has of its own (RssAnon) when all is open. --sweep shows recall against speed for other
-settings. --engine qdrant holds the elements in the embedded edition of Qdrant instead of faiss. 'certified': the share
-of answers that are provably exact when they are asked for once, and when up to --most proposals for each element are
-asked for, which takes the milliseconds of the last column.
+settings. --engine qdrant holds the elements in the embedded edition of Qdrant instead of faiss.
 """
 
 import argparse
@@ -22,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -71,8 +70,9 @@ def measure(kind: str, args: argparse.Namespace) -> None:
     import numpy as np
 
     from xmr_core.base import fingerprint
-    from xmr_core.evaluation.engine import top_k
-    from xmr_core.search import open_gallery, recall, two_stage, write_gallery
+    from xmr_core.evaluation.ranks import top_k
+    from xmr_core.retrieval.engine import two_stage
+    from xmr_core.retrieval.index import open_gallery, write_gallery
     from xmr_core.similarities import smooth_chamfer
 
     similarity = partial(smooth_chamfer, alpha=16.0)
@@ -89,13 +89,14 @@ def measure(kind: str, args: argparse.Namespace) -> None:
         gallery = open_gallery(file)
         index = reopen(folder, gallery, digest)
         opened = clock() - started
-        queries = queries_of(gallery, args)
+        queries, lists = queries_of(gallery, args), index.about.get("lists")
 
         def exact(q: int) -> np.ndarray:
             return top_k(similarity, queries[q], gallery, 10, "captions")[1]
 
-        def fast(q: int, per_element: int, probes: int, most: int | None = None):
-            return two_stage(index, queries[q], similarity, 10, per_element, probes, most=most)
+        def fast(q: int, per_element: int, probes: int) -> np.ndarray:
+            engine = replace(index, probes=probes) if lists else index
+            return two_stage(engine, queries[q], similarity, 10, per_element)[1]
 
         for q in range(min(3, args.queries)):  # warm-up: pages of both files, threads
             exact(q)
@@ -104,30 +105,26 @@ def measure(kind: str, args: argparse.Namespace) -> None:
         truth, exact_ms = timed(exact, range(args.exact))
         elements = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) - file.stat().st_size
         sizes = f"{file.stat().st_size / 1e6:.0f} + {elements / 1e6:.0f}"
-        lists = index.about.get("lists")
         of_lists = f" of {lists}" if lists else ", unused"
         for per_element, probes in (SETTINGS, *(SWEEP if args.sweep and lists else ())):
             for q in range(args.exact):
                 fast(q, per_element, probes)
             answers, ms = timed(lambda q, p=per_element, n=probes: fast(q, p, n), range(args.exact))
-            sure, sure_ms = timed(lambda q, p=per_element, n=probes: fast(q, p, n, args.most), range(args.exact))
-            positions, best = np.concatenate([a.positions for a in answers]), np.concatenate(truth)
-            certified = np.concatenate([a.certified for a in sure])
-            assert np.array_equal(np.concatenate([a.positions for a in sure])[certified], best[certified])
-            share, first = recall(positions, best), recall(positions[:, :1], best[:, :1])
-            once = np.mean([a.certified[0] for a in answers])
+            found, best = np.concatenate(answers), np.concatenate(truth)
+            share = np.mean([np.isin(e, f).mean() for e, f in zip(best, found, strict=True)])
+            first = np.mean(found[:, 0] == best[:, 0])
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
             print(
                 f"| {kind} | {args.engine} | {per_element} | {probes}{of_lists} | {share:.3f} | "
                 f"{first:.3f} | {exact_ms:.1f} | {ms:.2f} | {written:.0f} + {built:.0f} | {opened:.3f} | {sizes} | "
-                f"{peak:.1f}, {own_memory():.1f} | {once:.2f} | {certified.mean():.2f} | {sure_ms:.1f} |",
+                f"{peak:.1f}, {own_memory():.1f} |",
                 flush=True,
             )
 
 
 def engine_of(args: argparse.Namespace):
     """(how to build, how to open) the elements of a gallery."""
-    from xmr_core.search import build_elements, build_engine, open_elements, open_engine
+    from xmr_core.retrieval.engine import build_elements, build_engine, open_elements, open_engine
 
     if args.engine == "qdrant":
         return build_engine, open_engine
@@ -173,7 +170,6 @@ def main() -> None:
     )
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--engine", choices=("faiss", "qdrant"), help="one engine (default: both)")
-    parser.add_argument("--most", type=int, default=20_000, help="proposals for each element, to certify an answer")
     parser.add_argument("--case", choices=CASES, help="one gallery, in this process")
     args = parser.parse_args()
     if args.exact > args.queries:
@@ -194,9 +190,6 @@ def main() -> None:
         "open s",
         "files MB",
         "peak, own GB",
-        "certified at once",
-        "certified",
-        "certified ms",
     )
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for case in CASES:

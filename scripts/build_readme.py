@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from xmr_core.base.files import write_atomic
-from xmr_core.study.method_tables import methods_table, options_table, published_table
+from xmr_study.method_tables import methods_table, options_table, published_table
 
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = ROOT / "docs" / "methods" / "options.md"
@@ -21,8 +21,8 @@ def options_page() -> str:
         "(methods-options)=\n# Options and published settings of every method\n\n"
         "`make readme` writes this page from the specs of the methods; nothing in it is typed. "
         "An option is given by its\nname in a notebook, on the command line or from Python:\n\n"
-        "```sh\npython -m xmr_core run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
-        "from xmr_core.study import base_config\n\n"
+        "```sh\nxmr run notebooks/train.ipynb -p method scan -p seed 1\n```\n\n```python\n"
+        "from xmr_study import base_config\n\n"
         'base_config("scan", direction="i2t", sharpness=4.0).options["direction"]\n```\n\n'
         "What an option means, its range and its choices stand in the options class of the method's file in\n"
         "`xmr_core/methods/`, and on the method's page ([methods](index.md#methods-table)). "

@@ -1,11 +1,10 @@
-"""Rebuild reports/README.md, reports/before_protocol.md, reports/figures/ and the answer in README.md from the rows in
-reports/ and the embedded corpus. Nothing is typed by hand.
+"""Rebuild reports/README.md with its figures, and the answer in README.md, from the rows in reports/protocol and from
+reports/verdicts.csv. The text is scripts/report.md; numbers are filled in by name.
 
 python scripts/build_reports.py, or `make reports`.
 """
 
-import itertools
-from collections.abc import Iterable
+import re
 from pathlib import Path
 
 import matplotlib
@@ -13,289 +12,133 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
-from build_protocol import SWEPT, markdown, page, with_answer
+from matplotlib.figure import Figure
 
-from xmr_core import study
 from xmr_core.base import files
-from xmr_core.data.prepare import DataConfig, prepare
-from xmr_core.study import paper_tables as published
-from xmr_core.study import results
-from xmr_core.ui import plots
+from xmr_study import ledger, paper_tables, plots
+from xmr_study.ambiguity import ambiguity_gains, ambiguity_points
+from xmr_study.ledger import DECIDED
+from xmr_study.protocol import EPOCHS, labels, trial
+from xmr_study.protocol_results import (
+    at_equal_time,
+    budget_points,
+    flickr_results,
+    protocol_curves,
+    protocol_results,
+    protocol_rows,
+    swept,
+    variant_results,
+)
 
-REPORTS = Path(__file__).resolve().parent.parent / "reports"
-RSUM = {"annotated": "rsum annotated", "exhaustive": "rsum exhaustive", "human": "rsum human"}
-
-
-def wide(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, percent, as study.run_table gives: label, seed, rsum per relevance with its interval, recalls,
-    log variance.
-    """
-    out = []
-    for (variant, seed), group in rows.groupby(["variant", "seed"], sort=False):
-        value = group.set_index(["relevance", "direction", "metric", "k"])["value"].astype(float)
-        row = {"label": variant, "seed": int(seed), "epochs": int(group["epochs"].iloc[0])}
-        for kind in group.loc[group["metric"] == "kendall_tau_c", "relevance"]:
-            row[f"τ {kind}"] = 100 * value[kind, "both", "kendall_tau_c", 0]
-        for kind in group.loc[group["metric"] == "rsum", "relevance"].unique():
-            names = {"rsum": "", "rsum_low": " low", "rsum_high": " high"}
-            row |= {f"rsum {kind}{end}": 100 * value[kind, "both", m, 0] for m, end in names.items()}
-            row |= {f"{d} R@{k} {kind}": 100 * value[kind, d, "recall", k] for d in ("i2t", "t2i") for k in (1, 5, 10)}
-            row |= {f"{d} R-P {kind}": 100 * value[kind, d, "r_precision", 0] for d in ("i2t", "t2i")}
-        spread = group[group["metric"] == "log_circular_variance"]["value"].astype(float)
-        row |= {
-            "log variance": spread.mean() if len(spread) else float("nan"),
-            "train seconds": float(group["train_seconds"].iloc[0]),
-        }
-        row |= {"parameters": int(group["parameters"].iloc[0])}
-        out.append(row)
-    return pd.DataFrame(out)
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS, TEXT = ROOT / "reports", ROOT / "scripts" / "report.md"
+SWEPT = {  # symbol: option, values, the paper's curve, whether the axis is logarithmic
+    "α": ("alpha", (1, 2, 4, 8, 16, 32, 64), paper_tables.dive_alpha, True),
+    "K": ("slots", (1, 2, 3, 4, 5, 6), paper_tables.dive_cardinality, False),
+    "T": ("iterations", (1, 2, 3, 4, 5, 6), paper_tables.dive_iterations, False),
+}
+START, END = "<!-- answer: made by `make reports` -->\n", "<!-- end of answer -->"
 
 
-def with_intervals(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Label, seeds, and 'mean [low, high]' for each column."""
-    means = study.seed_means(table, columns)
-    out = means[["label", "seeds"]].copy()
-    for c in columns:
-        d = 2 if c == "log variance" else 1
-        out[c] = [
-            "–" if m != m else f"{m:.{d}f}" if low != low else f"{m:.{d}f} [{low:.{d}f}, {high:.{d}f}]"
-            for m, low, high in zip(means[c], means[f"{c} low"], means[f"{c} high"], strict=True)
-        ]
+def markdown(table: pd.DataFrame, digits: int = 1) -> str:
+    """A GitHub table; missing numbers are dashes."""
+    body = table.map(lambda v: "–" if v is None or v != v else f"{v:,.{digits}f}" if isinstance(v, float) else str(v))
+    lines = [list(body.columns), ["---"] * body.shape[1], *body.to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def stored(figure: Figure, name: str) -> None:
+    figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
+    plt.close(figure)
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of study.method_results as it is read: quality with ±, training, cost."""
+    out = table[["label", "seeds"]].rename(columns={"label": "method"})
+    for name, shown in (("rsum", "RSUM"), ("rsum exhaustive", "RSUM, all true answers"), ("human", "RSUM, human")):
+        if name in table:
+            half = (table[f"{name} high"] - table[name]).map(" ± {:.1f}".format)
+            out[shown] = table[name].map("{:.1f}".format) + half
+    out["best epoch"] = table["best epoch"].map("{:.0f}".format) + table["epochs"].map(" of {}".format)
+    out["converged"] = table["converged"].map({True: "yes", False: "no"}) + table["gain"].map(", {:+.1f}".format)
+    if table["trial"].any():
+        out["trial"] = [_changes(*line) for line in zip(table["label"], table["trial"], strict=True)]
+    for name in ("τ expert", "τ crowd"):
+        if name in table:
+            out[name] = table[name]
+    costs = {"train seconds": "train, s", "parameters": "parameters", "scoring ms": "scoring, ms"}
+    for name in (name for name in costs if table[name].notna().any()):
+        out[costs[name]] = table[name].map("{:,.0f}".format)
     return out
 
 
-def swept(rows: pd.DataFrame, symbol: str, title: str, name: str) -> str:
-    """Section on a swept setting: table, verdicts against the paper's choice, figure beside the paper's curve."""
-    table = wide(rows[rows["variant"].str.startswith(f"{symbol}=")])
-    if table.empty:
-        return ""
-    choice, paper, setting, notebook, log_x, _ = SWEPT[symbol]
-    table = table.assign(**{setting: [float(v.split("=")[1]) for v in table["label"]]}).sort_values([setting, "seed"])
-    columns = [c for c in (*RSUM.values(), "i2t R@1 annotated", "t2i R@1 annotated", "log variance") if c in table]
-    means = study.seed_means(table, ["rsum annotated"]).rename(
-        columns={"rsum annotated low": "low", "rsum annotated high": "high"}
-    )
-    ours = table.assign(rsum=table["rsum annotated"]).merge(means[["label", "low", "high"]], on="label")
-    figure = plots.ablation(ours, paper(), setting, symbol, log_x)
-    figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
-    plt.close(figure)
-    best = f"{symbol}={choice}"
-    mine, lines = table[table["label"] == best], []
-    for label in [v for v in table["label"].unique() if v != best and len(mine)]:
-        verdict = study.verdict(mine, table[table["label"] == label], "rsum annotated")
-        lines.append(
-            f"- {symbol} = {choice} above {label.replace('=', ' = ')}: {study.verdict_text(verdict, 'RSUM annotated')}"
-        )
-    seconds = table.groupby("label", sort=False)["train seconds"].mean()
-    shown = with_intervals(table, columns).assign(**{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]})
-    full = ""
-    if table["seed"].nunique() == 1:
-        recalls = [f"{d} R@{k} annotated" for d in ("i2t", "t2i") for k in (1, 5, 10)]
-        full = "\n\n" + markdown(table[["label", *recalls]])
-    figure_text = f"![RSUM over {symbol}](figures/{name}.png)\n\n{source(notebook, f'variants {symbol}=…')}"
-    return f"## {title}\n\n{markdown(shown)}{full}\n\n{figure_text}\n\n" + "\n".join(lines) + "\n\n"
+def _changes(label: str, number: int) -> str:
+    told = ", ".join(f"{name} {value}" for name, value in trial(label, number, EPOCHS).items())
+    return f"{number}: {told or 'defaults'}"
 
 
-def source(notebook: str, what: str) -> str:
-    """Where a figure comes from."""
-    return f"(Notebook: [{notebook}](../notebooks/{notebook}.ipynb); rows: {what} in [results.csv](results.csv).)"
+def verdicts_by_paper(table: pd.DataFrame) -> pd.DataFrame:
+    """One line per paper: of each verdict, how many are confirmatory + exploratory; of the others, how many lines."""
+    lines = []
+    for paper, own in [*table.groupby("paper", sort=False), ("all", table)]:
+        of = {word: own.loc[own["verdict"] == word, "kind"] for word in (*DECIDED, "no verdict yet", "not measured")}
+        split = [f"{(of[word] == 'confirmatory').sum()} + {(of[word] == 'exploratory').sum()}" for word in DECIDED]
+        lines.append((paper, *split, len(of["no verdict yet"]), len(of["not measured"])))
+    return pd.DataFrame(lines, columns=["paper", *DECIDED, "no verdict yet", "not measured"])
 
 
-def variants(
-    rows: pd.DataFrame, title: str, name: str, labels: Iterable[str] = tuple(study.ablation("dive", "similarity")),
-    best: str = "smooth-Chamfer, slots",
-    notebook: str = "ablation_similarity", paper: str = "",
-) -> str:  # fmt: skip
-    """Section on variants of a method: table, verdicts of the paper's choice against each other one, figure. paper: its
-    own table, as text.
-    """
-    table = wide(rows[rows["variant"].isin(labels)])
-    if table.empty:
-        return ""
-    rsums = [c for c in RSUM.values() if c in table]
-    extra = [
-        c for c in ("i2t R-P exhaustive", "t2i R-P exhaustive", "log variance") if c in table and table[c].notna().any()
-    ]
-    figure = plots.variants(study.seed_means(table, rsums).rename(columns={"label": "variant"}), rsums)
-    figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
-    plt.close(figure)
-    ours, lines = table[table["label"] == best], []
-    for label in [v for v in table["label"].unique() if v != best]:
-        for column in rsums:
-            verdict = study.verdict(ours, table[table["label"] == label], column)
-            lines.append(f"- {best} above {label}: {study.verdict_text(verdict, column.replace('rsum', 'RSUM'))}")
-    seconds = table.groupby("label", sort=False)["train seconds"].mean()
-    shown = with_intervals(table, [*rsums, *extra]).assign(
-        **{"train seconds": [f"{seconds[v]:.0f}" for v in seconds.index]}
-    )
-    return (
-        f"## {title}\n\n{markdown(shown)}\n\n![variants](figures/{name}.png)\n\n{source(notebook, 'these labels')}\n\n"
-        + "\n".join(lines)
-        + f"\n\n{paper}"
+def page() -> str:
+    """reports/README.md; its figures are stored on the way."""
+    rows, curves = protocol_rows(), protocol_curves()
+    methods, photographs, verdicts = protocol_results(), flickr_results(rows, curves), ledger()
+    points, gains = budget_points(rows, labels()), ambiguity_gains(ambiguity_points(rows))
+    stored(plots.pareto(methods, labels()), "abstract")
+    stored(plots.budget_curves(points, labels()), "budget_curves")
+    stored(plots.ambiguity_curves(gains, labels()), "ambiguity")
+    means = {}
+    for symbol, (option, values, paper, log_x) in SWEPT.items():
+        curve = swept(rows, symbol, values)
+        stored(plots.ablation(curve, paper(), "setting", symbol, log_x, option), f"sweep_{option}")
+        means[symbol] = {int(x): value for x, value in curve.groupby("setting")["rsum"].mean().items()}
+    by_label = methods.set_index("label")
+    best = methods["label"].iloc[0]
+    if best != "SCAN t-i" or photographs["label"].iloc[0] != "VSE+2AD":
+        raise SystemExit(f"error: {TEXT.name} speaks of other methods than the rows: {best} is the best.")
+    seeds = rows[(rows["variant"] == "VSE∞") & (rows["metric"] == "rsum") & (rows["relevance"] == "annotated")]
+    seeds = seeds[(seeds["dataset"] == "scenes") & (seeds["world"] > 0)]
+    counts = verdicts["verdict"].value_counts()
+    return TEXT.read_text(encoding="utf-8").format(
+        rsum=by_label["rsum"].to_dict(),
+        times_scan=by_label.loc["SCAN t-i", "scoring ms"] / by_label.loc["VSE∞", "scoring ms"],
+        first=methods["rsum"].iloc[0],
+        seventh=methods["rsum"].iloc[6],
+        median_vse=100 * seeds["value"].astype(float).median(),
+        alpha=means["α"],
+        k=means["K"],
+        flickr=photographs.set_index("label")["rsum"].to_dict(),
+        decided=counts[list(DECIDED)].sum(),
+        **{word: counts[word] for word in DECIDED},
+        methods=markdown(readable(methods)),
+        equal_time=markdown(at_equal_time(points)),
+        variants=markdown(readable(variant_results(rows, "dive", curves))),
+        gains=markdown(gains.astype({"ambiguity": str})),
+        photographs=markdown(readable(photographs)),
+        verdicts=markdown(verdicts_by_paper(verdicts)),
     )
 
 
-def published_similarity() -> str:
-    """DivE's Table 3, as it is printed."""
-    paper = markdown(published.dive_similarity()[["variant", "rsum", "log variance"]], 2)
-    return f"Published (DivE, Table 3, Flickr30K):\n\n{paper}\n\n"
-
-
-def real(rows: pd.DataFrame) -> str:
-    """Section on methods on Flickr8k: one table, the best first."""
-    table = wide(rows[~rows["variant"].str.startswith("α=")])
-    if table.empty:
-        return ""
-    rsums = [c for c in RSUM.values() if c in table]
-    return (
-        "## Methods on Flickr8k, official 1K test split\n\nFrozen MobileNetV2 (7 × 7 cells, 224 pixels, five crops of "
-        "each training image), GloVe-50d and a bi-GRU, `matched` recipes, width 256, 20 epochs in batches of 64 "
-        "images with two captions each (the study preset), the epoch chosen on the first 250 images of dev; rows "
-        "that differ say how. An ensemble is the mean of score matrices of one seed. Human: pairs that experts rated 3 "
-        "or more are right too; τ expert: Kendall's τ_c, times 100, between scores and the ratings of 5,822 pairs.\n\n"
-        + ranked(table, rsums)
-        + "\n\n"
-    )
-
-
-def comparison(rows: pd.DataFrame, title: str, name: str) -> str:
-    """Section on the matched comparison: a table of methods with figure and verdicts, and one of ensembles."""
-    rows = rows[rows["size"] == "quick"]
-    together = rows["variant"].str.contains(" + ", regex=False)
-    table, ensembles = wide(rows[rows["variant"].isin(study.comparison())]), wide(rows[together])
-    if table.empty:
-        return ""
-    rsums = [c for c in RSUM.values() if c in table]
-    means = study.seed_means(table, rsums).rename(columns={"label": "variant"}).sort_values(rsums[0], ascending=False)
-    figure = plots.variants(means, rsums)
-    figure.savefig(REPORTS / "figures" / f"{name}.png", dpi=110)
-    plt.close(figure)
-    order, lines = means["variant"].tolist(), []
-    for better, worse in itertools.pairwise(order):  # neighbours in the table: where is the order certain?
-        verdict = study.verdict(table[table["label"] == better], table[table["label"] == worse], rsums[0])
-        lines.append(f"- {better} above {worse}: {study.verdict_text(verdict, 'RSUM annotated')}")
-    text = (
-        f"## {title}\n\n{ranked(table, rsums)}\n\n![all methods](figures/{name}.png)\n\n"
-        f"{source('compare_methods', 'these labels')}\n\n" + "\n".join(lines) + "\n\n"
-    )
-    if len(ensembles):
-        text += (
-            "Ensembles, by the mean of score matrices (one label twice: two seeds of it; "
-            "parameters and seconds of all members):\n\n"
-            + ranked(ensembles, rsums) + "\n\n"
-        )  # fmt: skip
-    return text
-
-
-def ranked(table: pd.DataFrame, rsums: list[str]) -> str:
-    """A table of methods, the best first: RSUMs, R-Precision, R@1, training seconds and parameters."""
-    extra = [
-        c
-        for c in (
-            "i2t R-P exhaustive",
-            "t2i R-P exhaustive",
-            "i2t R-P human",
-            "t2i R-P human",
-            "τ expert",
-            "i2t R@1 annotated",
-            "t2i R@1 annotated",
-        )
-        if c in table
-    ]
-    mean = table.groupby("label", sort=False)[["train seconds", "parameters", rsums[0]]].mean()
-    shown = with_intervals(table, [*rsums, *extra]).set_index("label")
-    shown = shown.assign(
-        **{
-            "train seconds": mean["train seconds"].map("{:.0f}".format),
-            "parameters": mean["parameters"].map("{:,.0f}".format),
-        }
-    )
-    return markdown(shown.loc[mean[rsums[0]].sort_values(ascending=False).index].reset_index())
+def with_answer(readme: str, report: str) -> str:
+    """README.md with the summary of the report between its marks."""
+    summary = re.search(r"<!-- summary -->\n(.*)<!-- end of summary -->", report, re.S)[1]
+    before, rest = readme.split(START)
+    return before + START + summary.replace("](figures/", "](reports/figures/") + END + rest.split(END)[1]
 
 
 def main() -> None:
-    rows = results.latest(results.read(REPORTS / "results.csv"))
     files.make_folder(REPORTS / "figures")
-    scenes, flickr = (rows[rows["dataset"] == name] for name in ("scenes", "flickr8k"))
-    mine = prepare(DataConfig(size="study"))
-    figure = plots.gallery(mine.corpus, mine.splits["test"])
-    figure.savefig(REPORTS / "figures" / "scenes.png", dpi=80)
-    plt.close(figure)
-    origin = (
-        rows.drop_duplicates("run_id")
-        .groupby(["dataset", "git_commit", "numerics", "torch", "device"])
-        .size()
-        .reset_index(name="runs")
-    )
-    study_size = scenes[scenes["size"] == "study"]
-    text = (
-        "# Rows from before the protocol\n\nThey were made before [docs/protocol.md](../docs/protocol.md), most with "
-        "eight epochs and without tuning, so they rank how fast methods learn; all that they say is exploratory. "
-        "Built by `make reports` from [results.csv](results.csv) (every number) and "
-        "[runs.csv](runs.csv) (the run it came from); never edited by hand. RSUM is the sum of R@1, R@5 and R@10 in "
-        "both directions, in percent, at most 600, on the whole test split. Intervals are 95 %: Student over seeds, or "
-        "with one seed over resampled images. A verdict is the sign of the paired difference over seeds; fewer than "
-        "three seeds decide nothing. Every run selects its epoch on the validation split. Seconds were taken on two "
-        "cores that other work shared. Matched form: same encoders, width and batches for all, and InfoNCE for all but "
-        "PCME and VSE+2AD, which keep the objective their papers are about.\n\n"
-        + comparison(scenes, "All methods under the matched protocol, `scenes` (quick preset)", "scenes_comparison")
-        + objectives(scenes)
-        + variants(
-            study_size,
-            "Similarities and architectures on `scenes` (study preset)",
-            "scenes_similarity",
-            paper=published_similarity(),
-        )
-        + variants(
-            study_size,
-            "What DivE changed in slot attention, taken back one by one (`scenes`, study preset)",
-            "scenes_slot_attention",
-            study.ablation("dive", "slot attention"),
-            "slots as in the paper",
-            "ablation_slot_attention",
-        )
-        + variants(
-            study_size,
-            "PCME with a σ per dimension, one σ, and none (`scenes`, study preset)",
-            "scenes_gaussians",
-            study.ablation("pcme", "spread"),
-            "PCME",
-            "gaussian_distances",
-        )
-        + "".join(
-            swept(study_size, symbol, f"{symbol} on `scenes` (study preset)", f"scenes_{SWEPT[symbol].option}")
-            for symbol in SWEPT
-        )
-        + real(flickr)
-        + swept(
-            flickr,
-            "α",
-            "α on Flickr8k, official 1K test split (MobileNetV2 7 × 7 grid without crops, GloVe-50d, 30 epochs of 128 "
-            "images × 2 captions, one seed)",
-            "flickr8k_alpha",
-        )
-        + "## Where the numbers come from\n\n"
-        + markdown(origin)
-        + "\n"
-    )
-    files.write_atomic(REPORTS / "before_protocol.md", text)
-    files.write_atomic(REPORTS / "README.md", page())
-    readme = REPORTS.parent / "README.md"
-    files.write_atomic(readme, with_answer(readme.read_text()))
-
-
-def objectives(rows: pd.DataFrame) -> str:
-    """Section on the choice of the matched objective: rows whose variant starts with 'objective: '."""
-    table = rows[rows["variant"].str.startswith("objective: ") & (rows["metric"] == "val_rsum")]
-    if table.empty:
-        return ""
-    shown = table.assign(
-        **{"validation RSUM": 100 * table["value"].astype(float), "objective": table["variant"].str[11:]}
-    )
-    return (
-        "## The matched objective\n\nChosen on the validation split of `scenes` (quick preset, one seed), for a single "
-        "vector and for sets:\n\n" + markdown(shown[["objective", "validation RSUM"]]) + "\n\n"
-    )
+    report = page()
+    files.write_atomic(REPORTS / "README.md", report)
+    files.write_atomic(ROOT / "README.md", with_answer((ROOT / "README.md").read_text(encoding="utf-8"), report))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The site (build/html) and the report as PDF (build/report.pdf): documents, results, claims ledger and every executed
-notebook.
+"""The site (build/html): documents, results, verdicts and every executed notebook; and its page of results as PDF
+(build/report.pdf), where a Chromium or Chrome is on the path.
 
 python scripts/build_site.py, or `make report`; it needs the extra 'report' (which 'test' includes). Nothing is executed
-and no number is typed: results come from the rows in reports/, pages from docs/ and from the committed notebooks. The
-PDF holds the findings, the results, the ledger, the methods and what came out of the notebooks. It needs a Chromium or
-Chrome on the path; without one it is left out, and said so.
+and no number is typed: results come from the rows in reports/, pages from docs/ and from the committed notebooks.
 """
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -16,20 +16,18 @@ from pathlib import Path
 
 import build_reports
 import nbformat
-import pandas as pd
-from build_protocol import markdown
-from print_pdf import pdf
-from render_site import BUILD, ROOT, fitted, for_paper, sphinx
+from build_reports import ROOT, markdown
+from print_pdf import print_page
 
 from xmr_core.base.files import make_folder
-from xmr_core.study import results
-from xmr_core.study.claims import CLAIMS, DECIDED, NOT_MEASURED, VERDICTS, effect_text, ledger
+from xmr_study import ledger
+from xmr_study.ledger import DECIDED
 
+BUILD = ROOT / "build"
 REPORTS, NOTEBOOKS, DOCS = ROOT / "reports", ROOT / "notebooks", ROOT / "docs"
 SITE = Path(__file__).resolve().parent / "site"  # configuration and style
 GUIDE = DOCS / "notebooks.md"  # its sections and their order are those of the site
 TITLE = "Image–text retrieval: five papers, one system, matched conditions"
-_OPTIONS = "docs/methods/options"  # long tables, for the screen
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -40,50 +38,20 @@ def groups() -> dict[str, list[str]]:
     return {title: names for title, names in named.items() if names}
 
 
-def claims_page(rows: pd.DataFrame, paper: bool = False) -> str:
-    """The ledger as a page: what is claimed, by what rule, and on each corpus the verdicts with effect and interval.
-    Claims without rows are only named. paper: the rules are left to the site."""
-    table = ledger(rows, CLAIMS)
-    measured = table[table["verdict"] != NOT_MEASURED]
-    parts = [f"## On {corpus}\n\n{markdown(_lines(own))}" for corpus, own in measured.groupby("corpus", sort=False)]
-    absent = table.loc[table["verdict"] == NOT_MEASURED, ["sentence", "source"]].set_axis(["claim", "source"], axis=1)
-    parts += [f"## Not measured yet\n\n{markdown(absent)}"] if len(absent) else []
-    if not paper:
-        parts.append("## The rules\n\n" + "\n".join(f"- `{c.id}`: {c.sentence} {c.rule_text()}." for c in CLAIMS))
+def claims_page() -> str:
+    """The verdicts as a page: what is claimed, by what rule, and on each corpus the verdict and its effect."""
+    table = ledger()
+    table["claim"] = table["sentence"] + " (" + table["source"] + ")"
+    table["verdict"] = table["verdict"].where(~table["verdict"].isin(DECIDED), "**" + table["verdict"] + "**")
+    columns = ["claim", "measure", "verdict", "effect", "low", "high", "kind", "seeds"]
+    parts = [f"## On {name}\n\n{markdown(own[columns], 3)}" for name, own in table.groupby("corpus") if name]
+    absent = table.loc[table["corpus"] == "", ["claim", "measure"]]
     return (
         "# Claims of the papers, and what the rows say\n\n"
-        "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed. It is decided when "
-        "its interval, whose level is corrected (Holm) among the claims of its paper on that corpus, leaves out the "
-        "claim's bound; fewer seeds than the protocol asks for decide nothing. A claim about several comparisons shows "
-        "the one that decides. *Exploratory* are claims whose rows were made before their rule was registered, or on "
-        "worlds on which choices were made ([definitions](../docs/evaluation.md#evaluation-claims)). The rows are in "
-        "[protocol/results.csv](protocol/results.csv) and [protocol/runs.csv](protocol/runs.csv), and the "
-        "notebook [report](../notebooks/report.ipynb) makes the same table and a figure.\n\n"
-        + "\n\n".join(parts)
-        + "\n"
-    )
-
-
-def _lines(table: pd.DataFrame) -> pd.DataFrame:
-    """Lines of the ledger as they are read: what is claimed, the verdict, the effect, and what it rests on."""
-    return pd.DataFrame(
-        {
-            "claim": [f"{r.sentence} ({r.source})" for r in table.itertuples()],
-            "verdict": [f"**{v}**" if v in DECIDED else v for v in table["verdict"]],
-            "effect": [effect_text(r) for r in table.itertuples()],
-            "kind": table["kind"],
-            "seeds": table["seeds"],
-            "p (Holm)": ["–" if p != p else f"{p:.3f}" if p >= 0.001 else "< 0.001" for p in table["p Holm"]],
-        }
-    )
-
-
-def paper_page() -> str:
-    """The first page of the PDF: title and order. The findings follow at once, from reports/README.md."""
-    notebooks = [f"notebooks/{name}" for names in groups().values() for name in names if name != "report"]
-    methods = ["docs/methods/index", *sorted({*_names(DOCS / "methods", "docs/methods", "index")} - {_OPTIONS})]
-    pages = ["reports/README", "reports/claims", *methods, *notebooks]
-    return f"# {TITLE}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(pages) + "\n```\n"
+        "A claim is a sentence of a paper that a number can decide. A comparison is paired by seed; its interval is "
+        "corrected (Holm) among the claims of its paper ([the protocol](../docs/protocol.md)).\n\n"
+        + "\n\n".join(parts) + f"\n\n## Not measured yet\n\n{markdown(absent)}\n"
+    )  # fmt: skip
 
 
 def index_page() -> str:
@@ -92,7 +60,7 @@ def index_page() -> str:
     first = ["docs/index", "docs/architecture", "docs/glossary", "CONTRIBUTING"]
     documents = [*first, *sorted({*_names(DOCS, "docs", "index")} - {*first})]
     chapters = {
-        "Results": ["reports/README", "reports/claims", "reports/before_protocol"],
+        "Results": ["reports/README", "reports/claims"],
         **{group: [f"notebooks/{name}" for name in names] for group, names in groups().items()},
         "Documents": documents,
         "How to": sorted(_names(DOCS / "howto", "docs/howto")),
@@ -102,14 +70,11 @@ def index_page() -> str:
         f"```{{toctree}}\n:caption: {title}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```"
         for title, names in chapters.items()
     ]
-    verdicts = ledger(results.study_rows(before=False), CLAIMS)["verdict"].value_counts()
-    counts = ", ".join(f"{verdicts.get(word, 0)} {word}" for word in VERDICTS)
     return (
-        f"# {TITLE}\n\nThe numbers of the study are in "
-        "[Results](reports/README.md). What they say about the papers is in [Claims](reports/claims.md): "
-        f"{counts}. Then come the notebooks, each of which answers one question; they were executed as they stand, "
-        "show their code on a click, and run again by one command. The [documents](docs/index.md) say how everything "
-        "is defined and how to add to it.\n\n" + "\n\n".join(trees) + "\n"
+        f"# {TITLE}\n\nThe numbers of the study are in [Results](reports/README.md), what they say about the papers in "
+        "[Claims](reports/claims.md). Each notebook answers one question; it was executed as it stands, shows its code "
+        "on a click, and runs again by one command. The [documents](docs/index.md) say how everything is defined and "
+        "how to add to it.\n\n" + "\n\n".join(trees) + "\n"
     )
 
 
@@ -117,9 +82,8 @@ def _names(folder: Path, name: str, *without: str) -> list[str]:
     return [f"{name}/{page.stem}" for page in folder.glob("*.md") if page.stem not in without]
 
 
-def with_outside_links(text: str, page: str, inside: set[str], paper: bool = False) -> str:
-    """Markdown whose links to files that are no part of the site lead to the repository, as seen from build/html; on
-    paper they are words.
+def with_outside_links(text: str, page: str, inside: set[str]) -> str:
+    """Markdown whose links to files that are no part of the site lead to the repository, as seen from build/html.
 
     page: the path of the page in the repository and in the site. inside: paths of everything in the site.
     """
@@ -130,8 +94,6 @@ def with_outside_links(text: str, page: str, inside: set[str], paper: bool = Fal
         place = os.path.normpath(here / target.partition("#")[0])
         if target.startswith(("http:", "https:", "mailto:", "#")) or place in inside:
             return match.group(0)
-        if paper:
-            return words
         up = "../" * (len(here.parts) + len((BUILD / "html").relative_to(ROOT).parts))
         return f"<a href='{up}{place}'>{words}</a>"
 
@@ -139,38 +101,37 @@ def with_outside_links(text: str, page: str, inside: set[str], paper: bool = Fal
     return "".join(part if part.startswith("```") else _LINK.sub(link, part) for part in parts)
 
 
-def write_sources(folder: Path, paper: bool = False) -> None:
-    """Everything that Sphinx reads, each page at its path in the repository. paper: only what the PDF holds."""
+def write_sources(folder: Path) -> None:
+    """Everything that Sphinx reads, each page at its path in the repository."""
     (folder / "_static").mkdir(parents=True)
     shutil.copy(SITE / "study.css", folder / "_static")
     shutil.copy(SITE / "conf.py", folder)
+    shutil.copytree(DOCS, folder / "docs")
     shutil.copytree(REPORTS / "figures", folder / "reports" / "figures")
-    if paper:
-        shutil.copytree(DOCS / "methods", folder / "docs" / "methods", ignore=shutil.ignore_patterns("options.md"))
-    else:
-        shutil.copytree(DOCS, folder / "docs")
-        shutil.copy(ROOT / "CONTRIBUTING.md", folder)
-        shutil.copy(REPORTS / "before_protocol.md", folder / "reports")
+    shutil.copy(ROOT / "CONTRIBUTING.md", folder)
     shutil.copy(REPORTS / "README.md", folder / "reports")
-    (folder / "reports" / "claims.md").write_text(claims_page(results.study_rows(before=False), paper))
+    (folder / "reports" / "claims.md").write_text(claims_page())
     (folder / "notebooks").mkdir()
     names = [n for group in groups().values() for n in group]
     if missing := {p.stem for p in NOTEBOOKS.glob("*.ipynb")} - set(names):
         raise SystemExit(f"error: no section of {GUIDE.name} has {', '.join(sorted(missing))}; add a line.")
     for name in names:
-        if not paper:
-            nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
-        elif name != "report":  # its table is the page of claims
-            nbformat.write(for_paper(notebook_page(name)), folder / "notebooks" / f"{name}.ipynb")
-    (folder / "index.md").write_text(paper_page() if paper else index_page())
+        nbformat.write(notebook_page(name), folder / "notebooks" / f"{name}.ipynb")
+    (folder / "index.md").write_text(index_page())
     inside = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     for page in folder.rglob("*.md"):
-        page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside, paper))
-    for path in folder.rglob("*.ipynb") if paper else ():
-        notebook = nbformat.read(path, 4)
-        for cell in (c for c in notebook.cells if c.cell_type == "markdown"):
-            cell.source = with_outside_links(cell.source, path.relative_to(folder).as_posix(), inside, paper)
-        nbformat.write(notebook, path)
+        page.write_text(with_outside_links(page.read_text(), page.relative_to(folder).as_posix(), inside))
+
+
+def sphinx(source: Path, out: Path) -> None:
+    """Run Sphinx; any warning is an error. Raises: SystemExit with what Sphinx said."""
+    from sphinx.cmd.build import main as build
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        failed = build(["-b", "html", "-W", "--keep-going", "-q", str(source), str(out)])
+    if failed:
+        raise SystemExit(f"error: the report cannot be built.\n{printed.getvalue()[-3000:]}")
 
 
 def notebook_page(name: str) -> nbformat.NotebookNode:
@@ -180,7 +141,7 @@ def notebook_page(name: str) -> nbformat.NotebookNode:
         f"Notebook: <a href='../../../notebooks/{name}.ipynb'>notebooks/{name}.ipynb</a> · rows of the study: "
         "<a href='../../../reports/protocol/results.csv'>results.csv</a>, "
         "<a href='../../../reports/protocol/runs.csv'>runs.csv</a> · "
-        f"run it again: `python -m xmr_core run notebooks/{name}.ipynb`"
+        f"run it again: `xmr run notebooks/{name}.ipynb`"
     )
     note = nbformat.v4.new_markdown_cell(source)
     note["id"] = "where-from"
@@ -204,32 +165,20 @@ def main() -> int:
         import furo  # noqa: F401
         import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
-        import pikepdf  # noqa: F401
     except ImportError:
         print("error: the report needs the extra 'report': pip install -e '.[report]'.", file=sys.stderr)
         return 2
     build_reports.main()
     with tempfile.TemporaryDirectory() as temporary:
-        source = Path(temporary) / "source"
+        source, made = Path(temporary) / "source", Path(temporary) / "html"
         source.mkdir()
         write_sources(source)
-        sphinx("html", source, Path(temporary) / "html")
-        paper = Path(temporary) / "paper"
-        paper.mkdir()
-        write_sources(paper, paper=True)
-        sphinx("singlehtml", paper, Path(temporary) / "single")
-        fitted(Path(temporary) / "single" / "index.html")
-        for left_over in (".doctrees", ".buildinfo", "objects.inv", "_sources"):
-            path = Path(temporary) / "html" / left_over
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        sphinx(source, made)
         html = make_folder(BUILD) / "html"
         shutil.rmtree(html, ignore_errors=True)
-        shutil.copytree(Path(temporary) / "html", html)
-        print(
-            f"{html.relative_to(ROOT)}/index.html, "
-            f"{sum(f.stat().st_size for f in html.rglob('*') if f.is_file()) / 1e6:.1f} MB"
-        )
-        return pdf(Path(temporary) / "single" / "index.html", Path(temporary) / "report.pdf")
+        shutil.copytree(made, html, ignore=shutil.ignore_patterns(".doctrees", ".buildinfo", "objects.inv", "_sources"))
+    print(f"{html.relative_to(ROOT)}/index.html")
+    return print_page(html / "reports" / "README.html", BUILD / "report.pdf")
 
 
 if __name__ == "__main__":

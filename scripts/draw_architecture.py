@@ -1,7 +1,7 @@
 """Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by
 hand.
 
-python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/test_architecture.py).
+python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/contract/test_architecture.py).
 """
 
 import io

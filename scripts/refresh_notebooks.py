@@ -14,7 +14,7 @@ from nbclient.exceptions import CellExecutionError
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
-from xmr_core.ui.running import kernel_environment, own_kernel
+from xmr_study.running import kernel_environment, own_kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"  # a view of a model that lives only as long as its kernel
 OF_ONE_EXECUTION = ("papermill", "execution")  # times and paths

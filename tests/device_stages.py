@@ -12,15 +12,17 @@ from second_device import NAME, Stand
 from tiny import tiny_config
 from tiny_models import save
 
-from xmr_core.base.devices import resolve_device
+from xmr_core.base.machine import resolve_device
 from xmr_core.data.batches import Batches
+from xmr_core.evaluation import scoring
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.engine import scoring
 from xmr_core.evaluation.evaluate import evaluate
-from xmr_core.methods.checkpoints import load_method
+from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
-from xmr_core.search import Query, load, open_library, rank
-from xmr_core.search.why import without_each_cell, without_each_word
+from xmr_core.models.load import load
+from xmr_core.retrieval.explain import without_each_cell, without_each_word
+from xmr_core.retrieval.library import open_library
+from xmr_core.retrieval.ranking import Query, rank
 from xmr_core.training import TrainConfig, train
 from xmr_core.training.runs import ensemble_of, train_or_load
 

@@ -17,7 +17,7 @@ from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build, method_spec, papers
-from xmr_core.training.ranks import joined, started_ranks
+from xmr_core.training.distributed import joined, started_ranks
 
 SMALL = {"d": 16, "dropout": 0.3}  # dropout and mixing draw what one process draws
 CASES = [(name, "matched", {"objective": o}) for name in papers() for o in ("infonce", "siglip")]

@@ -4,9 +4,8 @@ import json
 
 from PIL import Image
 
-from xmr_core.data.readers.coco import load_coco
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.flickr30k import load_flickr30k
+from xmr_core.data.readers.assembly import FaultLog
+from xmr_core.data.readers.coco import load_coco, load_flickr30k
 
 SPLITS = ("test", "train", "val", "restval", "test", "test", "train")  # in no order, as in the real file
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
 
-from xmr_core.data.features.cells import CellDescriptor
+from xmr_core.features.cells import CellDescriptor
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 

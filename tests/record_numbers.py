@@ -26,8 +26,8 @@ def of_method(method: str, form: str) -> dict:
     from tiny import TINY
 
     from xmr_core.methods.registry import method_spec
-    from xmr_core.study.presets import base_config
     from xmr_core.training.runs import train_or_load
+    from xmr_core.training.runs.presets import base_config
 
     spec = method_spec(method)
     small = {"size": "tiny", "d": 16, "batch_images": 16, "epochs": 2, **TINY.get(method, {})}
@@ -42,13 +42,13 @@ def of_method(method: str, form: str) -> dict:
 
 def of_stage(stage: str) -> dict:
     """Numbers of a stage that needs no training."""
-    from xmr_core.training.runs.versions import STAGES as versions
+    from xmr_core.training.runs.config import STAGES as versions
 
     return {"versions": {stage: versions[stage]}, "numbers": [float(x) for x in _MEASURES[stage]()]}
 
 
 def _captions() -> list[float]:
-    from xmr_core.data.text.vocabulary import Vocabulary
+    from xmr_core.features.words import Vocabulary
 
     texts = ["A red circle, left of two small squares.", "the Large triangle isn't on a blue sky", "a red-hot star"]
     tokens = Vocabulary.build(texts).encode(texts)
@@ -69,7 +69,7 @@ def _batches() -> list[float]:
 
 
 def _features() -> list[float]:
-    from xmr_core.data.features.cells import CellDescriptor
+    from xmr_core.features.cells import CellDescriptor
 
     pixels = np.random.default_rng(0).integers(0, 256, (4, 64, 64, 3), np.uint8)
     features = CellDescriptor(64)(pixels).astype(np.float64)

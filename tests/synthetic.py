@@ -9,7 +9,7 @@ PARAMETERS = """alpha: float = 16.0  # inverse temperature
 seeds: list[int] = [0, 1]  # seeds
 fast: bool = False  # fewer steps
 name: str = "a#b"  # a name"""
-CHECK = "from xmr_core.ui.notebook import check_parameters, finish, output_folder\n\np = check_parameters(globals())"
+CHECK = "from xmr_study.notebook import check_parameters, finish, output_folder\n\np = check_parameters(globals())"
 TABLE = "import pandas as pd\n\npd.DataFrame({'alpha': [p.alpha]}).round(3)"
 FIGURE = "import matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.show()"
 FINISH = """folder = output_folder("small", p)

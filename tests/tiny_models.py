@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from xmr_core.data.features.model_folder import library, quiet
+from xmr_core.features.pretrained import library, quiet
 
 SIDE, PATCH, WIDTH = 32, 8, 16  # 4 × 4 patches
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.3, 0.25)

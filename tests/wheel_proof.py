@@ -2,7 +2,7 @@
 
 FOLDER holds model/ (an exported model), images/0.png … 9.png, and expected.json with ten sentences and the run's scores
 [image, sentence]; `written` makes it. The program prints what it measured as JSON, and fails where something is wrong.
-tests/test_packaging.py runs it with a wheel alone on the path; docs/howto/install.md says how to do so by hand.
+tests/docs/test_packaging.py runs it with a wheel alone on the path; docs/howto/install.md says how to do so by hand.
 """
 
 import json
@@ -28,7 +28,7 @@ def written(run, folder: Path) -> Path:
 
     import xmr_core as xmr
     from xmr_core.evaluation.analysis import encode_split
-    from xmr_core.evaluation.engine import score_matrix
+    from xmr_core.evaluation.scoring import score_matrix
 
     split, corpus, method = run.prepared().splits["test"], run.prepared().corpus, run.method()
     images, captions = (items[:10] for items in encode_split(method, split))
@@ -76,7 +76,7 @@ def main(folder: Path) -> dict:
     ]
     assert max(differences) <= 1e-6, max(differences)
 
-    from xmr_core.search import index_folder
+    from xmr_core.retrieval.index import index_folder
 
     index_folder(names["model"], "images", "index")
     shutil.move("model", "gone")  # neither the exported model nor a run is left
@@ -86,7 +86,7 @@ def main(folder: Path) -> dict:
     by_image, _ = command("search", "index", "--image", "images/4.png", "-k", "3")
     assert by_image.splitlines()[1].split()[1] == "4.png", by_image
     _, second = command("search", "index", expected["sentences"][1], "-k", "3")
-    search = "from xmr_core.ui.cli import main; main(['search', 'index', 'a red circle', '-k', '3'])"
+    search = "from xmr_core.cli import main; main(['search', 'index', 'a red circle', '-k', '3'])"
     return {
         "package": str(Path(sys.modules["xmr_core"].__file__).parent),
         "largest difference": max(differences),

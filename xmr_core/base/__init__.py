@@ -1,0 +1,3 @@
+from xmr_core.base.precision import PRECISIONS
+
+__all__ = ["PRECISIONS"]

@@ -1,5 +1,7 @@
 """Errors that a user can act on: one line that names the thing, what was given and what to do."""
 
+from importlib.util import find_spec
+
 
 class XmrError(Exception):
     """Base of every error this package raises on purpose; its text is one line meant for a person."""
@@ -39,3 +41,29 @@ def unknown(kind: str, value: object, choices) -> BadInput:
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return BadInput(f"unknown {kind} {value!r}.{hint} Known: {', '.join(names)}.")
+
+
+# Packages that only some tasks need, in the extras of pyproject.toml: a missing one is named before it is imported.
+
+
+def require(task: str, extra: str, *packages: str) -> None:
+    """Check that packages can be imported, without importing them.
+
+    task: what needs them, in words. extra: of pyproject.toml, which installs them.
+    Raises: BadInput that names the first missing package and the command that installs it.
+
+    >>> require("counting", "notebooks", "json")
+    >>> require("a figure", "notebooks", "no_such_package")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: a figure needs no_such_package: pip install 'xmr-study[notebooks]'.
+    """
+    for package in packages:
+        if not _installed(package):
+            raise BadInput(f"{task} needs {package}: pip install 'xmr-study[{extra}]'.")
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # ValueError: hidden, or imported without a spec
+        return False

@@ -11,9 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save
+from torch import Tensor
+
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.regular import read_regular
+from xmr_core.base.safe_open import read_regular
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
@@ -197,3 +200,24 @@ def warn_rebuilt(path: Path, reason: Exception, warn: Callable[[str], object] | 
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=1, sort_keys=True, default=str) + "\n"
+
+
+# Torch tensors by name in files of the format safetensors.
+
+
+def write_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> Path:
+    """Write torch tensors by name as a safetensors file, moved to the CPU. Raises: CannotWrite."""
+    return write_atomic(path, tensor_bytes(tensors, metadata))
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Torch tensors by name in the format safetensors. A tensor with two names, as of a layer that a model uses twice,
+    is written under each.
+    """
+    plain, addresses = {}, set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        address = tensor.untyped_storage().data_ptr()
+        plain[name] = tensor.clone() if address in addresses else tensor
+        addresses.add(address)
+    return save(plain, metadata)

@@ -198,3 +198,9 @@ class Corpus:
             np.flatnonzero(self.images["split"].to_numpy() == split),
             np.flatnonzero(self.captions["split"].to_numpy() == split),
         )
+
+
+# The splits of a corpus: one is learned from, one chooses, and one decides.
+
+
+SPLITS = ("train", "val", "test")

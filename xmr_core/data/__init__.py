@@ -9,16 +9,15 @@
 8
 """
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.data.arrays import from_arrays
+from xmr_core.data.augment import Augmentation
+from xmr_core.data.batches import Batches, Split
+from xmr_core.data.config import DataConfig
+from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, reader_of, register_reader
+from xmr_core.data.inputs import CaptionStates
+from xmr_core.data.prepare import Prepared, prepare, prepare_corpus
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    dict.fromkeys(("SPLITS", "Prepared", "prepare", "prepare_corpus"), "prepare")
-    | dict.fromkeys(("DATASETS", "READERS", "config_for", "corpus_of", "reader_of", "register_reader"), "corpora")
-    | {"DataConfig": "config", "from_arrays": "arrays", "Augmentation": "augment"}
-    | {"Batches": "batches", "Split": "batches", "CaptionStates": "inputs", "Extractor": "features.feature_cache"}
-    | {"load_scenes": "scenes", "Vocabulary": "text.vocabulary", "read_vocabulary": "text.official_vocabulary"}
-    | {f"load_{name}": f"readers.{name}" for name in ("coco", "cub", "flickr30k", "flickr8k", "folder", "precomputed")}
-    | {"from_frame": "readers.folder"}
-    | dict.fromkeys(("features", "images", "readers", "scenes", "text"), ""),
-)
+__all__ = [
+    "DATASETS", "READERS", "Augmentation", "Batches", "CaptionStates", "DataConfig", "Prepared", "Split",
+    "config_for", "corpus_of", "from_arrays", "prepare", "prepare_corpus", "reader_of", "register_reader",
+]  # fmt: skip

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base import fingerprint
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import require_name
 
 
 def from_arrays(
@@ -39,34 +39,26 @@ def from_arrays(
     >>> {split: len(corpus.rows(split)[1]) for split in SPLITS}
     {'train': 16, 'val': 2, 'test': 2}
     """
-    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
+    require_name(name)
     array = _checked(features)
     n = len(array)
-    if isinstance(captions, str) or not isinstance(captions, Iterable):
-        raise BadInput(f"captions must be a list of sentences, got {captions!r:.60}.")
-    captions = list(captions)
-    if wrong := [row for row, text in enumerate(captions) if not isinstance(text, str)]:
-        raise BadInput(f"caption {wrong[0]} is no string: {captions[wrong[0]]!r}.")
-    try:
-        owners = np.arange(len(captions)) if image_of is None else np.asarray(image_of)
-    except ValueError:  # lists of several lengths
-        raise BadInput("image_of needs one image row for each caption, not a list of rows.") from None
-    if owners.shape != (len(captions),) or owners.dtype.kind not in "iu":
+    texts = list(captions) if isinstance(captions, Iterable) and not isinstance(captions, str) else [None]
+    if wrong := [n for n, text in enumerate(texts) if not isinstance(text, str)]:
+        raise BadInput(f"captions must be a list of sentences; caption {wrong[0]} is {texts[wrong[0]]!r:.60}.")
+    owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
+    if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or not np.isin(owners, np.arange(n)).all():
         raise BadInput(
-            f"image_of needs one image row for each of {len(captions)} captions, got {owners.dtype} of {owners.shape}."
+            f"image_of needs one image row, 0 … {n - 1}, for each of {len(texts)} captions; got {owners.dtype} of "
+            f"{owners.shape}."
         )
-    if len(owners) and not 0 <= owners.min() <= owners.max() < n:
-        raise BadInput(f"image_of must lie in 0 … {n - 1}, the rows of features; got {owners.min()} … {owners.max()}.")
     if len(lonely := np.setdiff1d(np.arange(n), owners)):
-        others = f", nor have {len(lonely) - 1:,} others" if len(lonely) > 1 else ""
         raise BadInput(
-            f"image {lonely[0]} has no caption{others}: there are {n:,} images and {len(captions):,} captions. Give "
-            "each image a caption, or leave it out; image_of says whose caption each is."
+            f"{len(lonely):,} images have no caption, the first is image {lonely[0]}: there are {n:,} images and "
+            f"{len(texts):,} captions. Give each image a caption, or leave it out."
         )
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
     table = pd.DataFrame(
-        {"image_id": owners, "text": list(captions), "split": images["split"].to_numpy()[owners]},
+        {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]},
         index=pd.RangeIndex(len(owners), name="caption_id"),
     )
 
@@ -76,13 +68,12 @@ def from_arrays(
 
     content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=8).hexdigest()
     image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
+    fingerprint_of = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
         images=images,
         captions=table,
-        fingerprint=fingerprint.content_hash(
-            [image_content, ordered, images["split"].tolist(), owners.tolist(), list(captions)]
-        ),
+        fingerprint=fingerprint.content_hash(fingerprint_of),
         image_fingerprint=image_content,
         read_pixels=None,
         relevance_sets={"annotated": annotated},
@@ -97,19 +88,12 @@ def _checked(features) -> np.ndarray:
     if hasattr(features, "detach"):
         features = features.detach().cpu()
         features = (features.float() if str(features.dtype) == "torch.bfloat16" else features).numpy()
-    try:
-        array = np.asarray(features)
-    except ValueError:  # lists of several lengths
-        raise BadInput("features must be one array: every image needs as many local features of one width.") from None
+    array = np.asarray(features)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
-        raise BadInput(
-            f"features must be floating-point numbers of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}."
-        )
+        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}.")
     if not (finite := np.isfinite(array).reshape(len(array), -1).all(1)).all():
-        raise BadInput(
-            f"features of image {np.flatnonzero(~finite)[0]} are not finite. Correct them or leave the image out."
-        )
+        raise BadInput(f"features of image {np.flatnonzero(~finite)[0]} are not finite. Correct them or leave it out.")
     return array if array.ndim == 3 else array[:, None]
 
 
@@ -117,25 +101,20 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
     """The split of each of n images. Raises: BadInput for unknown names, other counts, or a split without an image."""
     if splits is None or isinstance(splits, Mapping):
         shares = dict(splits or {"train": 0.8, "val": 0.1, "test": 0.1})
-        if not all(isinstance(share, int | float) for share in shares.values()):
-            raise BadInput(f"the share of each split must be a number, got {shares}.")
         if min(shares.values()) < 0 or not np.isclose(sum(shares.values()), 1):
             raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
         ends = np.round(np.cumsum(list(shares.values())) * n)
+        drawn = [list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)]
         names = np.empty(n, object)
-        names[np.random.default_rng(0).permutation(n)] = [
-            list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
-        ]
+        names[np.random.default_rng(0).permutation(n)] = drawn
     else:
-        if isinstance(splits, str) or not isinstance(splits, Iterable):
+        names = np.asarray(splits, object)
+        if names.shape != (n,):
             raise BadInput(
-                f"splits must be a name for each image, or shares such as {{'train': 0.8, …}}; got {splits!r}."
+                f"splits needs a name for each of {n} images, or shares {{'train': 0.8, …}}; got {splits!r:.60}."
             )
-        names = np.asarray(list(splits), object)
-        if len(names) != n:
-            raise BadInput(f"splits needs a name for each of {n} images, got {len(names)}.")
-    for name in {*names} - {*SPLITS}:
-        raise unknown("split", name, SPLITS)
-    if missing := [split for split in SPLITS if split not in names]:
-        raise BadInput(f"no image is in the split {missing[0]}; every split of {', '.join(SPLITS)} needs one.")
+    if {*names} != {*SPLITS}:
+        raise BadInput(
+            f"every split of {', '.join(SPLITS)} needs an image, and there is no other; got {sorted({*names})}."
+        )
     return names.tolist()

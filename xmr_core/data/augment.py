@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_fields
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels, Tokens
 
 SPECIAL, UNKNOWN_ID = (0, 1, 2), 3  # padding, <start>, <end>; <unk>: the same numbers in every Vocabulary
@@ -50,12 +51,8 @@ class Augmentation:
     mask_id: int = UNKNOWN_ID
 
     def __post_init__(self):
-        for name in ("cell_drop", "word_drop", "erase"):
-            if not 0 <= getattr(self, name) < 1:
-                raise BadInput(f"{name} is a probability in [0, 1), got {getattr(self, name)}.")
-        for name, rules in (("cell_rule", CELL_RULES), ("word_rule", WORD_RULES)):
-            if getattr(self, name) not in rules:
-                raise unknown(name, getattr(self, name), rules)
+        chances = dict.fromkeys(("cell_drop", "word_drop", "erase"), (0, 1 - 1e-9))
+        require_fields(self, chances, {"cell_rule": CELL_RULES, "word_rule": WORD_RULES})
         if self.word_drop and min(self.unknown_id, self.mask_id) < 0:
             raise BadInput("the tokenizer has no mask and no unknown word to replace a word with; set word_drop to 0.")
 

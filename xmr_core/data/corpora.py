@@ -9,14 +9,13 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Corpus
 from xmr_core.data.config import DataConfig
-from xmr_core.data.readers.assembly import require_corpus
-from xmr_core.data.readers.coco import load_coco
+from xmr_core.data.readers.assembly import require_corpus, require_name
+from xmr_core.data.readers.coco import load_coco, load_flickr30k
 from xmr_core.data.readers.cub import load_cub
 from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.readers.flickr30k import load_flickr30k
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.data.readers.precomputed import load_precomputed
-from xmr_core.data.scenes import load_scenes
+from xmr_core.data.scenes.corpus import load_scenes
 
 # Collections that are read from a folder: name → (data_root, faults) → Corpus
 READERS: dict[str, Callable[..., Corpus]] = {
@@ -43,12 +42,9 @@ def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
     >>> READERS.pop("holiday").__name__
     'load_folder'
     """
-    if name in DATASETS or not name.replace("-", "_").isidentifier():
-        raise BadInput(
-            f"{name!r} cannot name a reader of your own: choose another word of letters, digits, '_' and '-'."
-        )
-    if not callable(load):
-        raise BadInput(f"the reader {name} must be a function, data_root → Corpus, got {type(load).__name__}.")
+    require_name(name)
+    if name in DATASETS or not callable(load):
+        raise BadInput(f"a reader is a function with a name of its own, got {type(load).__name__} for {name!r}.")
     READERS[name] = load
 
 
@@ -67,9 +63,9 @@ def reader_of(dataset: str) -> Callable[..., Corpus]:
 
 def import_named(name: str, option: str) -> Callable:
     """What 'package.module:name' stands for. Raises: BadInput, with the option that it was given for."""
-    if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", name):  # a dotted name alone would be imported unasked
-        raise BadInput(f"{option} {name!r} is no address. Give 'package.module:name' of a module on Python's path.")
     try:
+        if not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", name):  # a dotted name alone would be imported unasked
+            raise ValueError("it is no address")
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as e:
         raise BadInput(

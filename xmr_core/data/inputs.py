@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.fit import Fit, read_squares
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus, Features, Pixels
+from xmr_core.features.images import Fit, read_squares
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
 ImageReader = Callable[..., Features | Pixels]
@@ -44,8 +44,7 @@ class CaptionStates:
         starts, lengths = self.indptr[self.rows[positions]], self.lengths[positions]
         mask = np.arange(lengths.max(initial=0))[None] < lengths[:, None]
         out = np.zeros((*mask.shape, self.states.shape[1]), self.states.dtype)
-        for n, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            out[n, :length] = self.states[start : start + length]
+        out[mask] = self.states[(starts[:, None] + np.arange(mask.shape[1]))[mask]]
         return Features(torch.from_numpy(out), torch.from_numpy(mask))
 
 

@@ -1,6 +1,6 @@
 """Images and sentences from outside a corpus, read as a trained method needs them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
 
-from xmr_core.base.errors import BadInput
-from xmr_core.base.fit import Fit
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import existing_file
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.caption_inputs import StatesReader
-from xmr_core.data.describer import Describer, copy_model
-from xmr_core.data.features.pretrained_states import PretrainedStates
-from xmr_core.data.features.word_pieces import WordPieces
+from xmr_core.data.feature_extractor import Describer, copy_model
 from xmr_core.data.inputs import ImageReader
-from xmr_core.data.text.nearest import read_nearest, write_nearest
-from xmr_core.data.text.tokenisers import rule
-from xmr_core.data.text.vocabulary import Vocabulary
+from xmr_core.features.images import UNREADABLE, Fit, array_reader, convert_to_rgb, decoded, why_unreadable
+from xmr_core.features.pretrained_text import PretrainedStates, WordPieces
+from xmr_core.features.word_vectors import read_nearest, write_nearest
+from xmr_core.features.words import Vocabulary, rule
 from xmr_core.methods.common import Inputs
 
 STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen text model, and a file
@@ -52,13 +53,9 @@ class RawInputs:
         Height and width are inputs.resolution.
         Raises: BadInput for a corpus of region features, images of another resolution, or none.
         """
-        resolution = self.inputs.resolution
-        describer = self._image_reader()
-        if not len(images) or images.shape[1:] != (resolution, resolution, 3) or images.dtype != np.uint8:
-            raise BadInput(
-                f"images must be uint8 of n×{resolution}×{resolution}×3, "
-                f"got {images.dtype} of {'×'.join(map(str, images.shape))}."
-            )
+        describer, shape = self._image_reader(), (self.inputs.resolution, self.inputs.resolution, 3)
+        if not len(images) or images.shape[1:] != shape or images.dtype != np.uint8:
+            raise BadInput(f"images must be uint8 of n × {shape}, got {images.dtype} of {images.shape}.")
         return describer(images)
 
     def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
@@ -68,10 +65,9 @@ class RawInputs:
         list of batches (tqdm).
         Raises: BadInput where this corpus, or the other, brings region features instead of images.
         """
-        describer = self._image_reader()
         if corpus.read_pixels is None:
             raise BadInput(f"{corpus.name} brings features and no images to be read.")
-        return describer.images_of(corpus, progress)
+        return self._image_reader().images_of(corpus, progress)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
@@ -128,3 +124,81 @@ def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocab
     images = description["images"]
     describer = Describer.read(folder, images) if images else None
     return RawInputs(inputs, vocabulary, pieces, describer, read, nearest=nearest)
+
+
+# Images in the forms in which a user has them, as a loaded model reads them.
+
+
+ImageLike = str | Path | Image.Image | np.ndarray
+
+
+def listed(images, one_has_three_axes: bool) -> Sequence:
+    """Images as a list or an array with one entry for each; a single one becomes a list of one.
+
+    one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for what is no image and no
+    collection.
+    """
+    if isinstance(images, Tensor):
+        images = _array(images)
+    if hasattr(images, "to_numpy"):  # a table of pandas
+        images = images.to_numpy()
+    one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
+    if one or isinstance(images, str | Path | Image.Image):
+        return [images]
+    if not isinstance(images, Iterable):
+        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.")
+    images = images if hasattr(images, "__len__") else list(images)
+    if not len(images):
+        raise BadInput("no image given; give at least one.")
+    return images
+
+
+def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
+    """The pixels of an image given as a file, a PIL image or an array.
+
+    Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
+    """
+    if isinstance(image, str | Path):
+        image = existing_file(image, "image")
+    try:
+        if isinstance(image, Path):
+            image = decoded(image)
+        if isinstance(image, Image.Image):
+            image = np.asarray(convert_to_rgb(image))
+    except UNREADABLE as e:
+        raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
+    if not isinstance(image, np.ndarray | Tensor):
+        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+    image = _array(image)
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        shape = "×".join(map(str, image.shape))
+        raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
+    return image
+
+
+def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
+    """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
+    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+
+
+def regions(images, inputs: Inputs) -> Features:
+    """Features of regions, "n l e", or one vector for each image, "n e", where a model was trained on such.
+
+    Raises: BadInput for other shapes, another width, or numbers that are not finite.
+    """
+    try:
+        x = torch.from_numpy(np.stack([_array(image).astype(np.float32) for image in images]))
+    except (RuntimeError, TypeError, ValueError) as e:
+        raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
+    if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
+        x = x[:, None]
+    if x.ndim != 3 or x.shape[2] != inputs.image_width or not x.isfinite().all():
+        width = inputs.image_width
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
+    return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+
+
+def _array(x) -> np.ndarray:
+    if isinstance(x, Tensor):  # numpy knows no bfloat16
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+    return np.asarray(x)

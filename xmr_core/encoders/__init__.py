@@ -11,12 +11,14 @@ or frozen word states (Features).
 torch.Size([2, 36, 256])
 """
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.encoders.image import (
+    GridEncoder, LinearRegions, PooledEncoder, RegionEncoder, ResidualRegions, SelfAttentionRegions, SmallCNN,
+)  # fmt: skip
+from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone, stage_prefixes
+from xmr_core.encoders.text import BertEncoder, GRUEncoder
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    dict.fromkeys(("GridEncoder", "PooledEncoder", "RegionEncoder", "SmallCNN"), "image")
-    | dict.fromkeys(("LinearRegions", "ResidualRegions", "SelfAttentionRegions"), "regions")
-    | dict.fromkeys(("StatesEncoder", "TextBackbone"), "text_backbone")
-    | {"GRUEncoder": "text", "BertEncoder": "bert", "VisionBackbone": "vision_backbone", "stage_prefixes": "stages"},
-)
+__all__ = [
+    "BertEncoder", "GRUEncoder", "GridEncoder", "LinearRegions", "PooledEncoder", "RegionEncoder",
+    "ResidualRegions", "SelfAttentionRegions", "SmallCNN", "StatesEncoder", "TextBackbone", "VisionBackbone",
+    "stage_prefixes",
+]  # fmt: skip

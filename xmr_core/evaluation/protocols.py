@@ -1,10 +1,12 @@
 """Evaluation protocols: which images and captions are ranked together. A protocol refuses any other number of
 images."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+import pandas as pd
+from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput, unknown
 
@@ -66,3 +68,66 @@ def get_protocol(name: str) -> Protocol:
     if name not in PROTOCOLS:
         raise unknown("protocol", name, PROTOCOLS)
     return PROTOCOLS[name]
+
+
+# What a random ranking scores on a split, and how far luck alone carries it.
+
+
+KS = (1, 5, 10)
+
+
+def random_hit(gallery: int, relevant: int, k: int) -> float:
+    """Probability that a random ranking of N = `gallery` items has at least one of its R relevant items among the
+    first K:
+
+        P_K = 1 − C(N − R, K) / C(N, K)
+
+    Raises: BadInput for no item, more relevant items than items, or K below 1.
+
+    >>> random_hit(10, 1, 5)
+    0.5
+    """
+    if not 0 <= relevant <= gallery or gallery < 1 or k < 1:
+        raise BadInput(f"{relevant} of {gallery} items cannot be relevant, or K = {k} is below 1.")
+    places = np.arange(min(k, gallery))
+    return 1.0 - float(np.prod(np.clip((gallery - relevant - places) / (gallery - places), 0, 1)))
+
+
+def random_rsum(
+    per_query: pd.DataFrame, galleries: Mapping[str, int], level: float = 0.95, draws: int = 20_000, seed: int = 0
+) -> tuple[float, float, float]:
+    """(mean, low, high) of the RSUM, in percent of 600, that a random ranking has on these queries.
+
+    The mean is Σ_directions Σ_K 100 · mean over queries of P_K (random_hit). The interval holds `level` of RSUMs drawn
+    at random. An image's captions with equally many right answers share one random ranking, because a model that has
+    learned nothing still reads captions that say the same as nearly the same; different images, and the two
+    directions, draw for themselves. So of each image and direction three hits are drawn with the probabilities
+    P_1 ≤ P_5 ≤ P_10 (a hit among the first is one among the first five), and they count once for each of its queries.
+
+    per_query: columns direction, image and n_relevant, one row per query of one kind of relevance; image −1 stands for
+    itself. galleries: direction → number of ranked items. Raises: BadInput for no query; what random_hit raises.
+
+    >>> table = pd.DataFrame({"direction": "t2i", "image": [0, 0, 1, 1], "n_relevant": 1})
+    >>> random_rsum(table, {"t2i": 2})  # one hit among the first of two in half of the rankings, always among five
+    (250.0, 200.0, 300.0)
+    """
+    if not len(per_query):
+        raise BadInput("a random ranking needs at least one query.")
+    rng, drawn, mean = np.random.default_rng(seed), np.zeros(draws), 0.0
+    for direction, own in per_query.groupby("direction"):
+        alone = np.where(own["image"] < 0, -1 - np.arange(len(own)), own["image"])
+        clusters = own.assign(image=alone).groupby(["n_relevant", "image"]).size()
+        for (relevant, size), count in clusters.groupby([clusters.index.get_level_values(0), clusters]).size().items():
+            chances = _places(galleries[direction], int(relevant))
+            weight = 100 * size / len(own)  # of one hit
+            mean += weight * count * float(chances @ np.arange(len(KS) + 1))
+            drawn += weight * (rng.multinomial(count, chances, size=draws) @ np.arange(len(KS) + 1))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return float(mean), float(low), float(high)
+
+
+def _places(gallery: int, relevant: int) -> Float[np.ndarray, " hits"]:
+    """Probability of 0, 1, 2 and 3 hits among the three K: the first right answer behind 10, in 6–10, in 2–5, first."""
+    reached = [random_hit(gallery, relevant, k) for k in KS]
+    chances = np.array([1 - reached[2], reached[2] - reached[1], reached[1] - reached[0], reached[0]]).clip(0)
+    return chances / chances.sum()

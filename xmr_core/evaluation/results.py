@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
-from xmr_core.base.provenance import Environment
-from xmr_core.evaluation.stats import bootstrap_interval, image_values
+from xmr_core.base.machine import Environment
+from xmr_core.evaluation.stats import bootstrap_interval
 
 # columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries
 METRIC_COLUMNS = ["relevance", "direction", "metric", "k", "value", "n_queries"]
@@ -43,7 +41,6 @@ class Provenance:
         code: hash of the code that was run, '' where none was computed. versions: of the components that were run.
         best_epoch: 0-based, −1 where none was chosen. best_value: its RSUM on the validation split in [0, 6], or NaN.
         messages: warnings of the training. relevances: kinds of relevance that were evaluated.
-        ranks_changed: share of queries of which a rank would differ with float32 scores, by 'relevance direction'.
         word_vector_coverage: share of the training captions' words with a vector from a file; None without a file.
         members: ids of the runs of an ensemble. model: source and identity of a model that was used as it is.
         files: digests of the files of a stored run, by name.
@@ -60,7 +57,6 @@ class Provenance:
     evaluate_seconds: float = 0.0
     messages: tuple[str, ...] = ()
     relevances: tuple[str, ...] = ()
-    ranks_changed: Mapping[str, float] = field(default_factory=dict)
     word_vector_coverage: float | None = None
     members: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
@@ -74,7 +70,7 @@ class Evaluated:
     id: names it in tables and files. metrics: tidy values; columns relevance, direction, metric, k, value, n_queries.
     per_query: one row per relevance, direction and query; see Evaluation.per_query.
 
-    >>> from xmr_core.base.provenance import environment
+    >>> from xmr_core.base.machine import environment
     >>> provenance = Provenance("2026-11-22T09:00:00+00:00", 0.0, 10, environment("cpu"))
     >>> empty = pd.DataFrame(columns=METRIC_COLUMNS)
     >>> setting = Setting("zero-shot", "as it is", "coco")
@@ -91,18 +87,6 @@ class Evaluated:
     def with_metrics(self, rows: pd.DataFrame) -> Self:
         """The same with more rows of metrics, for tables; nothing on the disk changes."""
         return replace(self, metrics=pd.concat([self.metrics, rows[list(self.metrics)]], ignore_index=True))
-
-
-def rsum_values(per_query: pd.DataFrame, relevance: str) -> Float[np.ndarray, " g"]:
-    """What each image says of RSUM (in [0, 6]), which is the mean of these values. Source: stats.image_values."""
-    own = per_query[per_query["relevance"] == relevance]
-    return image_values(
-        [
-            (table[f"R@{k}"].to_numpy(float), table["image"].to_numpy())
-            for _, table in own.groupby("direction")
-            for k in (1, 5, 10)
-        ]
-    )
 
 
 def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""Intervals and tests that resample images, because the captions of an image are not independent."""
+"""Standard error of a mean."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +7,22 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.standard_errors import mean_error
+
+
+def mean_error(values: Float[np.ndarray, " g"]) -> float:
+    """Standard error of the mean of independent values: their standard deviation (n − 1) by √n. Raises: BadInput for
+    fewer than two.
+
+    >>> round(mean_error(np.array([1.0, 0.0, 1.0, 0.0])), 4)
+    0.2887
+    """
+    if len(values) < 2:
+        raise BadInput(f"an error needs at least two values, got {len(values)}.")
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+# Intervals and tests that resample images, because the captions of an image are not independent.
+
 
 Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
 
@@ -52,31 +67,13 @@ def image_error(parts: Sequence[Clustered]) -> float:
     >>> round(image_error([(np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 2, 3]))]), 4)
     0.2887
     """
-    return mean_error(image_values(parts))
-
-
-def image_values(parts: Sequence[Clustered]) -> Float[np.ndarray, " g"]:
-    """What each image, in ascending order, says of Σ over parts of the mean over a part's queries, which is the mean of
-    these values:
-
-        v_g = Σ_j mean_j + G u_g,   u_g as in image_error
-    The values of two methods on the same images give the error of their difference, mean_error(v − w). It is smaller
-    than that of independent ones, because what is hard for one method is mostly hard for the other.
-    Args: parts: as in bootstrap_interval. Raises: BadInput as there, or for a single image.
-
-    >>> image_values([(np.array([1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1])), (np.array([1, 0]), np.array([0, 1]))])
-    array([1.5, 1. ])
-    """
     _check_parts(parts)
-    images = np.unique(np.concatenate([clusters for _, clusters in parts]))
-    _one_image_each(images)
-    if len(images) < 2:
-        raise BadInput("one image says nothing about other images; give the queries of at least two.")
-    out = np.full(len(images), sum(float(values.mean()) for values, _ in parts))
+    images = _distinct(np.concatenate([clusters for _, clusters in parts]))
+    out = np.zeros(len(images))
     for values, clusters in parts:
         away = len(images) * (values - values.mean()) / len(values)
         out += np.bincount(np.searchsorted(images, clusters), weights=away, minlength=len(images))
-    return out
+    return mean_error(out)
 
 
 def image_draws(
@@ -90,9 +87,18 @@ def image_draws(
     >>> images.tolist(), weights.shape, bool((weights.sum(1) == 2).all())
     ([3, 7], (10, 2), True)
     """
-    images = np.unique(images)
-    _one_image_each(images)
+    images = _distinct(images)
     return images, _draws(len(images), resamples, seed)
+
+
+def _distinct(images: Int[np.ndarray, " q"]) -> Int[np.ndarray, " i"]:
+    images = np.unique(images)
+    if (images < 0).any():
+        raise BadInput(
+            "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
+            "give a first relevance set with exactly one image per caption."
+        )
+    return images
 
 
 def _check_parts(parts: Sequence[Clustered]) -> None:
@@ -100,14 +106,6 @@ def _check_parts(parts: Sequence[Clustered]) -> None:
         raise BadInput("every part needs values, and one image for each value.")
     if any(np.isnan(v).any() for v, _ in parts):
         raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
-
-
-def _one_image_each(images: np.ndarray) -> None:
-    if (images < 0).any():
-        raise BadInput(
-            "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
-            "give a first relevance set with exactly one image per caption."
-        )
 
 
 @lru_cache(maxsize=2)
@@ -130,7 +128,7 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
     x = np.asarray(values, float)
     if not len(x):
         raise BadInput("an interval over seeds needs the value of at least one seed.")
-    if len(x) < 2:
+    if len(x) == 1:
         return float(x.mean()), float("nan"), float("nan")
     from scipy.special import stdtrit  # takes a tenth of the time of torch to import
 
@@ -165,12 +163,10 @@ def paired_permutation(
     True
     """
     if not len(a) == len(b) == len(images) or not len(a):
-        raise BadInput(
-            f"a, b and images must have one length and at least one query, got {len(a)}, {len(b)} and {len(images)}."
-        )
+        raise BadInput("a, b and images must have one length and at least one query.")
     difference = np.asarray(a, float) - np.asarray(b, float)
-    if len(wrong := np.flatnonzero(~np.isfinite(difference))):
-        raise BadInput(f"a and b must be finite; the values of query {wrong[0]} are not.")
+    if not np.isfinite(difference).all():
+        raise BadInput("a and b must be finite.")
     totals = np.bincount(np.unique(images, return_inverse=True)[1], weights=difference)
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
     least = abs(totals.sum()) - 1e-9 * np.abs(totals).sum()  # the same sum in another order still counts as equal

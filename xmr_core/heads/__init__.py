@@ -1,15 +1,17 @@
 """Heads: features of an item in, its representation out. A head never sees the other modality. All take plain
 tensors."""
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.heads.adpool import AdaptivePoolHead
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead, total_variance
+from xmr_core.heads.gpo import GaussianGPOHead, GPOHead
+from xmr_core.heads.pie_net import PIENet
+from xmr_core.heads.pooling import GlobalHead, MaxPool, MeanPool
+from xmr_core.heads.slots import SlotHead
+from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "GlobalHead": "pooling", "MeanPool": "pooling", "MaxPool": "pooling", "GPOHead": "gpo",
-        "AdaptivePoolHead": "adpool", "aggregator": "aggregators", "AGGREGATORS": "aggregators",
-        "PIENet": "pie_net", "SlotHead": "slots", "GaussianHead": "gaussian",
-        "GaussianGPOHead": "gaussian_gpo", "total_variance": "gaussian", "LinearGaussianHead": "gaussian_linear",
-        "TokenHead": "tokens", "GlobalTokenHead": "tokens",
-    },
-)  # fmt: skip
+__all__ = [
+    "AGGREGATORS", "AdaptivePoolHead", "GPOHead", "GaussianGPOHead", "GaussianHead", "GlobalHead",
+    "GlobalTokenHead", "LinearGaussianHead", "MaxPool", "MeanPool", "PIENet", "SlotHead", "TokenHead", "aggregator",
+    "total_variance",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import joined, sorted_channels
-from xmr_core.heads.inputs import features_for
+from xmr_core.heads.pooling import features_for
 
 PADDING = ("masked", "official")
 TOKEN_WEIGHTS = ("matrix", "scalar")

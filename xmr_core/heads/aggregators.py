@@ -14,8 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, sorted_channels
-from xmr_core.heads.inputs import features_for
-from xmr_core.heads.pooling import MaxPool, MeanPool
+from xmr_core.heads.pooling import MaxPool, MeanPool, features_for
 
 
 class _Pool(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.heads.inputs import features_for, global_for
+from xmr_core.heads.pooling import features_for, global_for
 
 
 class PIENet(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.heads.inputs import features_for
+from xmr_core.heads.pooling import features_for
 
 
 class TokenHead(nn.Module):

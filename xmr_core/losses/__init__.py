@@ -1,17 +1,17 @@
 """Losses of a score matrix, regularisers of representations, and the objective that adds them up. All take plain
 tensors."""
 
-from xmr_core.base.lazy import catalogue
-
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "InfoNCE": "infonce", "PairwiseSigmoid": "siglip", "hinge_triplet": "triplet",
-        "soft_contrastive": "soft_contrastive", "pseudo_positive_matching": "pseudo_positives",
-        "pseudo_positives": "pseudo_positives",
-        "AdaptiveClustering": "adaptive_clustering", "gram_diversity": "diversity", "pairwise_diversity": "diversity",
-        "mmd": "mmd", "kl_to_normal": "gaussian", "uniformity": "gaussian",
-        "mean_kl_to_normal": "gaussian",
-        "Objective": "objective",
-    },
+from xmr_core.losses.adaptive_clustering import AdaptiveClustering
+from xmr_core.losses.gaussian import (
+    kl_to_normal, mean_kl_to_normal, pseudo_positive_matching, pseudo_positives, soft_contrastive, uniformity,
 )  # fmt: skip
+from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
+from xmr_core.losses.objective import Objective
+from xmr_core.losses.regularisers import gram_diversity, mmd, pairwise_diversity
+from xmr_core.losses.triplet import hinge_triplet
+
+__all__ = [
+    "AdaptiveClustering", "InfoNCE", "Objective", "PairwiseSigmoid", "gram_diversity", "hinge_triplet",
+    "kl_to_normal", "mean_kl_to_normal", "mmd", "pairwise_diversity", "pseudo_positive_matching",
+    "pseudo_positives", "soft_contrastive", "uniformity",
+]  # fmt: skip

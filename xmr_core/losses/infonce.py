@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -67,3 +68,59 @@ def _degrees_one_way(scaled: Tensor, match: Tensor) -> Tensor:
     rows = positive_pairs(match > 0)[0].unique()
     target = match[rows].to(scaled.dtype)
     return nn.functional.cross_entropy(scaled[rows], target / target.sum(1, keepdim=True))
+
+
+# SigLIP's loss: a yes or no for every pair of a batch, with a learned scale and bias.
+
+
+class PairwiseSigmoid(nn.Module):
+    """Binary cross-entropy of every pair on its logit z = e^{t′} s + b, divided by the number of positive pairs.
+
+    L = 1/N₊ Σ_ij [m_ij softplus(−z_ij) + (1 − m_ij) softplus(z_ij)],   N₊ = Σ_ij m_ij
+
+    With one caption per image N₊ is the number of images B, and this is the paper's loss. Several captions of one image
+    are so many positives: no row has to choose between them.
+
+    Args: temperature: 1/e^{t′} > 0 at the start (SigLIP: 0.1). bias: b at the start (SigLIP: −10, which suits batches
+            of 20,000). None sets it at the first training step, so that the mean logit is the log-odds of a positive
+            in that batch, log(p / (1 − p)) with p = N₊/(images × captions): similarities differ in where their scores
+            lie, and a wrong bias costs hundreds of steps. learned: train t′ and b. max_scale: bound of e^{t′}.
+    Shapes: scores "i t", match "i t" Boolean or degrees in [0, 1] → a number.
+    Raises: BadInput for a temperature below 1/max_scale or not finite, a bias that is not finite, inputs that do not
+        fit, no positive pair.
+    Source: Zhai et al., ICCV 2023 (SigLIP), eq. 1; the form for several positives is ours (docs/methods/objectives.md).
+
+    >>> import torch
+    >>> loss = PairwiseSigmoid(temperature=1.0, bias=0.0)
+    >>> round(loss(torch.zeros(2, 2), torch.eye(2, dtype=torch.bool)).item(), 4)  # two pairs of log 2 for each positive
+    1.3863
+    """
+
+    def __init__(
+        self, temperature: float = 0.1, bias: float | None = None, learned: bool = True, max_scale: float = 100.0
+    ):
+        super().__init__()
+        require_number("max_scale", max_scale, above=0)
+        require_number("temperature", temperature, low=1 / max_scale)
+        require_flag("learned", learned)
+        if bias is not None:
+            require_number("bias", bias)
+        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)), requires_grad=learned)
+        self.bias = nn.Parameter(torch.tensor(float(bias or 0.0)), requires_grad=learned)
+        self.register_buffer("bias_is_set", torch.tensor(bias is not None))
+        self.max_scale = max_scale
+
+    def forward(
+        self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"] | Float[Tensor, "i t"]
+    ) -> Float[Tensor, ""]:
+        scores, match = check_scores(scores, match)
+        positive_pairs(match > 0)  # refuses a batch without any
+        target = match.to(scores.dtype)
+        if self.training:
+            with torch.no_grad():
+                self.log_scale.clamp_(max=math.log(self.max_scale))  # the number itself, as in InfoNCE
+                if not self.bias_is_set and target.mean() < 1:  # a batch without negatives says nothing of their share
+                    self.bias.copy_(target.mean().logit(eps=1e-6) - self.log_scale.exp() * scores.mean())
+                    self.bias_is_set.fill_(True)
+        logits = scores * self.log_scale.exp() + self.bias
+        return F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / target.sum()

@@ -1,29 +1,15 @@
 """Methods of the field: a file a paper, each with its options, both forms, settings, variants and citation."""
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
+from xmr_core.methods.method import Method
+from xmr_core.methods.model_file import load_method, load_with_inputs, save_method
+from xmr_core.methods.official import Official, load_official, official_with_inputs, read_official
+from xmr_core.methods.options import Options, option
+from xmr_core.methods.registry import build, method_spec, methods, papers, register
+from xmr_core.methods.spec import MethodSpec
 
-# Every method of the package, id → module, in the order of every table: the five papers and their forerunners, then the
-# successors. A new method is one file here and one line in this list.
-MODULES = {
-    "vse++": "vsepp", "pvse": "pvse", "pcme": "pcme", "scan": "scan", "sgraf": "sgraf", "vse-infty": "vse_infty",
-    "vse+2ad": "vse_2ad", "dive": "dive", "pcme++": "pcmepp", "maxsim": "maxsim", "chan": "chan",
-}  # fmt: skip
-
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "Inputs": "common",
-        "MatchedOptions": "common",
-        "matched_encoders": "common",
-        "matched_objective": "common",
-        "Method": "method",
-        "Options": "options",
-        "option": "options",
-        "build": "registry",
-        "method_spec": "registry",
-        "methods": "registry",
-        "papers": "registry",
-        "register": "registry",
-        "MethodSpec": "spec",
-    },
-)
+__all__ = [
+    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Official", "Options", "build", "load_method",
+    "load_official", "load_with_inputs", "matched_encoders", "matched_objective", "method_spec", "methods",
+    "official_with_inputs", "option", "papers", "read_official", "register", "save_method",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.encoders.regions import LinearRegions, SelfAttentionRegions
+from xmr_core.encoders.image import LinearRegions, SelfAttentionRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet

@@ -9,21 +9,17 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.encoders.image import GridEncoder, SmallCNN
+from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.encoders.text_backbone import StatesEncoder, TextBackbone
-from xmr_core.encoders.vision_backbone import VisionBackbone
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.slots import SlotHead
 from xmr_core.losses.checks import of_sets
-from xmr_core.losses.infonce import InfoNCE
+from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.siglip import PairwiseSigmoid
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.options import Options, option
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.chamfer import Chamfer, SmoothChamfer
-from xmr_core.similarities.match_probability import MatchProbability
-from xmr_core.similarities.mil import MaxPairwise
+from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer
 
 OBJECTIVES = ("infonce", "siglip", "triplet")
 SET_SIMILARITIES = ("smooth_chamfer", "chamfer", "mil", "mp")

@@ -7,7 +7,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, ma
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.sum_max import QUERIES, SUMS, SumMax
+from xmr_core.similarities.maxsim import QUERIES, SUMS, SumMax
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Features, Pixels, Representation, Rows, Tokens
-from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.functions import as_similarity
+from xmr_core.similarities.base import Similarity, as_similarity
 
 
 class Method(nn.Module):

@@ -5,16 +5,14 @@ from functools import partial
 
 from xmr_core.base.errors import BadInput
 from xmr_core.encoders.image import PooledEncoder
-from xmr_core.heads.gaussian import GaussianHead
-from xmr_core.heads.gaussian_linear import LinearGaussianHead
-from xmr_core.losses.gaussian import FORMS, kl_to_normal, uniformity
+from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
+from xmr_core.losses.gaussian import FORMS, kl_to_normal, soft_contrastive, uniformity
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.soft_contrastive import soft_contrastive
 from xmr_core.methods.common import Inputs, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.match_logit import MatchLogit
+from xmr_core.similarities.gaussian import MatchLogit
 
 _OBJECTIVES = ("soft_contrastive", "infonce", "siglip")
 SPREADS = ("per dimension", "isotropic", "none")

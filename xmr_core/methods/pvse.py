@@ -5,17 +5,16 @@ from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.pie_net import PIENet
-from xmr_core.losses.diversity import gram_diversity
-from xmr_core.losses.mmd import mmd
 from xmr_core.losses.objective import Objective
+from xmr_core.losses.regularisers import gram_diversity, mmd
 from xmr_core.losses.triplet import MINING, hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.mil import MaxPairwise
 from xmr_core.similarities.nested import Nested
+from xmr_core.similarities.sets import MaxPairwise
 
 
 @dataclass(frozen=True)

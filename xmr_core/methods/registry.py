@@ -1,6 +1,6 @@
 """Every method by name: those of the package, installed ones, and any file's by its address.
 
-A method of the package is one file here and one line in `methods.MODULES`. A method from elsewhere is named by its
+A method of the package is one file here and one line in `MODULES`. A method from elsewhere is named by its
 address, 'mypackage.mine:SPEC', which works in worker processes and notebooks too, or registered for this process by
 `register`. An installed package may announce specs under the entry-point group 'xmr_core.methods'.
 """
@@ -13,11 +13,16 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from xmr_core.base.errors import BadInput, XmrError, unknown
-from xmr_core.methods import MODULES
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.spec import MethodSpec
 
+# Every method of the package, id → module, in the order of every table: the five papers and their forerunners, then the
+# successors. A new method is one file here and one line in this list.
+MODULES = {
+    "vse++": "vsepp", "pvse": "pvse", "pcme": "pcme", "scan": "scan", "sgraf": "sgraf", "vse-infty": "vse_infty",
+    "vse+2ad": "vse_2ad", "dive": "dive", "pcme++": "pcmepp", "maxsim": "maxsim", "chan": "chan",
+}  # fmt: skip
 _registered: dict[str, MethodSpec] = {}
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.encoders.regions import LinearRegions
+from xmr_core.encoders.image import LinearRegions
 from xmr_core.heads.tokens import TokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
@@ -11,8 +11,8 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.attend import NORMALISATIONS
 from xmr_core.similarities.base import DIRECTIONS
+from xmr_core.similarities.pairs import NORMALISATIONS
 from xmr_core.similarities.scan import AGGREGATIONS, Scan
 
 _SHARPNESS, _LSE = {"t2i": 9.0, "i2t": 4.0}, {"t2i": 6.0, "i2t": 5.0}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.encoders.regions import LinearRegions
+from xmr_core.encoders.image import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
@@ -11,9 +11,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.sgraf import REASONERS, Sgraf
-from xmr_core.similarities.sgraf_joint import JointSgraf
-from xmr_core.similarities.similarity_nodes import PARTS
+from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf
 
 
 @dataclass(frozen=True)

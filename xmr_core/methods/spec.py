@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
-from xmr_core.base.devices import alone
-from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.machine import alone, in_single_precision
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import FORMS, Options, require_options_class

@@ -6,7 +6,7 @@ from functools import partial
 from torch import nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.encoders.regions import ResidualRegions
+from xmr_core.encoders.image import ResidualRegions
 from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
@@ -25,7 +25,7 @@ from xmr_core.methods.common import (
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.vectors import Cosine
 
 BALANCES = ("learned", "fixed", "random")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from xmr_core.encoders.regions import ResidualRegions
+from xmr_core.encoders.image import ResidualRegions
 from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.triplet import hinge_triplet
@@ -11,7 +11,7 @@ from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matc
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import Cosine
+from xmr_core.similarities.vectors import Cosine
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoder
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option
 from xmr_core.methods.spec import MethodSpec
-from xmr_core.similarities.cosine import Cosine
-from xmr_core.similarities.order import Order
+from xmr_core.similarities.vectors import Cosine, Order
 
 _MEASURES = {"cosine": Cosine, "order": Order}
 

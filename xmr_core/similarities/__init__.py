@@ -4,21 +4,23 @@ Each is a class (`SmoothChamfer`, a `Similarity` with everything that a method, 
 it) and, where it has no weights, a plain function too (`smooth_chamfer`, for everyday use). All take plain tensors.
 """
 
-from xmr_core.base.lazy import catalogue
-
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "Similarity": "base", "FunctionSimilarity": "functions", "Contributions": "base", "as_similarity": "functions",
-        "Cosine": "cosine", "cosine": "cosine", "Order": "order", "order": "order",
-        "SmoothChamfer": "chamfer", "smooth_chamfer": "chamfer", "Chamfer": "chamfer", "chamfer": "chamfer",
-        "EuclideanSmoothChamfer": "euclidean", "euclidean_smooth_chamfer": "euclidean",
-        "Nested": "nested", "Cut": "nested",
-        "MaxPairwise": "mil", "max_pairwise": "mil", "MatchProbability": "match_probability",
-        "Scan": "scan", "scan": "scan", "scan_attention": "scan", "SumMax": "sum_max", "sum_max": "sum_max",
-        "Chan": "chan", "chan": "chan",
-        "Sgraf": "sgraf", "JointSgraf": "sgraf_joint",
-        "MatchLogit": "match_logit", "GaussianDistance": "distances", "DistanceLogit": "distances",
-        "DISTANCES": "distances", "distances_of": "distances",
-    },
+from xmr_core.similarities.base import Contributions, FunctionSimilarity, Similarity, as_similarity
+from xmr_core.similarities.chan import Chan, chan
+from xmr_core.similarities.gaussian import DISTANCES, DistanceLogit, GaussianDistance, MatchLogit, distances_of
+from xmr_core.similarities.maxsim import SumMax, sum_max
+from xmr_core.similarities.nested import Cut, Nested
+from xmr_core.similarities.scan import Scan, scan, scan_attention
+from xmr_core.similarities.sets import (
+    Chamfer, EuclideanSmoothChamfer, MatchProbability, MaxPairwise, SmoothChamfer, chamfer,
+    euclidean_smooth_chamfer, max_pairwise, smooth_chamfer,
 )  # fmt: skip
+from xmr_core.similarities.sgraf import JointSgraf, Sgraf
+from xmr_core.similarities.vectors import Cosine, Order, cosine, order
+
+__all__ = [
+    "DISTANCES", "Chamfer", "Chan", "Contributions", "Cosine", "Cut", "DistanceLogit", "EuclideanSmoothChamfer",
+    "FunctionSimilarity", "GaussianDistance", "JointSgraf", "MatchLogit", "MatchProbability", "MaxPairwise",
+    "Nested", "Order", "Scan", "Sgraf", "Similarity", "SmoothChamfer", "SumMax", "as_similarity", "chamfer", "chan",
+    "cosine", "distances_of", "euclidean_smooth_chamfer", "max_pairwise", "order", "scan", "scan_attention",
+    "smooth_chamfer", "sum_max",
+]  # fmt: skip

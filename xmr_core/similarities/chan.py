@@ -5,14 +5,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.checks import require_choice, require_flag, require_number
+from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.masked import masked_softmax
-from xmr_core.base.plain_tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities._kernels.scan_scores import scan_scores
 from xmr_core.similarities.base import Range, Similarity
+from xmr_core.similarities.kernels.scan import scan_scores
+from xmr_core.similarities.maxsim import best_partners
 from xmr_core.similarities.pairs import by_length, real_products
 from xmr_core.similarities.scan import AGGREGATIONS, aggregated, attended_cosines, scan_attention
-from xmr_core.similarities.sum_max import best_partners
 
 CODINGS = {"vha": "t2i", "tha": "i2t", "vsa": "i2t"}  # coding → direction: words or regions are the queries
 POOLINGS = (*AGGREGATIONS, "softmax")

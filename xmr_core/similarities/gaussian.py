@@ -1,22 +1,82 @@
-"""What else can compare two normal distributions with diagonal covariances, in closed form, after training.
-
-All are similarities (larger is more alike) of "i d" with "t d" → "i t", the minus of a distance. μ, σ and Δ = μ₁ − μ₂
-are per dimension, 1 the image, 2 the caption, all sums over dimensions. For a divergence that is not symmetric it
-matters which of the two is the query: `kl` is right for images as queries, `reverse_kl` for captions.
-Source: Chun et al., CVPR 2021 (PCME), App. B; docs/differences.md#x-16 and the next three compare paper and code.
-"""
+"""PCME's match probability of two distributions, as log-odds."""
 
 import math
 from collections.abc import Callable
+from functools import wraps
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from xmr_core.base.plain_tensors import samples_of
+from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.coerce import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
-from xmr_core.similarities.match_logit import sample_distances
-from xmr_core.similarities.pairs import same_width
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.pairs import element_products, same_width
+from xmr_core.similarities.sets import match_logit_scores
+
+DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
+
+
+class MatchLogit(Similarity):
+    """s = log p / (1 − p) with p = mean over the J² pairs of samples of sigmoid(factor · (−a ‖z − z′‖ + b)).
+
+    Log-odds keep the order of p, never overflow, and make the soft contrastive loss a binary cross-entropy of s.
+
+    Args: a, b: learned scale and shift (15, 15 on COCO, 5, 5 on CUB). factor: 2 in the authors' code, e^l/(e^l + e^−l);
+        1 in the paper (docs/differences.md#x-10). The distance is √(Σ(z − z′)² + 1e-6).
+    Shapes: samples "i j d", "t j d" → "i t".
+    Raises: BadInput for a or a factor that is not positive and finite, b that is not finite, distributions without
+        samples.
+    Source: Chun et al., CVPR 2021 (PCME), eq. 3–4.
+
+    >>> import torch
+    >>> from xmr_core.base.types import GaussianEmbedding
+    >>> item = GaussianEmbedding(torch.zeros(1, 2), torch.zeros(1, 2), samples=torch.zeros(1, 3, 2))
+    >>> MatchLogit(5.0, 5.0)(item, item).round().item()
+    10.0
+    """
+
+    symmetric, compares = True, "samples"
+
+    def __init__(self, a: float = 15.0, b: float = 15.0, factor: float = 2.0):
+        require_number("a", a, above=0)
+        require_number("b", b)
+        require_number("factor", factor, above=0, hint="The authors' code has 2, the paper 1.")
+        super().__init__()
+        self.a, self.b, self.factor = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b))), factor
+
+    def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        logits = self.factor * (self.b - self.a * sample_distances(images, captions))
+        # log p and log(1 − p), each up to the same −log J²
+        return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
+
+    def extra_repr(self) -> str:
+        return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
+
+    def _fast_scores(self, images, captions):
+        x, y = samples_of(images, "image"), samples_of(captions, "caption")
+        return match_logit_scores(x, y, self.factor * float(self.a), self.factor * float(self.b), DISTANCE_EPS)
+
+
+def sample_distances(
+    images: GaussianEmbedding, captions: GaussianEmbedding, eps: float = DISTANCE_EPS
+) -> Float[Tensor, "i j t j"]:
+    """√(‖z − z′‖² + eps) of all pairs of samples; without eps, the gradient at equal samples is 0.
+
+    Raises: BadInput for distributions without samples.
+    """
+    x, y = samples_of(images, "image"), samples_of(captions, "caption")
+    lengths = [torch.linalg.vector_norm(z, dim=-1).square() for z in (x, y)]  # of a gallery, z.square() would be a copy
+    squares = lengths[0][:, :, None, None] + lengths[1][None, None]
+    squares = (squares - 2 * element_products(x, y)).clamp(min=0) + eps
+    equal = squares == 0  # where the slope of the root is infinite, and its product with that of the clamp undefined
+    return torch.where(equal, 0, torch.where(equal, 1, squares).sqrt()) if eps == 0 else squares.sqrt()
+
+
+# What else can compare two normal distributions with diagonal covariances, in closed form, after training.
+
 
 _BLOCK = 1 << 24  # elements of one i × t × d block
 
@@ -158,3 +218,119 @@ def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianE
     step = max(1, _BLOCK // max(1, captions.mean.numel()))
     blocks = (slice(start, start + step) for start in range(0, max(1, len(images)), step))
     return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])
+
+
+# The closed forms of `gaussian` by name, as similarities: as they are, or as learned log-odds of a match.
+
+
+Distance = Callable[[GaussianEmbedding, GaussianEmbedding], Tensor]
+
+
+def _never_half(distance: Distance) -> Distance:
+    """The distance of checked distributions in float32 at least, also inside autocast: half precision has three digits,
+    and e^{−2 log σ} leaves its range.
+    """
+
+    @wraps(distance)
+    def call(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        images, captions = as_gaussians(images, "image"), as_gaussians(captions, "caption")
+        with torch.autocast(images.mean.device.type, enabled=False):
+            return distance(images, captions)
+
+    return call
+
+
+_CLOSED_FORMS = {
+    "mean only": mean_only,
+    "min": nearest_dimension,
+    "max": farthest_dimension,
+    "ELK": expected_likelihood,
+    "KL": kl,
+    "KL (official)": kl_official,
+    "reverse KL": reverse_kl,
+    "reverse KL (official)": reverse_kl_official,
+    "JS": jeffreys,
+    "JS (official)": jeffreys_official,
+    "Bhattacharyya": bhattacharyya,
+    "2-Wasserstein": wasserstein,
+    "CSD": sampled_distance,
+    "average L2": average_l2,
+    "matmul": sample_products,
+}
+DISTANCES: dict[str, Distance] = {name: _never_half(distance) for name, distance in _CLOSED_FORMS.items()}
+
+SAMPLED = ("average L2", "matmul")  # read samples, which not every distribution has
+_ONE_WAY = ("KL", "KL (official)", "reverse KL", "reverse KL (official)")
+
+
+def distances_of(items: GaussianEmbedding) -> list[str]:
+    """The names in DISTANCES that can compare these distributions: those of samples only where there are any.
+
+    >>> items = GaussianEmbedding(mean=torch.eye(2), log_std=torch.zeros(2, 2))
+    >>> set(DISTANCES) - set(distances_of(items)) == set(SAMPLED)
+    True
+    """
+    return [name for name in DISTANCES if items.samples is not None or name not in SAMPLED]
+
+
+class GaussianDistance(Similarity):
+    """One of DISTANCES by name, as a similarity.
+
+    Raises: BadInput for another name; when called, for anything but distributions, and where samples are needed that
+        they do not have ('average L2', 'matmul').
+
+    >>> import torch
+    >>> from xmr_core.base.types import GaussianEmbedding
+    >>> items = GaussianEmbedding(mean=torch.eye(2), log_std=torch.zeros(2, 2))
+    >>> GaussianDistance("2-Wasserstein")(items, items)
+    tensor([[-0., -2.],
+            [-2., -0.]])
+    """
+
+    def __init__(self, name: str):
+        require_choice("distance", name, DISTANCES)
+        super().__init__()
+        self.distance, self.symmetric = name, name not in _ONE_WAY
+        self.compares = "samples" if name in SAMPLED else "distributions"
+
+    def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        return DISTANCES[self.distance](images, captions)
+
+    def extra_repr(self) -> str:
+        return repr(self.distance)
+
+
+class DistanceLogit(Similarity):
+    """z = b − a · d, d one of three distances between two distributions: log-odds that two items match.
+
+        CSD             d = ‖μ₁ − μ₂‖² + Σ σ₁² + Σ σ₂² = E‖z₁ − z₂‖²
+        2-Wasserstein   d = ‖μ₁ − μ₂‖² + ‖σ₁ − σ₂‖²         (an ablation of the paper, which does not learn)
+        mean only       d = ‖μ₁ − μ₂‖²                      (docs/differences.md#x-76)
+
+    All are matrix products. With equal Σ σ² for all items the order is that of the cosine of the means.
+    Args: a, b: learned scale and shift; both 5 in PCME++. distance: the name in DISTANCES.
+    Shapes: distributions "i d", "t d" → "i t", at most b while a > 0.
+    Raises: BadInput for a that is not positive and finite, b that is not finite, another distance.
+    Source: Chun, ICLR 2024 (PCME++), §3.2; docs/methods/pcmepp.md.
+
+    >>> items = GaussianEmbedding(mean=torch.eye(2), log_std=torch.full((2, 2), -torch.inf))
+    >>> DistanceLogit()(items, items).tolist()
+    [[5.0, -5.0], [-5.0, 5.0]]
+    """
+
+    symmetric, compares = True, "distributions"
+    distances = ("CSD", "2-Wasserstein", "mean only")
+
+    def __init__(self, a: float = 5.0, b: float = 5.0, distance: str = "CSD"):
+        require_number("a", a, above=0)
+        require_number("b", b)
+        require_choice("distance", distance, self.distances)
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b)))
+        self.distance = distance
+
+    def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
+        return self.a * DISTANCES[self.distance](images, captions) + self.b
+
+    def extra_repr(self) -> str:
+        return f"a={self.a.item():g}, b={self.b.item():g}, distance={self.distance!r}"

@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from jaxtyping import Float
 from torch import Tensor
 
+from xmr_core.base.coerce import Comparable, as_set, as_sets
 from xmr_core.base.errors import BadInput
-from xmr_core.base.plain_tensors import Comparable, as_set, as_sets
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities.base import Contributions, Similarity
-from xmr_core.similarities.functions import as_similarity
+from xmr_core.similarities.base import Contributions, Similarity, as_similarity
 
 
 def first_elements(sets: Comparable, budget: int | None, what: str = "image") -> Comparable:

@@ -6,15 +6,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.masked import masked_logsumexp, masked_max, masked_mean
-from xmr_core.base.plain_tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities._kernels.attention_gradient import by_blocks
-from xmr_core.similarities._kernels.scan_gradient import attended_terms
-from xmr_core.similarities._kernels.scan_scores import scan_scores
-from xmr_core.similarities.attend import EPS, attend, check_attention
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
-from xmr_core.similarities.pairs import by_length, real_rows, same_width
+from xmr_core.similarities.kernels.attention import by_blocks
+from xmr_core.similarities.kernels.scan import attended_terms, scan_scores
+from xmr_core.similarities.pairs import EPS, attend, by_length, check_attention, real_rows, same_width
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 

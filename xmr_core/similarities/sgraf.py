@@ -1,20 +1,343 @@
-"""Similarity graph reasoning and similarity attention filtration over the nodes of a pair (SGRAF)."""
+"""Ways to read one vector out of the nodes of a pair: attention filtration, and the plain mean."""
 
 import copy
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from xmr_core.base.checks import require_choice
+from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.errors import BadInput
-from xmr_core.base.plain_tensors import Comparable, as_sets
-from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.filtration import Average, Filtration, linear
-from xmr_core.similarities.graph_reasoning import GraphReasoning
-from xmr_core.similarities.pairs import by_length
-from xmr_core.similarities.similarity_nodes import SimilarityNodes
+from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.similarities.base import DIRECTIONS, Similarity
+from xmr_core.similarities.kernels.attention import by_blocks, filtered
+from xmr_core.similarities.kernels.nodes import attended_difference, global_nodes, local_nodes, node_blocks
+from xmr_core.similarities.kernels.reasoning import reasoning
+from xmr_core.similarities.pairs import EPS, attend, by_length, real_rows, same_width, unit
+
+
+def linear(d_in: int, d_out: int) -> nn.Linear:
+    """Xavier-uniform weight, zero bias, as SGRAF's authors start all of theirs."""
+    layer = nn.Linear(d_in, d_out)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Filtration(nn.Module):
+    """SAF: nodes weighted by how much they can be trusted.
+
+        β = sigmoid(BN₁(𝒩 w_f + b)),   β ← β / (Σ|β| + 1e-8),   out = l2(Σ_n β_n 𝒩_n)
+
+    BN₁ is BatchNorm with one channel. While training its statistics are those of one caption: over all images of the
+    batch and all nodes of the pair; the running statistics follow caption after caption, as in the authors'
+    loop, short captions before long ones where there are many.
+    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 9; the last l2 is in their code
+    only (docs/differences.md#x-28).
+    """
+
+    def __init__(self, m: int):
+        super().__init__()
+        self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
+
+    def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        if by_blocks(nodes, *self.parameters()):
+            own = self.norm.weight, self.norm.bias
+            return unit(filtered(nodes, self.weigh, lambda values: self._trust(values, mask), own))
+        return unit((self.weights(nodes, mask)[..., None] * nodes).sum(-2))
+
+    def score(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        """The same in one pass over the nodes, whose gradient would be slow."""
+        return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
+
+    def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
+        """β: what each word (node 0: the global vectors) counts in a pair, for visualisation; 0 on padding."""
+        return self._trust(self.weigh(nodes).squeeze(-1), mask)
+
+    def _trust(self, values: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:
+        """β from 𝒩 w_f + b."""
+        trust = torch.where(mask, self._normalised(values, mask).sigmoid(), 0.0)
+        return trust / (trust.sum(-1, keepdim=True) + EPS)
+
+    def _normalised(self, x: Float[Tensor, "i t n"], mask: Tensor) -> Float[Tensor, "i t n"]:
+        bn = self.norm
+        if self.training:
+            valid = mask.expand_as(x)
+            count = valid.sum((0, 2))  # per caption
+            mean = torch.where(valid, x, 0.0).sum((0, 2)) / count
+            variance = torch.where(valid, x - mean[None, :, None], 0.0).square().sum((0, 2)) / count
+            self._follow(mean.detach(), variance.detach() * count / (count - 1).clamp(min=1))
+            mean, variance = mean[None, :, None], variance[None, :, None]
+        else:
+            mean, variance = bn.running_mean, bn.running_var
+        return (x - mean) / (variance + bn.eps).sqrt() * bn.weight + bn.bias
+
+    def _follow(self, means: Float[Tensor, " t"], variances: Float[Tensor, " t"]) -> None:
+        """t updates r ← (1 − μ) r + μ s in closed form: earlier captions have been damped more often."""
+        bn, t = self.norm, len(means)
+        damped = (1 - bn.momentum) ** torch.arange(t, -1, -1, device=means.device, dtype=means.dtype)
+        for running, new in ((bn.running_mean, means), (bn.running_var, variances)):
+            running.copy_(damped[0] * running + bn.momentum * (damped[1:] * new).sum())
+        bn.num_batches_tracked += t
+
+
+class Average(nn.Module):
+    """The mean over real nodes: of similarity vectors, or of the logistic score of each (SGRAF, Table 4, "AA")."""
+
+    def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        return masked_mean(nodes, mask[..., None], dim=-2)
+
+
+# Similarity graph reasoning: the nodes of a pair exchange what they know (SGRAF).
+
+
+_BLOCK = 1_000_000  # elements of the nodes that reason at a time; a step makes about five arrays of that size
+_STORED = 4_000_000  # up to so many elements are stored for the backward pass; of more, blocks are computed twice
+
+
+class GraphReasoning(nn.Module):
+    """SGR: nodes exchange what they know, N times, with weights of their own each time; node 0 is read in the end.
+
+        E = softmax_rows((𝒩 W_q + b_q)(𝒩 W_k + b_k)ᵀ),   𝒩 ← ReLU(E 𝒩 W_r + b_r)
+
+    There is no 1/√m. Without a global node the mean of the nodes is read. E needs one product with 𝒩 instead of two,
+    because what b_k adds is the same for all nodes that a node attends to, and the softmax does not see it:
+
+        E = softmax_rows((𝒩 A + a) 𝒩ᵀ),   A = W_q W_kᵀ,   a = b_q W_kᵀ
+
+    In the last step only the node that is read is computed. Blocks of images are recomputed in the backward pass where
+    there are many, so that the intermediates of one block stand at a time.
+    Shapes: nodes "i t n m", mask broadcast to "i t n" → "i t m". Source: SGRAF, eq. 6–8.
+    """
+
+    def __init__(self, m: int, steps: int = 3, with_global: bool = True):
+        super().__init__()
+        if steps < 1:
+            raise BadInput(f"graph reasoning needs at least 1 step, got {steps}. SGRAF uses 3.")
+        self.steps = nn.ModuleList(
+            nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps)
+        )
+        self.with_global = with_global
+
+    def forward(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
+        if by_blocks(nodes, *self.parameters()):
+            rows = 1 if self.with_global else nodes.shape[2]
+            weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
+            read = reasoning(nodes, mask, rows, weights)
+            return read[:, :, 0] if self.with_global else masked_mean(read, mask[..., None], dim=-2)
+        if nodes.numel() > _STORED:
+            return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in _blocks(nodes, mask)])
+        return torch.cat([self._read(*block) for block in _blocks(nodes, mask)])
+
+    def score(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
+        """The same without gradients."""
+        return torch.cat([self._read(*block, step=_fast_step) for block in _blocks(nodes, mask)])
+
+    def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
+        """The nodes after each step, for visualisation."""
+        out = []
+        for layers in self.steps:
+            nodes = _step(layers, nodes, nodes, mask)
+            out.append(nodes)
+        return out
+
+    def weights(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t n"]:
+        """How much node 0 attends to each node in the last step: row 0 of E there. Rows sum to 1, padding is 0."""
+        if len(self.steps) > 1:
+            nodes = self.after_steps(nodes, mask)[-2]
+        last = self.steps[-1]
+        return masked_softmax(
+            (last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask
+        )
+
+    def _read(self, nodes: Tensor, mask: Tensor, step=None) -> Float[Tensor, "i t m"]:
+        step = step or _step
+        *first, last = self.steps
+        for layers in first:
+            nodes = step(layers, nodes, nodes, mask)
+        if self.with_global:
+            return step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
+        return masked_mean(step(last, nodes, nodes, mask), mask[..., None], dim=-2)
+
+
+def _blocks(nodes: Tensor, mask: Tensor):
+    size = max(1, _BLOCK // nodes[0].numel())
+    masks = mask.split(size) if len(mask) > 1 else [mask] * len(nodes)
+    return zip(nodes.split(size), masks, strict=False)
+
+
+def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
+    """The query nodes, after they have attended to all nodes."""
+    return layers["graph"](masked_softmax(_logits(layers, queries, nodes), mask[..., None, :]) @ nodes).relu()
+
+
+def _fast_step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
+    """`_step` in fewer passes, without gradients."""
+    logits = _logits(layers, queries, nodes)
+    if not mask.all():
+        logits = logits.masked_fill(~mask[..., None, :], torch.finfo(logits.dtype).min)
+    return layers["graph"](logits.softmax(-1) @ nodes).relu_()
+
+
+def _logits(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor) -> Tensor:
+    return nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
+
+
+def _query_weights(layers: nn.ModuleDict) -> tuple[Float[Tensor, "m m"], Float[Tensor, " m"]]:
+    """Aᵀ and a of the docstring of GraphReasoning."""
+    query, key = layers["query"], layers["key"]
+    return key.weight.T @ query.weight, query.bias @ key.weight
+
+
+# A pair of items as a small graph of similarity vectors (SGRAF).
+
+
+PARTS = ("both", "local", "global")
+_similarity_nodes_BLOCK = (
+    2_000_000  # elements of an attended block: 8 MB in float32, so that several passes over it find it in a cache
+)
+_similarity_nodes_STORED = (
+    16_000_000  # up to so many elements are stored for the backward pass; of more, blocks are computed twice
+)
+
+
+class SimilarityNodes(nn.Module):
+    """Each pair as a graph: node 0 compares the two global vectors, node 1 + q compares query q with what it attended
+    to.
+
+        s(x, y) = l2(W (x − y)² + b);   node 0 = s_glo(v₀, t₀),   node 1+q = s_loc(q, l2(Σ_c attention_cq x_c))
+
+    W differs between global and local nodes. l2(z) = z / (‖z‖ + 1e-8).
+
+    Args: d: width of the tokens. m: width of a node. direction: the queries, words ('t2i') or regions ('i2t', Table 4).
+        parts: 'both', or only 'local' or 'global' nodes (Table 3). sharpness: λ of the attention.
+    Shapes: images "i 1+k d", captions "t 1+l d" (row 0 is the global vector: GlobalTokenHead) → nodes "i t n m", mask
+        "1 t n" (t2i) or "i 1 n" (i2t). Memory: contexts are taken in blocks and recomputed in the backward pass where
+        there are many, so that attended vectors of one block (8 MB in float32, and a few such intermediates) stand at a
+        time beside the nodes.
+    Raises: BadInput for an unknown direction or parts, m < 1, or a sharpness that is not positive; when called, for
+        vectors of another width or precision than the weights.
+    Source: Diao et al., AAAI 2021 (SGRAF), eq. 1–5; the attended vector is normalised in their code only
+        (docs/differences.md#x-26).
+    """
+
+    def __init__(self, d: int, m: int = 256, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0):
+        super().__init__()
+        require_choice("direction", direction, DIRECTIONS)
+        require_choice("parts", parts, PARTS)
+        require_number("sharpness", sharpness, above=0, hint="SGRAF uses 9.")
+        if m < 1:
+            raise BadInput(f"the width of a node must be at least 1, got {m}. SGRAF uses 256.")
+        self.direction, self.parts, self.sharpness = direction, parts, sharpness
+        self.local = linear(d, m) if parts != "global" else None
+        self.global_linear = linear(d, m) if parts != "local" else None  # of the global nodes
+
+    def forward(
+        self, images: EmbeddingSet, captions: EmbeddingSet
+    ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
+        x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
+        self._require_fit(x)
+        mask = (captions if self.direction == "t2i" else images).mask
+        mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
+        mask = mask[None] if self.direction == "t2i" else mask[:, None]
+        first = None
+        if self.global_linear is not None:
+            first = unit(self.global_linear((x[:, None, 0] - y[None, :, 0]).square()))  # i t m
+        return first[:, :, None] if self.local is None else self._with_local(first, images, captions), mask
+
+    def score_blocks(
+        self, images: EmbeddingSet, captions: EmbeddingSet
+    ) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
+        """(images, captions, their nodes, mask) for scoring: the same nodes, without gradients, few pairs at a time."""
+        if self.local is None:
+            yield slice(0, len(images)), slice(0, len(captions)), *self(images, captions)
+            return
+        x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
+        self._require_fit(x)
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        room = int(self.global_linear is not None)
+        for context_rows, query_rows, nodes in node_blocks(contexts, queries, self.sharpness, self.local, room):
+            i, t = self._roles(context_rows, query_rows)
+            nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+            mask = self._roles(images.mask[i][:, None], captions.mask[t][None])[1]
+            if self.global_linear is None:
+                yield i, t, nodes, mask[..., 1:]
+            else:
+                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.global_linear)
+                yield i, t, nodes, mask
+
+    def scores(
+        self, read: Callable[[Tensor, Tensor], Tensor], images: EmbeddingSet, captions: EmbeddingSet
+    ) -> Float[Tensor, "... i t"]:
+        """read(nodes, mask) "… i t" of all pairs, block by block, without gradients."""
+        out = None
+        for i, t, nodes, mask in self.score_blocks(images, captions):
+            block = read(nodes, mask)
+            out = block.new_empty(*block.shape[:-2], len(images), len(captions)) if out is None else out
+            out[..., i, t] = block
+        return out
+
+    def attention(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q c"]:
+        """Which regions a word (t2i), or words a region (i2t), attended to; for visualisation."""
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
+        return weights.permute(0, 2, 3, 1) if self.direction == "t2i" else weights.permute(2, 0, 3, 1)
+
+    def _require_fit(self, x: Tensor) -> None:
+        """Raise BadInput unless the elements have the width and the precision of the weights."""
+        weight = (self.global_linear if self.local is None else self.local).weight
+        if x.shape[-1] != weight.shape[1]:
+            raise BadInput(f"vectors of width {weight.shape[1]} are compared here, got width {x.shape[-1]}.")
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise BadInput(
+                f"the vectors are {x.dtype} and the weights of the similarity {weight.dtype}; take "
+                f"similarity.to({x.dtype}), or convert the vectors."
+            )
+
+    def _roles(self, images, captions) -> tuple:
+        """(contexts, queries), or back."""
+        return (images, captions) if self.direction == "t2i" else (captions, images)
+
+    def _with_local(self, first: Tensor | None, images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
+        """The global nodes, if any, and the local ones after them, "i t n m"."""
+        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        x, y = real_rows(contexts), real_rows(queries)
+        if by_blocks(x, y, self.local.weight):
+            first = first if first is None or self.direction == "t2i" else first.transpose(0, 1)
+            nodes = local_nodes(contexts, queries, x, y, self.sharpness, self.local, first)
+            return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+        a, q, d = y.shape
+        size = max(1, _similarity_nodes_BLOCK // (a * q * d))
+        blocks = [contexts[start : start + size] for start in range(0, len(contexts), size)]
+        if len(contexts) * a * q * d > _similarity_nodes_STORED:
+            nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
+        else:
+            nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
+        nodes = torch.cat(nodes)  # b a q m
+        nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+        return nodes if first is None else torch.cat([first[:, :, None], nodes], 2)
+
+    def _block(self, x: Tensor, x_mask: Tensor, y: Tensor, y_mask: Tensor) -> Float[Tensor, "b a q m"]:
+        contexts, queries = EmbeddingSet(x, x_mask), EmbeddingSet(y, y_mask)
+        weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
+        attended = (weights.flatten(2).transpose(1, 2) @ real_rows(contexts)).view(len(x), *y.shape)  # b a q d
+        return unit(attended_difference(attended, real_rows(queries), self.local.weight, self.local.bias))
+
+
+def _tokens(s: EmbeddingSet) -> EmbeddingSet:
+    """Without row 0, the global vector."""
+    return EmbeddingSet(s.x[:, 1:], s.mask[:, 1:])
+
+
+# Similarity graph reasoning and similarity attention filtration over the nodes of a pair (SGRAF).
+
 
 REASONERS = ("sgr", "saf", "mean")  # the method has 'joint' too: sgraf_joint.py
 
@@ -131,3 +454,52 @@ class Sgraf(GraphSimilarity):
         queries[rows] = terms / len(terms)
         contexts = terms.new_zeros(len(x if self.direction == "t2i" else y))
         return (contexts, queries) if self.direction == "t2i" else (queries, contexts)
+
+
+# SGRAF trained jointly: graph reasoning and filtration read the same nodes, and each has a score of its own.
+
+
+class JointSgraf(GraphSimilarity):
+    """s = ½ (s_SGR + s_SAF) over shared encoders and similarity vectors; in training the losses of both are added.
+
+    Args and shapes: those of Sgraf. Source: Diao et al., AAAI 2021 (SGRAF), Table 5 "Joint" (no code by the authors,
+    docs/differences.md#x-29); what the paper recommends, and calls SGRAF, is the mean of two models trained apart.
+
+    >>> import torch
+    >>> len(JointSgraf(d=4, m=3).scorings(torch.rand(2, 3, 4), torch.rand(2, 3, 4)))
+    2
+    """
+
+    def __init__(
+        self, d: int, m: int = 256, steps: int = 3, direction: str = "t2i", parts: str = "both", sharpness: float = 9.0
+    ):
+        super().__init__(d, m, direction, parts, sharpness)
+        self.reasoning, self.filtration = GraphReasoning(m, steps, with_global=parts != "local"), Filtration(m)
+        self.score_reasoning, self.score_filtration = linear(m, 1), linear(m, 1)
+
+    def forward(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "i t"]:
+        return torch.stack(_both(self._plain(images, captions, image_mask, caption_mask))).mean(0)
+
+    def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
+        """[s_SGR, s_SAF], each in (0, 1)."""
+        return _both(self._plain(images, captions))
+
+    def _fast_scores(self, images, captions):
+        scores = self._fast(images, captions)
+        return None if scores is None else torch.stack(_both(scores)).mean(0)
+
+    def _read(self, nodes: Tensor, mask: Tensor, fast: bool = False) -> Float[Tensor, "2 i t"]:
+        readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
+        return torch.stack(
+            [
+                logistic(r.score(nodes, mask) if fast else r(nodes, mask)).squeeze(-1).sigmoid()
+                for logistic, r in readers
+            ]
+        )
+
+
+def _both(scores: Float[Tensor, "... i t"]) -> list[Float[Tensor, "i t"]]:
+    """The two matrices that were read; without a pair nothing was, and one empty matrix is as good as the other."""
+    return list(scores) if scores.ndim == 3 else [scores, scores]

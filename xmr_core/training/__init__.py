@@ -1,18 +1,7 @@
 """The training loop and what it uses: schedules, a resumable state, stages of fine-tuning, detection of collapse."""
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.training.config import History, TrainConfig, lr_factor
+from xmr_core.training.loop import CollapseWatch, train
+from xmr_core.training.method_check import check_method
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "CollapseWatch": "collapse",
-        "History": "config",
-        "TrainConfig": "config",
-        "TensorBoard": "trackers",
-        "check_method": "method_check",
-        "lr_factor": "schedule",
-        "runs": "",
-        "scalars": "trackers",
-        "train": "loop",
-    },
-)
+__all__ = ["CollapseWatch", "History", "TrainConfig", "check_method", "lr_factor", "train"]

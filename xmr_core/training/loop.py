@@ -1,26 +1,227 @@
-"""The training loop."""
+"""Gradients that are kept from being too long."""
 
+import io
+import math
+import pickle
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.utils._pytree import tree_map
 
-from xmr_core.base.devices import device_name, own_random_numbers, processor
-from xmr_core.base.dtype import in_single_precision
+from xmr_core.base import files, machine
+from xmr_core.base.errors import DamagedFile, TrainingFailed
+from xmr_core.base.machine import device_name, in_single_precision, own_random_numbers, processor
+from xmr_core.base.precision import in_precision
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
-from xmr_core.training.clipping import clip_gradients
-from xmr_core.training.collapse import CollapseWatch, require_gradient
-from xmr_core.training.config import History, TrainConfig
-from xmr_core.training.precision import in_precision
-from xmr_core.training.ranks import OneRank
-from xmr_core.training.schedule import lr_factor
-from xmr_core.training.stages import pretrained_names, thaw
-from xmr_core.training.state import load_state, random_state, save_state, set_random_state
+from xmr_core.training.config import History, TrainConfig, lr_factor
+from xmr_core.training.distributed import OneRank
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
+    """Scale the gradients g of parameters in place, so that their common norm is at most `most`; gives the norm before:
+
+        g ← g · min(1, most / (‖g‖ + 1e-6)),   ‖g‖ = √(Σ of all squares)
+
+    Squares of numbers above 1e19 are infinite in float32, so on a CPU a norm that is not finite is computed again in
+    float64, and long but finite gradients are clipped like any other. Elsewhere that look would wait for the device.
+
+    >>> weight = nn.Parameter(torch.zeros(2))
+    >>> weight.grad = torch.tensor([3e25, 4e25])
+    >>> clip_gradients([weight], 1.0).float(), weight.grad
+    (tensor(5.0000e+25), tensor([0.6000, 0.8000]))
+    """
+    parameters = [parameter for parameter in parameters if parameter.grad is not None]
+    norm = get_total_norm([parameter.grad for parameter in parameters])
+    if norm.device.type == "cpu" and not norm.isfinite():
+        norms = [torch.linalg.vector_norm(p.grad, dtype=torch.float64) for p in parameters]
+        norm = torch.linalg.vector_norm(torch.stack(norms))
+    clip_grads_with_norm_(parameters, most, norm)
+    return norm
+
+
+# Detection of training that goes wrong: divergence stops it at once, and a collapse is reported early with a
+# remedy.
+
+
+PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
+FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
+
+
+@dataclass
+class CollapseWatch:
+    """Watches the loss and the spread of the scores of each batch. Its fields are its complete state.
+
+    A hinge loss with hardest negatives has a trap: when all embeddings are equal, every triplet costs exactly the
+    margin and no gradient separates them (the loss stays at 51.2, 0.2001 or 0.4, say).
+
+    >>> watch = CollapseWatch()
+    >>> [watch.see(0.4, 1e-5, f"step {n}") for n in range(PATIENCE)][-1][:22]
+    'training has collapsed'
+    """
+
+    steps: int = 0
+    flat_steps: int = 0
+    reported: bool = False
+
+    def see(self, loss: float, spread: float, step: str) -> str | None:
+        """One step. loss: its value. spread: standard deviation of scores "i t". step: where it is, 'epoch 0 step 12'.
+
+        Returns: a sentence for the user the first time that a collapse is certain, else None.
+        Raises: TrainingFailed when the loss is not a finite number.
+        """
+        if not math.isfinite(loss):
+            if not self.steps:  # nothing was learned yet
+                raise TrainingFailed(
+                    f"the loss is {loss} at the first step, before anything was learned. Look for NaN or infinity in "
+                    "the features, and in what the method computes of them."
+                )
+            raise TrainingFailed(
+                f"training diverged: the loss is {loss} at {step}. Lower the learning rate (a tenth is a safe try) or "
+                "clip harder."
+            )
+        self.steps += 1
+        self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0
+        if self.flat_steps < PATIENCE or self.reported:
+            return None
+        self.reported = True
+        return (
+            f"training has collapsed: for {PATIENCE} steps up to {step} all scores of a batch are equal to within "
+            f"{spread:.1e}. Train the first epochs on all negatives (warmup_epochs of the triplet), lower the learning "
+            "rate, or use InfoNCE."
+        )
+
+
+def require_gradient(norm: float, step: str) -> None:
+    """Raise TrainingFailed where a gradient has no finite norm although its loss was finite: all weights are lost with
+    it. step: where it is, as in `CollapseWatch.see`.
+
+    >>> require_gradient(3.5, "epoch 0 step 1")
+    """
+    if not math.isfinite(norm):
+        raise TrainingFailed(
+            f"the gradient has norm {norm} at {step} although the loss is finite. Look for a root, a logarithm or a "
+            "division at zero in what the method computes."
+        )
+
+
+# Fine-tuning in stages: pretrained networks wait until the new parts have learned something, then learn from the
+# output downwards.
+
+
+def pretrained_parts(method: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """(prefix of parameter names, module) of each encoder that holds a pretrained network to be fine-tuned.
+
+    Such a module has `stage_prefixes()`, groups of prefixes of its parameters' names from the output to the input, and
+    `train_stages(n)`, after which the first n groups learn and no other.
+    """
+    for name, module in method.named_modules():
+        if hasattr(module, "stage_prefixes") and hasattr(module, "train_stages"):
+            yield f"{name}." if name else "", module
+
+
+def pretrained_names(method: nn.Module) -> set[str]:
+    """Names of all pretrained parameters of a method."""
+    prefixes = tuple(
+        part + prefix
+        for part, module in pretrained_parts(method)
+        for group in module.stage_prefixes()
+        for prefix in group
+    )
+    return {name for name, _ in method.named_parameters() if name.startswith(prefixes)} if prefixes else set()
+
+
+def stages_learning(epoch: int, stages: int, freeze_epochs: int, unfreeze_every: int) -> int:
+    """How many of a network's stages learn in an epoch.
+
+    None in the first freeze_epochs. Then all of them; or, with unfreeze_every above 0, one, and one more every so many
+    epochs.
+    """
+    if epoch < freeze_epochs:
+        return 0
+    return min(stages, 1 + (epoch - freeze_epochs) // unfreeze_every) if unfreeze_every else stages
+
+
+def thaw(method: nn.Module, epoch: int, freeze_epochs: int, unfreeze_every: int) -> None:
+    """Let a method's pretrained networks learn as far as the epoch says; what does not learn keeps no gradient."""
+    for _, module in pretrained_parts(method):
+        module.train_stages(stages_learning(epoch, len(module.stage_prefixes()), freeze_epochs, unfreeze_every))
+        for parameter in module.parameters():
+            if not parameter.requires_grad:
+                parameter.grad = None
+
+
+# The complete state of a training run in one file: what a killed run needs to end with the same weights, bit for
+# bit.
+
+
+def random_state(device: torch.device) -> dict:
+    """The states of every random generator that training reads: of the CPU, and of the device where it has its own."""
+    return {"cpu": torch.get_rng_state(), "device": machine.random_state(device)}
+
+
+def set_random_state(state: dict, device: torch.device) -> None:
+    """Set the generators to what random_state gave."""
+    torch.set_rng_state(state["cpu"])
+    machine.set_random_state(device, state["device"])
+
+
+def save_state(
+    path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict, owner: str = ""
+) -> None:
+    """Write everything to `path`, atomically and with a digest; the state before it stays as `path.previous`.
+
+    progress: plain numbers, strings, lists, dicts and tensors only (epoch, step inside it, history, best weights, …).
+    owner: the run that the state belongs to; load_state gives it to no other.
+    """
+    buffer, device = io.BytesIO(), next(method.parameters()).device
+    parts = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": random_state(device)}
+    parts = {"owner": owner, **parts, "progress": progress}
+    # on the CPU, so that the file can be read where there is no such device
+    torch.save(tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, parts), buffer)
+    if path.exists():
+        path.replace(previous(path))
+    files.write_sealed(path, buffer.getvalue())
+
+
+def previous(path: Path) -> Path:
+    """Where the state before the last one is kept, in case the last one is damaged."""
+    return path.with_name(path.name + ".previous")
+
+
+def load_state(path: Path, owner: str = "", warn: Callable[[str], object] | None = None) -> dict | None:
+    """The newest undamaged state of a run, or None when there is none.
+
+    A file that is damaged or belongs to another run is not used, and `warn` (warnings.warn by default) receives one
+    sentence about it. Nothing in the file is executed: it may hold tensors and plain values only.
+    """
+    reasons = []
+    for candidate in (path, previous(path)):
+        if not candidate.exists():
+            continue
+        try:
+            state = torch.load(io.BytesIO(files.read_sealed(candidate)), weights_only=True)
+            if not isinstance(state, dict) or state.get("owner") != owner:
+                raise DamagedFile(f"{candidate} belongs to another run, or to another torch or architecture.")
+        except (DamagedFile, pickle.UnpicklingError, RuntimeError) as e:
+            reasons.append(str(e).splitlines()[0])
+        else:
+            if reasons:
+                (warn or warnings.warn)(f"checkpoint is damaged, the state before it is used: {reasons[0]}")
+            return state
+    if reasons:
+        (warn or warnings.warn)(f"checkpoint is damaged, training starts again from the beginning: {' '.join(reasons)}")
+    return None
+
+
+# The training loop.
 
 
 def train(

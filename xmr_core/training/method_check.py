@@ -3,15 +3,13 @@
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from xmr_core.base.devices import own_random_numbers
-from xmr_core.base.dtype import in_single_precision
 from xmr_core.base.errors import XmrError
-from xmr_core.base.types import Batch, Representation, Tokens
+from xmr_core.base.machine import in_single_precision, own_random_numbers
+from xmr_core.base.types import Batch, Tokens
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import DataConfig, prepare
-from xmr_core.evaluation.engine import Scoring
+from xmr_core.evaluation.scoring import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
 
@@ -39,7 +37,7 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
     with own_random_numbers("cpu"), in_single_precision():
         torch.manual_seed(0)
         built = build(method, prepared.inputs, form, **options)
-        for rule in (_calls, _padding, _pairs, partial(_gradients, untrained=method_spec(method).untrained)):
+        for rule in (_scores, partial(_gradients, untrained=method_spec(method).untrained)):
             try:
                 faults += rule(built, batch)
             except XmrError as e:
@@ -47,53 +45,36 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _calls(method: Method, batch: Batch) -> list[str]:
-    """Encoding twice gives the same."""
-    images, captions, scores = _scored(method, batch)
-    with torch.no_grad():
-        for what, again in (
-            ("images", (method.encode_images(batch.images), captions)),
-            ("captions", (images, method.encode_captions(batch.captions))),
-        ):
-            if not torch.equal(method.similarity.score(*again), scores):
-                return [
-                    f"the same {what} are encoded differently from call to call in eval mode; draw random numbers in "
-                    "training only, or from a seed of their own."
-                ]
-    return []
-
-
-def _padding(method: Method, batch: Batch) -> list[str]:
-    """A caption alone, without padding, scores as in its batch."""
-    images, _, scores = _scored(method, batch)
-    with torch.no_grad():
-        lengths = batch.captions.mask.sum(1)
-        short = int(lengths.argmin())
-        alone = Tokens(
-            *(field[short : short + 1, : lengths[short]] for field in (batch.captions.ids, batch.captions.mask))
-        )
-        off = (method.similarity.score(images, method.encode_captions(alone))[:, 0] - scores[:, short]).abs().max()
-    if float(off) > _LEEWAY * float(scores.abs().max()):
-        return [
-            f"padding has a say: scores of a caption alone and of the same caption beside longer ones differ by "
-            f"{float(off):.2g}. Leave out what is False in the mask."
-        ]
-    return []
-
-
-def _pairs(method: Method, batch: Batch) -> list[str]:
-    """Scores depend on the pair alone (Scoring raises)."""
-    images, captions, _ = _scored(method, batch)
-    _ = Scoring(method.similarity, images, captions).error
-    return []
-
-
-def _scored(method: Method, batch: Batch) -> tuple[Representation, Representation, Tensor]:
-    """(images, captions, their scores) in eval mode."""
+def _scores(method: Method, batch: Batch) -> list[str]:
+    """Encoding twice gives the same, a caption alone scores as in its batch, and scores are those of the pair alone."""
     method.eval()
+    score, faults = method.similarity.score, []
     with torch.no_grad():
         images, captions = method.encode_images(batch.images), method.encode_captions(batch.captions)
-        return images, captions, method.similarity.score(images, captions)
+        scores = score(images, captions)
+        for what, again in (
+            ("images", score(method.encode_images(batch.images), captions)),
+            ("captions", score(images, method.encode_captions(batch.captions))),
+        ):
+            if not torch.equal(again, scores):
+                faults.append(
+                    f"the same {what} are encoded differently from call to call in eval mode; draw random numbers in "
+                    "training only, or from a seed of their own."
+                )
+        lengths = batch.captions.mask.sum(1)
+        short = int(lengths.argmin())
+        alone = Tokens(*(x[short : short + 1, : lengths[short]] for x in (batch.captions.ids, batch.captions.mask)))
+        off = float((score(images, method.encode_captions(alone))[:, 0] - scores[:, short]).abs().max())
+    if off > _LEEWAY * float(scores.abs().max()):
+        faults.append(
+            f"padding has a say: scores of a caption alone and of the same caption beside longer ones differ by "
+            f"{off:.2g}. Leave out what is False in the mask."
+        )
+    try:
+        _ = Scoring(method.similarity, images, captions).error
+    except XmrError as e:
+        faults.append(str(e))
+    return faults
 
 
 def _gradients(method: Method, batch: Batch, untrained: tuple[str, ...]) -> list[str]:

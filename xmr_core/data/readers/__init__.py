@@ -3,17 +3,18 @@
 What the folders must hold is described in docs/data.md.
 """
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.data.readers.assembly import (
+    FaultLog, TwoWayRelevance, annotated_relevance, list_images, photograph_corpus, plausible_match, same_class,
+)  # fmt: skip
+from xmr_core.data.readers.check import check_corpus
+from xmr_core.data.readers.coco import coco_judgments, load_coco, load_flickr30k
+from xmr_core.data.readers.cub import load_cub
+from xmr_core.data.readers.flickr8k import load_flickr8k
+from xmr_core.data.readers.folder import from_frame, hash_split, load_folder
+from xmr_core.data.readers.precomputed import load_precomputed
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {f"load_{name}": name for name in ("coco", "cub", "flickr30k", "flickr8k", "folder", "precomputed")}
-    | dict.fromkeys(("TwoWayRelevance", "annotated_relevance", "plausible_match", "same_class"), "relevance")
-    | {
-        "check_corpus": "check",
-        "coco_judgments": "coco_relevance",
-        "from_frame": "folder",
-        "hash_split": "folder_splits",
-    }
-    | {"FaultLog": "fault_log", "list_images": "files", "photograph_corpus": "assembly"},
-)
+__all__ = [
+    "FaultLog", "TwoWayRelevance", "annotated_relevance", "check_corpus", "coco_judgments", "from_frame",
+    "hash_split", "list_images", "load_coco", "load_cub", "load_flickr8k", "load_flickr30k", "load_folder",
+    "load_precomputed", "photograph_corpus", "plausible_match", "same_class",
+]  # fmt: skip

@@ -1,18 +1,326 @@
-"""From tables of images and captions to a Corpus: what all readers share."""
+"""What is wrong in the files of a corpus: tolerated and counted, or refused."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+import codecs
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool, Int
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.checks import require_number
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash, files_content
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.images.files import RESOLUTION, image_reader
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.relevance import annotated_relevance
-from xmr_core.data.text.tokenisers import tokenise
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.safe_open import read_regular
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.features.images import RESOLUTION, SUFFIXES, image_reader
+from xmr_core.features.words import tokenise
+
+EXAMPLES = 3  # stored of each kind of fault
+
+
+class FaultLog:
+    """The faults that a reader meets.
+
+    A tolerated fault is counted, and the reader leaves the item out. A refused fault raises an error at once. With
+    collect=True a refusal is only noted and the reader continues as far as it can, so that a check can list everything
+    that is wrong with a folder.
+
+    counts: kind → how often it was tolerated. examples: kind → the first few. refused: the refusals that were noted.
+    >>> faults = FaultLog(collect=True)
+    >>> faults.tolerate("captions without a word", ["a.jpg#3", "b.jpg#0"])
+    >>> faults.refuse_items(["a.jpg"], "captions.csv names", "images twice")
+    >>> dict(faults.counts), faults.refused
+    ({'captions without a word': 2}, ["captions.csv names 1 images twice, the first is 'a.jpg'."])
+    """
+
+    def __init__(self, collect: bool = False):
+        self.collect = collect
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, list[str]] = {}
+        self.refused: list[str] = []
+
+    def tolerate(self, kind: str, examples: str | Iterable[object], times: int | None = None) -> None:
+        """Count faults. kind: a phrase in the plural. examples: where they are; each counts once without `times`."""
+        examples = [examples] if isinstance(examples, str) else list(examples)
+        if times := len(examples) if times is None else times:
+            self.counts[kind] += times
+            stored = self.examples.setdefault(kind, [])
+            stored += [str(example)[:120] for example in examples[: EXAMPLES - len(stored)]]
+
+    def refuse(self, message: str) -> None:
+        """Raise BadInput with the message. When collecting, note it; the caller then continues without the item."""
+        if not self.collect:
+            raise BadInput(message)
+        self.refused.append(message)
+
+    def refuse_items(self, items: Iterable[object], prefix: str, fault: str, remedy: str = "") -> None:
+        """`refuse`, unless there is no item: '{prefix} {number of items} {fault}, the first is {item}. {remedy}'"""
+        if items := list(items):
+            self.refuse(f"{prefix} {len(items):,} {fault}, the first is {items[0]!r}. {remedy}".strip())
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """When collecting, an error in the block ends the block only, and is noted as a refusal."""
+        try:
+            yield
+        except XmrError as e:
+            if not self.collect:
+                raise
+            self.refused.append(str(e))
+
+
+# Finding and reading the files of a collection.
+
+
+def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
+    """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    wanted = " or ".join(names)
+    raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
+
+
+def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
+    """Name → path of every image file in a folder. Hidden files are left out, and so are names that are not UTF-8,
+    which are counted.
+
+    deep: also in its sub-folders; the name is then the path below the folder. Links to folders are followed once.
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "trip").mkdir(), Path(folder, "trip", "beach.JPG").touch(), Path(folder, "notes.txt").touch()
+    ...     list(list_images(Path(folder))), list(list_images(Path(folder), deep=True))
+    (None, None, None)
+    ([], ['trip/beach.JPG'])
+    """
+    images: dict[str, str] = {}
+    visited, faults = set(), faults or FaultLog()
+    for place, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+        status = os.stat(place)
+        if (status.st_dev, status.st_ino) in visited:
+            folders.clear()  # a link back to a folder that was listed already
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
+        faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
+        for name in names:
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and _is_utf8(name):
+                images[Path(place, name).relative_to(folder).as_posix()] = str(Path(place, name))
+    return images
+
+
+def _raise(error: OSError) -> None:
+    raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
+
+
+def _is_utf8(name: str) -> bool:
+    return name.encode(errors="ignore").decode() == name
+
+
+def read_bytes(file: Path) -> bytes:
+    """All bytes of a file of a collection. Raises: DamagedFile for one that cannot be read, or is no regular file."""
+    try:
+        return read_regular(file)
+    except OSError as e:
+        raise DamagedFile(f"{file} cannot be read ({e.strerror}).") from None
+
+
+def read_lines(file: Path, faults: FaultLog) -> list[str]:
+    """Lines of a UTF-8 file, without line ends and byte-order mark; other lines are read as Latin-1 and counted.
+
+    Raises: BadInput for a file in UTF-16 or UTF-32; DamagedFile for one that cannot be read.
+    """
+    content = read_bytes(file)
+    encoding = json.detect_encoding(content)  # by its first bytes, also without a byte-order mark
+    if not encoding.startswith("utf-8"):
+        raise BadInput(f"{file} is written in {encoding[:6].upper()}. Save it as UTF-8.")
+    if b"\n" not in content:  # of an old Mac, or saved as if it were
+        content = content.replace(b"\r", b"\n")
+    lines = []
+    for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        text, sound = decoded_text(raw)
+        if not sound:
+            faults.tolerate("lines that are not UTF-8, read as Latin-1", f"{file.name} line {number}")
+        lines.append(text.rstrip("\r"))
+    return lines if lines[-1] else lines[:-1]
+
+
+def decoded_text(raw: bytes) -> tuple[str, bool]:
+    """(the text, whether it is UTF-8); what is not is read as Latin-1."""
+    try:
+        return raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return raw.decode("latin-1"), False
+
+
+def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
+    """A line without the notation in which Python writes bytes, as some files have it: b'A dog runs .'"""
+    line = line.strip()
+    if line[:2] not in ("b'", 'b"') or len(line) < 3 or line[-1] != line[1]:
+        return line
+    try:
+        raw = ast.literal_eval(line)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return line
+    faults.tolerate("captions written as Python bytes (b'…')", place)
+    return decoded_text(raw)[0].strip()
+
+
+def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
+    """The value of a large JSON file, in UTF-8, -16 or -32. Other bytes are read as Latin-1 and counted.
+
+    reduce: what to retain of an object. It is called for every object as soon as that is read, innermost first, so that
+    what is not needed never fills the memory.
+    Raises: DamagedFile, when the file cannot be read or is not a complete JSON file.
+    """
+    raw = read_bytes(file)
+    encoding = json.detect_encoding(raw)  # by its first bytes
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError:
+        text = raw.decode(encoding if encoding.startswith("utf-8") else "utf-8-sig", "surrogateescape")
+        text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
+        faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
+    del raw  # hundreds of megabytes
+    try:
+        return json.loads(text, object_hook=reduce)
+    except (ValueError, RecursionError) as e:
+        raise DamagedFile(f"{file} is no whole JSON file ({e}). It was cut short or altered; get it again.") from None
+
+
+# Which images are relevant to a caption: its own, those of its class, or those that show nearly the same objects.
+
+
+ZETAS = (0, 1, 2)  # PMRP is the mean over these; docs/differences.md#x-50
+
+
+@dataclass(frozen=True)
+class TwoWayRelevance(Relevance):
+    """A Relevance whose two directions were judged separately, so that the transpose has pairs of its own.
+
+    The lists of this object are those of its queries; `backward` is the other direction. It can be transposed and
+    restricted like any Relevance, so evaluation treats it like any other.
+    Raises: BadInput, when the ids of `backward` are not those of this object, in the same order, with the roles
+        swapped.
+    >>> forward = Relevance.from_pairs([("c1", "i2")], ["c1", "c2"], ["i1", "i2"])
+    >>> backward = Relevance.from_pairs([("i1", "c1"), ("i2", "c1")], ["i1", "i2"], ["c1", "c2"])
+    >>> TwoWayRelevance.join(forward, backward).transpose().counts
+    array([1, 1])
+    """
+
+    backward: Relevance
+
+    def __post_init__(self):
+        super().__post_init__()
+        pairs = (self.query_ids, self.backward.gallery_ids), (self.gallery_ids, self.backward.query_ids)
+        if not all(np.array_equal(*pair) for pair in pairs):
+            raise BadInput("two directions need the same ids: the queries of the one are the gallery of the other.")
+
+    @classmethod
+    def join(cls, forward: Relevance, backward: Relevance) -> "TwoWayRelevance":
+        """From two directions, such as captions → images and images → captions."""
+        return cls(forward.indptr, forward.indices, forward.query_ids, forward.gallery_ids, backward)
+
+    def transpose(self) -> "TwoWayRelevance":
+        """The other direction, as it was judged."""
+        forward = Relevance(self.indptr, self.indices, self.query_ids, self.gallery_ids)
+        return TwoWayRelevance.join(self.backward, forward)
+
+    def restrict(self, queries: np.ndarray, gallery: np.ndarray) -> "TwoWayRelevance":
+        """Both directions among some positions only, renumbered in that order."""
+        return TwoWayRelevance.join(super().restrict(queries, gallery), self.backward.restrict(gallery, queries))
+
+
+def annotated_relevance(
+    images: pd.DataFrame, captions: pd.DataFrame, more_pairs: Mapping[str, Iterable[tuple]] | None = None
+) -> dict[str, Callable[[str], Relevance]]:
+    """Relevance sets, name → split → Relevance, with captions as queries and images as gallery.
+
+    'annotated' comes first: a caption and its own image. Args: images: index image_id, column split. captions: index
+    caption_id, columns image_id and split. more_pairs: names of further sets, and the (caption_id, image_id) pairs that
+    each of them adds to the annotated ones; pairs with an id that is not in the split are left out.
+    >>> images = pd.DataFrame({"split": "test"}, index=["i1", "i2"])
+    >>> captions = pd.DataFrame({"image_id": ["i1", "i2"], "split": "test"}, index=["c1", "c2"])
+    >>> sets = annotated_relevance(images, captions, {"human": [("c1", "i2")]})
+    >>> [sets[name]("test").counts.tolist() for name in sets]
+    [[1, 1], [2, 1]]
+    """
+    more_pairs = {"annotated": (), **{name: list(pairs) for name, pairs in (more_pairs or {}).items()}}
+
+    @cache
+    def relevance(name: str, split: str) -> Relevance:
+        owner = captions.loc[captions["split"] == split, "image_id"]
+        gallery = images.index[images["split"] == split]
+        queries, members = set(owner.index), set(gallery)
+        more = [(c, i) for c, i in more_pairs[name] if c in queries and i in members]
+        return Relevance.from_pairs([*owner.items(), *more], owner.index.to_numpy(), gallery.to_numpy())
+
+    return {name: partial(relevance, name) for name in more_pairs}
+
+
+def plausible_match(
+    codes: Int[np.ndarray, "i c"],
+    image_of: Int[np.ndarray, " t"],
+    zeta: int,
+    labelled: Bool[np.ndarray, " i"] | None = None,
+    caption_ids: Sequence | None = None,
+    image_ids: Sequence | None = None,
+) -> Relevance:
+    """Captions as queries, images as gallery; relevant where Σ_c |codes[image_of[t], c] − codes[i, c]| ≤ ζ.
+
+    Args: codes: 1 where an image shows an object of class c, else 0. image_of: position of the image for which a
+        caption was written. zeta: how many classes may differ, ≥ 0. labelled: False removes an image from the gallery
+        and its captions from the queries (48 of COCO's 5,000 images have no label). Ids default to positions.
+    Raises: BadInput for a negative ζ, codes other than 0 and 1, or shapes that do not fit.
+    Source: Chun et al., CVPR 2021 (PCME): PMRP is the mean R-Precision over ζ = 0, 1, 2;
+    docs/evaluation.md#evaluation-pmrp.
+    >>> plausible_match(np.array([[1, 0], [1, 1], [0, 1]]), np.arange(3), zeta=1).counts
+    array([2, 3, 2])
+    """
+    codes, image_of = np.asarray(codes), np.asarray(image_of)
+    labelled = np.ones(len(codes), bool) if labelled is None else np.asarray(labelled, bool)
+    require_number("ζ", zeta, 0, hint="PMRP averages 0, 1 and 2.")
+    if codes.ndim != 2 or not np.isin(codes, (0, 1)).all() or len(labelled) != len(codes):
+        raise BadInput(f"label codes are 0 or 1, images × classes; got {codes.shape}, and {len(labelled)} labels.")
+    if len(image_of) and not 0 <= image_of.min() <= image_of.max() < len(codes):
+        raise BadInput(f"captions are of images 0 … {len(codes) - 1}, got {image_of.min()} … {image_of.max()}.")
+    x = codes.astype(np.int32)
+    near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
+    caption_ids = np.arange(len(image_of)) if caption_ids is None else caption_ids
+    image_ids = np.arange(len(codes)) if image_ids is None else image_ids
+    relevance = Relevance.from_matrix(near[image_of], caption_ids, image_ids)
+    return relevance.restrict(np.flatnonzero(labelled[image_of]), np.flatnonzero(labelled))
+
+
+def same_class(
+    query_class: Sequence,
+    gallery_class: Sequence,
+    query_ids: Sequence | None = None,
+    gallery_ids: Sequence | None = None,
+) -> Relevance:
+    """Relevant is every item of the query's class; docs/evaluation.md#evaluation-cub. Ids default to positions.
+
+    >>> same_class(["gull", "wren"], ["wren", "wren", "gull"]).counts
+    array([1, 2])
+    """
+    query_class, gallery_class = np.asarray(query_class), np.asarray(gallery_class)
+    query_ids = np.arange(len(query_class)) if query_ids is None else query_ids
+    gallery_ids = np.arange(len(gallery_class)) if gallery_ids is None else gallery_ids
+    return Relevance.from_matrix(query_class[:, None] == gallery_class[None], query_ids, gallery_ids)
+
+
+# From tables of images and captions to a Corpus: what all readers share.
+
 
 USUAL = 5  # captions of an image in most collections
 _REMEDY = "A reader is shown in docs/howto/extend.md."
@@ -23,6 +331,12 @@ def require_corpus(value: object, name: str) -> Corpus:
     if not isinstance(value, Corpus):
         raise BadInput(f"the reader of {name} must return a Corpus, got {type(value).__name__}. {_REMEDY}")
     return value
+
+
+def require_name(name: str) -> None:
+    """Raise BadInput unless a corpus can be called so, in tables and in names of runs."""
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
 
 
 def usable_tables(
@@ -48,7 +362,7 @@ def usable_tables(
     for kind, table in (("image", images), ("caption", captions)):
         twice = table.index[table.index.duplicated()]
         faults.refuse_items(twice, f"{name}:", f"{kind} ids repeat", "Give each id once.")
-    images, captions = images[~images.index.duplicated()], captions[~captions.index.duplicated()]
+    images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
     fault, remedy = "captions whose text is no string (NaN, say)", "Give each its words, or '' where there are none."
     faults.refuse_items(captions.index[~written], f"{name}:", fault, remedy)
@@ -59,17 +373,21 @@ def usable_tables(
     faults.tolerate("captions without a word", captions.index[empty])
     captions = captions[~missing & ~empty].copy()
     captions["split"] = images["split"].reindex(captions["image_id"]).to_numpy()
-    counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0).to_numpy()
-    in_split = (images["split"] != "").to_numpy()
-    other = images.index[~images["split"].isin([*splits, ""]).to_numpy()]
+    other = images.index[~images["split"].isin([*splits, ""])]
     names = f"in a split of another name ({', '.join(sorted(map(repr, images['split'][other].unique())))})"
     faults.refuse_items(other, f"{name}: images", names, f"Say {', '.join(splits)}, or '' for none.")
-    faults.tolerate("images in no split", images.index[~in_split])
+    counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0)[images["split"] != ""]
+    faults.tolerate("images in no split", images.index[images["split"] == ""])
     if len(captions):
-        faults.tolerate("images without a caption", images.index[in_split & (counts == 0)])
-    few = in_split & (counts > 0) & (counts < usual)
-    faults.tolerate(f"images with fewer than {usual} captions", images.index[few])
+        faults.tolerate("images without a caption", counts.index[counts == 0])
+    faults.tolerate(f"images with fewer than {usual} captions", counts.index[(counts > 0) & (counts < usual)])
     return images, captions
+
+
+def image_table(files: Mapping[str, str], split_of: Mapping[str, str]) -> pd.DataFrame:
+    """Index image_id, in alphabetical order; columns path, and split ('' where none is given)."""
+    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
+    return images.assign(split=[split_of.get(image_id, "") for image_id in images.index])
 
 
 def photograph_corpus(

@@ -1,5 +1,6 @@
 """A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import XmrError
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import require_corpus
-from xmr_core.data.readers.examination import decode_images, examine_features
-from xmr_core.data.readers.fault_log import EXAMPLES, FaultLog
-from xmr_core.data.text.tokenisers import tokenise
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import EXAMPLES, FaultLog, require_corpus
+from xmr_core.features.images import inspect_images
+from xmr_core.features.words import tokenise
 
 _SAMPLES = 3  # captions shown of each split
+_ROWS = 500  # images of a corpus of features that are examined
 _SPANS = ("captions an image", "words a caption")
 
 Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all or the first few)
@@ -72,29 +71,29 @@ class Report:
 
     def text(self) -> str:
         """The report in lines for people."""
-        lines = [f"{self.name} in {self.data_root}: not readable", ""]
+        lines = [f"{self.name} in {self.data_root}: not readable"]
         if len(self.splits):
             totals = ", ".join(f"{self.splits[kind].sum():,} {kind}" for kind in ("images", "captions"))
             unknown = f"{self.unknown:.1%} of the words in val and test are not among them"
-            lines = [f"{self.name} in {self.data_root}: {totals}", "", *_table(self.splits), ""]
-            lines += [f"{self.vocabulary:,} words in train; {unknown}", ""]
-        facts = {name: value for name, value in self.features.items() if name != "not finite"}
-        for group in (
-            facts,
-            {name: self.about[name] for name in ("captions", "splits", "protocol", "boxes") if self.about.get(name)},
-        ):
-            lines += [*(f"{name}: {value}" for name, value in group.items()), *([""] if group else [])]
-        lines += [f"network: {self.network}", ""] if self.network else []
+            lines = [f"{self.name} in {self.data_root}: {totals}", "", *_table(self.splits)]
+            lines += ["", f"{self.vocabulary:,} words in train; {unknown}"]
+        shown = {name: self.about.get(name) for name in ("captions", "splits", "protocol", "boxes")}
+        groups = [
+            [f"{name}: {value}" for name, value in self.features.items() if name != "not finite"],
+            [f"{name}: {value}" for name, value in shown.items() if value],
+            [f"network: {self.network}"] * bool(self.network),
+        ]
         for title, faults in (("tolerated, and counted:", self.tolerated), ("unusual, but read:", self.unusual)):
             counts = [f"  {n:>7,}  {kind}{_listed(names, n)}" for kind, (n, names) in faults.items()]
-            lines += [title, *counts, ""] if counts else []
+            groups.append([title, *counts] if counts else [])
+        groups.append([])
         for split, pairs in self.samples.items():
-            lines += [f"{split}:", *(f"  {image_id}  {_printable(text)}" for image_id, text in pairs)]
-        if self.decoded:
-            lines += ["", f"{self.decoded:,} images decoded; {sum(n for n, _ in self.unreadable.values()):,} cannot be"]
+            groups[-1] += [f"{split}:", *(f"  {image_id}  {_printable(text)}" for image_id, text in pairs)]
+        failed = sum(n for n, _ in self.unreadable.values())
+        groups.append([f"{self.decoded:,} images decoded; {failed:,} cannot be"] * bool(self.decoded))
         reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles, 1)]
-        verdict = ["It cannot be trained on:", *reasons] if reasons else ["It can be trained on."]
-        return "\n".join([*lines, *verdict])
+        groups.append(["It cannot be trained on:", *reasons] if reasons else ["It can be trained on."])
+        return "\n".join([*lines, *(line for group in groups if group for line in ("", *group))])
 
 
 def check_corpus(
@@ -115,10 +114,8 @@ def check_corpus(
     ['data_root of folder not found: /no/such/folder does not exist. Give the right path.']
     """
     faults, corpus = FaultLog(collect=True), None
-    try:
+    with faults.noting():
         corpus = require_corpus(load(data_root, faults), name)
-    except XmrError as e:
-        faults.refused.append(str(e))
     tolerated = {kind: (n, tuple(faults.examples[kind])) for kind, n in faults.counts.items()}
     facts = {"name": name, "data_root": str(data_root), "refused": tuple(faults.refused), "tolerated": tolerated}
     if corpus is None:
@@ -130,9 +127,9 @@ def check_corpus(
     unknown = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
     counts = [_counts(corpus, split, words[split]) for split in present]
     if corpus.features is not None:
-        facts["features"] = examine_features(corpus, deep)
+        facts["features"] = _examine_features(corpus, deep)
     elif deep:
-        facts |= decode_images(corpus, progress)
+        facts |= _decode_images(corpus, progress)
     return Report(
         **facts,
         splits=pd.DataFrame(counts, index=[split or "none" for split in present]),
@@ -167,7 +164,7 @@ def _table(splits: pd.DataFrame) -> list[str]:
     """A line for each split; least, mean and most are in one column."""
     table = splits[["images", "captions"]].map("{:,.0f}".format)
     for span in _SPANS:
-        measures = zip(*(splits[f"{span}, {measure}"] for measure in ("least", "most", "mean")), strict=True)
+        measures = splits[[f"{span}, {measure}" for measure in ("least", "most", "mean")]].to_numpy()
         table[span] = [f"{least:.0f}–{most:.0f}, mean {mean:.1f}" for least, most, mean in measures]
     return table.to_string().splitlines()
 
@@ -180,3 +177,32 @@ def _listed(names: tuple[str, ...], n: int | None = None) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in text[:120])
+
+
+def _decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
+    """Which images cannot be decoded, and which are unusual."""
+    unreadable: dict[str, list[str]] = defaultdict(list)
+    unusual: dict[str, list[str]] = defaultdict(list)
+    inspections = inspect_images(corpus.images["path"].tolist(), progress)
+    for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
+        for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
+            table[key].append(str(image_id))
+    counted = [{key: (len(ids), tuple(ids)) for key, ids in table.items()} for table in (unreadable, unusual)]
+    failed = sum(len(ids) for ids in unreadable.values())
+    return {"decoded": len(corpus.images) - failed, "unreadable": counted[0], "unusual": counted[1]}
+
+
+def _examine_features(corpus: Corpus, deep: bool) -> dict[str, object]:
+    """Shape, type and size of the features, and whether a sample of them is finite."""
+    features = corpus.features
+    shape = " × ".join(f"{n:,}" for n in features.shape)
+    out: dict[str, object] = {"features": f"{shape} (images, elements, width), {np.dtype(features.dtype)}"}
+    if files := [part.path for part in getattr(features, "parts", (features,)) if hasattr(part, "path")]:
+        size = sum(file.stat().st_size for file in files) / 1e9
+        out["on disk"] = f"{size:.2f} GB in {', '.join(file.name for file in files)}"
+    if not deep:
+        return out
+    rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
+    bad = tuple(str(corpus.images.index[row]) for row in rows if not np.isfinite(features[row]).all())
+    zeros = sum(not features[row].any() for row in rows)
+    return out | {"examined": len(rows), "of these all zero": zeros, "not finite": bad}

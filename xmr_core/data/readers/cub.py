@@ -7,21 +7,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import find_path, list_images, read_lines
-from xmr_core.data.readers.relevance import same_class
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import FaultLog, find_path, list_images, photograph_corpus, read_lines, same_class
 
 FOLDS = ("", "1", "2", "3")
 CAPTIONS = 10
 VAL_EVERY = 20
 _LIST_FOLDERS = (
-    "", "splits/", "annotations/", "annotations/cub/", "datasets/annotations/cub/", "cvpr2016_cub/", "CUB_200_2011/"
+    "", "splits", "annotations", "annotations/cub", "datasets/annotations/cub", "cvpr2016_cub", "CUB_200_2011"
 )  # fmt: skip
 _CAPTION_FOLDERS = ("text_c10", "cvpr2016_cub/text_c10", "CUB_200_2011/text_c10", "birds/text_c10")
 
@@ -47,9 +44,7 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
     """
     faults = faults or FaultLog()
     base = existing(data_root, "data_root of cub")
-    if str(fold) not in FOLDS:
-        choices = "'' (150 classes to train on), '1', '2' or '3' (100 to train on, 50 to validate)"
-        raise BadInput(f"fold of cub is {choices}, got {fold!r}.")
+    require_choice("fold of cub", str(fold), FOLDS)
     birds = base if (base / "images.txt").exists() else base / "CUB_200_2011"
     tables = [find_path(birds, [f"{name}.txt"], "cub") for name in ("images", "image_class_labels", "classes")]
     listed, labels, names = (_read_numbered(file, faults) for file in tables)
@@ -91,35 +86,35 @@ def _images(
 ) -> pd.DataFrame:
     """Index image_id; columns class and path ('' where the file is missing), in the order of images.txt."""
     files = list_images(find_path(birds, ["images"], "cub"), deep=True)
-    class_of = {number: names.get(int(label), "") if label.isdecimal() else "" for number, label in labels.items()}
-    unlabelled = [name for number, name in listed.items() if not class_of.get(number)]
+    name_of = {str(number): name for number, name in names.items()}
+    rows = [
+        (name, name_of.get(labels.get(number, "").lstrip("0"), ""), files.get(name, ""))
+        for number, name in listed.items()
+    ]
+    images = pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
+    unlabelled = images.index[images["class"] == ""]
     faults.refuse_items(unlabelled, "cub:", "images have no class in image_class_labels.txt", "Complete that file.")
     faults.tolerate("images that images.txt does not list", sorted(set(files) - set(listed.values())))
-    rows = [(name, class_of[number], files.get(name, "")) for number, name in listed.items() if class_of.get(number)]
-    return pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
+    return images[images["class"] != ""]
 
 
 def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, faults: FaultLog) -> np.ndarray:
     """The split of every image, '' for none."""
 
-    def candidates(name: str) -> list[str]:
-        return [f"{folder}{name}.txt" for folder in _LIST_FOLDERS]
+    def list_file(name: str) -> Path | None:
+        return next((f for place in _LIST_FOLDERS if (f := base / place / f"{name}.txt").exists()), None)
 
-    def exists(name: str) -> bool:
-        return any((base / file).exists() for file in candidates(name))
-
-    hold_out = not fold and (exists("trainvalclasses") or not exists("trainclasses"))
+    hold_out = not fold and bool(list_file("trainvalclasses") or not list_file("trainclasses"))
     train = {"train": "trainvalclasses"} if hold_out else {"train": f"trainclasses{fold}", "val": f"valclasses{fold}"}
     split_of: dict[str, str] = {}
     for split, name in {**train, "test": "testclasses"}.items():
-        file = find_path(base, candidates(name), "cub")
+        file = list_file(name) or find_path(base, [f"{name}.txt"], "cub")
         classes = _read_classes(file, names, faults)
         twice = [f"{c} of {split_of[c]}" for c in classes if c in split_of]
         faults.refuse_items(twice, f"{file} holds", "classes of another split too", "A class has one split.")
         split_of = {**dict.fromkeys(classes, split), **split_of}
     splits = images["class"].map(split_of).fillna("").to_numpy(dtype=object)
-    if exists("seen_test_images"):
-        file = find_path(base, candidates("seen_test_images"), "cub")
+    if file := list_file("seen_test_images"):
         held = [line.strip() for line in read_lines(file, faults) if line.strip()]
         unlisted = [name for name in held if name not in images.index]
         faults.refuse_items(unlisted, f"{file} lists", "images that images.txt does not", "Mend one of the two.")
@@ -158,6 +153,5 @@ def _captions(base: Path, image_ids: Iterable[str], faults: FaultLog) -> pd.Data
         texts = read_lines(file, faults) if file.exists() else []
         rows += [(f"{image_id}#{n}", image_id, text.strip()) for n, text in enumerate(texts)]
     if not rows:
-        needs = "It needs a folder for each class with one .txt for each image"
-        raise BadInput(f"cub: {folder} holds no caption of any image. {needs}.")
+        raise BadInput(f"cub: {folder} holds no caption; it needs a folder for each class, with a .txt for each image.")
     return pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")

@@ -7,9 +7,15 @@ import pandas as pd
 
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import find_path, list_images, read_bytes, read_lines
+from xmr_core.data.readers.assembly import (
+    FaultLog,
+    find_path,
+    image_table,
+    list_images,
+    photograph_corpus,
+    read_bytes,
+    read_lines,
+)
 
 _IMAGE_FOLDERS = ("Flicker8k_Dataset", "Flickr8k_Dataset", "Images", "images")
 _SPLIT_FILES = {"train": "trainImages", "val": "devImages", "test": "testImages"}
@@ -47,20 +53,17 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
         missing = [name for name in names if name not in files]
         remedy = "Complete the images or the list."
         faults.refuse_items(missing, f"{file} lists", f"images that are not in {folder}", remedy)
-    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
-    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
     captions = _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults)
-    expert = _ratings(text / "ExpertAnnotations.txt", _expert_grade, faults)
-    crowd = _ratings(text / "CrowdFlowerAnnotations.txt", _crowd_grade, faults)
-    grades = {name: table for name, table in (("expert", expert), ("crowd", crowd)) if len(table)}
-    pairs = {}
-    for name, table, relevant in (
-        ("human", expert, expert["grade"] >= HUMAN_THRESHOLD),
-        ("crowd", crowd, crowd["grade"] > CROWD_THRESHOLD),
+    grades, pairs = {}, {}
+    for kind, name, file, grade, relevant in (
+        ("human", "expert", "ExpertAnnotations.txt", _expert_grade, lambda grades: grades >= HUMAN_THRESHOLD),
+        ("crowd", "crowd", "CrowdFlowerAnnotations.txt", _crowd_grade, lambda grades: grades > CROWD_THRESHOLD),
     ):
-        if len(table):
-            pairs[name] = table.loc[relevant, ["caption_id", "image_id"]].itertuples(index=False)
-    return photograph_corpus("flickr8k", images, captions, faults, pairs, grades)
+        if len(table := _ratings(text / file, grade, faults)):
+            grades[name] = table
+            chosen = table.loc[relevant(table["grade"]), ["caption_id", "image_id"]]
+            pairs[kind] = chosen.itertuples(index=False)
+    return photograph_corpus("flickr8k", image_table(files, split_of), captions, faults, pairs, grades)
 
 
 def _captions(file: Path, faults: FaultLog) -> pd.DataFrame:
@@ -71,11 +74,11 @@ def _captions(file: Path, faults: FaultLog) -> pd.DataFrame:
             continue
         caption_id, _, text = line.partition("\t" if "\t" in line else " ")
         image_id, mark, _ = caption_id.rpartition("#")
+        place = f"{file.name} line {number}"
         if not mark:
-            faults.tolerate("lines that are no caption", f"{file.name} line {number}: {line[:60]!r}")
+            faults.tolerate("lines that are no caption", f"{place}: {line[:60]!r}")
             continue
-        if "\t" not in line:
-            faults.tolerate("captions with a space for the tab", f"{file.name} line {number}")
+        faults.tolerate("captions with a space for the tab", [place] * ("\t" not in line))
         rows.append((caption_id, image_id, text.strip()))
     return pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")
 
@@ -96,10 +99,9 @@ def _ratings(file: Path, grade: Callable[..., float], faults: FaultLog) -> pd.Da
     return pd.DataFrame(rows, columns=["image_id", "caption_id", "grade"])
 
 
-def _expert_grade(first: str, second: str, third: str) -> float:
+def _expert_grade(*ratings: str) -> float:
     """The mean of three ratings from 1 to 4."""
-    ratings = (first, second, third)
-    if not set(ratings) <= set("1234"):
+    if len(ratings) != 3 or not set(ratings) <= set("1234"):
         raise ValueError
     return sum(map(int, ratings)) / 3
 

@@ -1,22 +1,251 @@
-"""Any folder of images, with captions in one of the layouts that people use, or without captions."""
+"""Splits of a folder of images: written beside the captions, named by files and sub-folders, or by a hash."""
 
+import hashlib
+import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
-import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.types import Corpus
-from xmr_core.data.images.files import SUFFIXES
-from xmr_core.data.readers.assembly import photograph_corpus
-from xmr_core.data.readers.caption_file import caption_table, frame_records
-from xmr_core.data.readers.caption_sources import SOUGHT, WrittenCaptions, read_captions
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import list_images
-from xmr_core.data.readers.folder_splits import completed, folder_splits, hash_split, written_splits
+from xmr_core.data.readers.assembly import (
+    FaultLog,
+    image_table,
+    list_images,
+    photograph_corpus,
+    read_json,
+    read_lines,
+    require_name,
+)
+from xmr_core.data.readers.captions import caption_table, frame_records, read_caption_file
+from xmr_core.features.images import SUFFIXES
+
+_WORDS = {
+    "train": ("train", "training", "restval"),
+    "val": ("val", "valid", "validation", "dev"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
+_HASHED = {8: "val", 9: "test"}
+
+
+def hash_split(image_id: str) -> str:
+    """'train' for 8 of 10 names, 'val' and 'test' for one each; the same on every machine.
+
+    >>> [hash_split(f"{n}.jpg") for n in range(4)]
+    ['train', 'train', 'train', 'val']
+    """
+    return _HASHED.get(_tenth(image_id), "train")
+
+
+def _tenth(image_id: str) -> int:
+    return int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
+
+
+def written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
+    """image_id → our name of the split that the rows of a table give (columns image_id, split).
+
+    Refused: unknown splits, an image in two of them.
+    """
+    written = table["split"].str.strip().str.lower()
+    if unknown := sorted(set(written) - set(OUR_SPLIT)):
+        accepted = ", ".join(filter(None, OUR_SPLIT))
+        faults.refuse(f"{source}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {accepted}, or blank.")
+    table = table.assign(split=written.map(lambda name: OUR_SPLIT.get(name, "")))
+    table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
+    several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
+    faults.refuse_items(several, f"{source} puts", "images in more than one split", "Give each image one.")
+    return dict(zip(table["image_id"], table["split"], strict=True))
+
+
+def word_split(words: Iterable[str]) -> str:
+    """The split that the first word that names one means, or ''.
+
+    >>> word_split(["captions", "validation"]), word_split(["captions"])
+    ('val', '')
+    """
+    return next((OUR_SPLIT[word] for word in words if OUR_SPLIT.get(word)), "")
+
+
+def folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
+    """image_id → the split that one of its sub-folders names; images outside such a folder are left out.
+
+    >>> folder_splits(["train2017/1.jpg", "data/validation/2.jpg", "trained/3.jpg"])
+    {'train2017/1.jpg': 'train', 'data/validation/2.jpg': 'val'}
+    """
+    pairs = (
+        (i, word_split(part.lower().rstrip("0123456789") for part in PurePosixPath(i).parts[:-1])) for i in image_ids
+    )
+    return {image_id: split for image_id, split in pairs if split}
+
+
+def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Splits of which val or test may be missing, with a tenth of train in each one that is; and what was done.
+
+    The tenth is that of `hash_split`. Without train, nothing is done.
+    """
+    present = set(split_of.values())
+    drawn = {tenth: split for tenth, split in _HASHED.items() if split not in present and "train" in present}
+    out = {i: drawn.get(_tenth(i), split) if split == "train" else split for i, split in split_of.items()}
+    how = f"; {' and '.join(drawn.values())} by a hash of each image's name, a tenth of train each" if drawn else ""
+    return out, how
+
+
+# Which files of a folder hold its captions, in the layouts that people use.
+
+
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
+COCO = ("*captions*.json", "annotations/*captions*.json")
+SOUGHT = ", ".join((*FILES, *METADATA, COCO[0]))
+
+LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
+_NEEDED = "of COCO: an object with the lists 'images' (id, file_name) and 'annotations' (image_id, caption)"
+_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
+
+
+@dataclass(frozen=True)
+class WrittenCaptions:
+    """Captions as they are written beside images.
+
+    table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
+    names: its files, below the folder. split_origin: where the column split comes from. listed: name of an image →
+    split, from lists of names. collection: laid out as published collections are, so that sub-folders may name splits,
+    and a caption given twice for an image counts twice, as in the official numbers.
+    """
+
+    table: pd.DataFrame
+    source: str
+    names: str
+    split_origin: str = ""
+    listed: dict[str, str] | None = None
+    collection: bool = False
+
+
+def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
+    """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
+
+    METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
+    corpus, and the name of each may say its split. images: paths below base of the images that exist, in any form of
+    their accents.
+    Refused: two files that mean the same; what read_caption_file and read_coco_captions refuse.
+    """
+    own = [base / name for name in FILES if (base / name).is_file()]
+    if own:
+        _refuse_several(own, base, faults)
+        table = read_caption_file(own[0], faults)
+        return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
+    images = {normalize("NFC", image) for image in images}
+    if metadata := _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA]):
+        for folder in {file.parent for file in metadata}:
+            _refuse_several([file for file in metadata if file.parent == folder], base, faults)
+        tables = [_from(file.parent, base, read_caption_file(file, faults), images) for file in metadata]
+        return _joined(metadata, base, tables, "column split of")
+    if coco := _visible(base, COCO):
+        tables = []
+        for file in coco:
+            place = base / file.stem.lower().removeprefix("captions_")
+            table = _from(place, base, _read_coco_captions(file, faults), images)
+            if "split" not in table and (split := word_split(re.findall("[a-z]+", file.stem.lower()))):
+                table = table.assign(split=split)
+            tables.append(table)
+        listed = _listed_splits(list(dict.fromkeys((*(file.parent for file in coco), base))), faults)
+        return _joined(coco, base, tables, "names or images of", listed)
+    return None
+
+
+def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
+    """The files that fit and are not hidden, each once, in alphabetical order."""
+    files = {file for pattern in patterns for file in base.glob(pattern) if file.is_file()}
+    return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
+
+
+def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
+    if len(files) > 1:
+        names = " and ".join(str(file.relative_to(base)) for file in files)
+        faults.refuse(f"{base} holds {names}. Keep the one that is meant.")
+
+
+def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
+    """A table whose names of images start in base, wherever that names one of `images` (in the form NFC); other names
+    stay as they are."""
+    prefix = folder.relative_to(base).as_posix()
+    if prefix == "." or not len(table):
+        return table
+    below = {name: f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]}
+    return table.assign(image=[below[n] if normalize("NFC", below[n]) in images else n for n in table["image"]])
+
+
+def _joined(
+    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: dict[str, str] | None = None
+) -> WrittenCaptions:
+    table = pd.concat(tables, ignore_index=True)
+    if "split" in table:  # of some files only: the others leave it blank
+        table["split"] = table["split"].fillna("")
+    names = ", ".join(str(file.relative_to(base)) for file in files)
+    source = str(files[0]) if len(files) == 1 else f"{base} ({names})"
+    return WrittenCaptions(table, source, names, f"{origin} {names}", listed, collection=True)
+
+
+def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
+    """Columns image, text, caption_id ('', as two files may give one number twice) and split, if the images have one.
+
+    The file holds images (id, file_name and, if wanted, split) and annotations (image_id, caption), as COCO's
+    captions_train2017.json does. The result is in the order of the annotations.
+    Tolerated: annotations without a caption, or of an image that the file does not list. Refused: no JSON, another
+    layout, no caption, image ids that repeat.
+    """
+
+    value: object = None
+    with faults.noting():
+        value = read_json(file, faults, _used)
+    lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
+    if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
+        lists = [[], []]
+    images, annotations = lists
+    sound = [image for image in images if isinstance(image.get("file_name"), str) and "id" in image]
+    lacking = len(images) - len(sound)
+    faults.tolerate("images without an id or a file_name", file.name, lacking)
+    by_id = {str(image["id"]): image for image in sound}
+    if len(by_id) < len(sound):
+        faults.refuse(f"{file}: {len(sound) - len(by_id):,} image ids repeat. Give each image one.")
+    has_split, records = any("split" in image for image in sound), []
+    for number, annotation in enumerate(annotations):
+        image = by_id.get(str(annotation.get("image_id")))
+        if image is None and isinstance(annotation.get("caption"), str):
+            faults.tolerate("captions of an image that their file does not list", f"{file.name} annotation {number}")
+            continue
+        record = {"image": (image or {}).get("file_name"), "caption": annotation.get("caption")}
+        records.append((number, record | ({"split": (image or {}).get("split")} if has_split else {})))
+    return caption_table(records, str(file), faults, _NEEDED)
+
+
+def _used(item: dict) -> dict:
+    return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
+
+
+def _listed_splits(folders: list[Path], faults: FaultLog) -> dict[str, str]:
+    """Name of an image, as written → split, from the lists LISTED in the first of the folders that has one.
+
+    Refused: an image in two lists.
+    """
+    for folder in folders:
+        files = [folder / name for name in LISTED if (folder / name).is_file()]
+        pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
+        if pairs:
+            split_of = dict(pairs)
+            several = sorted({name for name, split in pairs if split_of[name] != split})
+            faults.refuse_items(several, f"the lists in {folder} put", "images in more than one split")
+            return split_of
+    return {}
+
+
+# Any folder of images, with captions in one of the layouts that people use, or without captions.
 
 
 def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -70,10 +299,7 @@ def from_frame(frame: pd.DataFrame, images: Path | str, name: str = "frame") -> 
     ...     from_frame(frame, folder).captions["text"].to_dict()
     {'dog.png#0': 'A dog.', 'dog.png#1': 'A pet.'}
     """
-    if not name.replace("-", "_").isidentifier():
-        raise BadInput(f"name must be made of letters, digits, '_' and '-', got {name!r}.")
-    if not isinstance(frame, pd.DataFrame):
-        raise BadInput(f"frame must be a pandas DataFrame with a row for each caption, got {type(frame).__name__}.")
+    require_name(name)
     faults = FaultLog()
     base, files = _images_of(images, faults)
     table = caption_table(frame_records(frame), "the frame", faults)
@@ -98,10 +324,8 @@ def _corpus(
         split_of, origin = dict.fromkeys(files, "test"), "no captions: every image in test, to be searched"
     else:
         captions, split_of, origin = _captions(written, base, files, faults)
-    images = pd.DataFrame(sorted(files.items()), columns=["image_id", "path"]).set_index("image_id")
-    images["split"] = [split_of.get(image_id, "") for image_id in images.index]
     about = {"splits": origin, **({"captions": written.names} if written else {})}
-    return photograph_corpus(name, images, captions, faults, usual=0, about=about)
+    return photograph_corpus(name, image_table(files, split_of), captions, faults, usual=0, about=about)
 
 
 def _captions(
@@ -110,9 +334,9 @@ def _captions(
     """(captions, image_id → split, how the splits came about)."""
     table = written.table
     matches = _match_names(table["image"].unique(), files, faults)
-    several = [f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1]
-    faults.tolerate("names that fit several images, their captions dropped", several)
-    table = table[np.array([len(matches[name]) <= 1 for name in table["image"]], bool)]
+    several = {name: f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1}
+    faults.tolerate("names that fit several images, their captions dropped", several.values())
+    table = table[~table["image"].isin(several)]
     owners = [(matches[name] or [name])[0] for name in table["image"]]
     table = table.assign(image_id=pd.Series(owners, table.index, dtype=object))
     exists = table["image_id"].isin(files)
@@ -161,33 +385,34 @@ def _match_names(
 
     Where none fits letter by letter, é as one character and as e with an accent are the same: macOS writes the second.
     """
-    matches = _as_written(names, files)
+    index = _by_last_part(files, str)
+    matches = {name: _fitting(name, index) for name in names}
     if other := [name for name, ids in matches.items() if not ids and not name.isascii()]:
-        ids_of: dict[str, list[str]] = {}
-        for image_id in files:
-            ids_of.setdefault(unicodedata.normalize("NFC", image_id), []).append(image_id)
-        composed = {name: unicodedata.normalize("NFC", name) for name in other}
-        fitting = _as_written(composed.values(), ids_of)
-        matches |= {name: [i for fit in fitting[composed[name]] for i in ids_of[fit]] for name in other}
+        index = _by_last_part(files, _composed)
+        matches |= {name: _fitting(_composed(name), index) for name in other}
         if faults is not None:
             fault = "names of images whose accents are written in another form"
             faults.tolerate(fault, [name for name in other if matches[name]])
     return matches
 
 
-def _as_written(names: Iterable[str], files: Mapping[str, object]) -> dict[str, list[str]]:
-    """`_match_names`, letter by letter."""
-    ids_of: dict[str, list[str]] = {}
+def _by_last_part(files: Iterable[str], form: Callable[[str], str]) -> dict[str, dict[str, list[str]]]:
+    """Last part of a name → the names with it, in that form → their image_ids."""
+    out: dict[str, dict[str, list[str]]] = {}
     for image_id in files:
-        ids_of.setdefault(PurePosixPath(image_id).name, []).append(image_id)
+        name = form(image_id)
+        out.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
+    return out
 
-    def matches(written: str) -> list[str]:
-        plain = written.replace("\\", "/").removeprefix("./")
-        if plain in files:
-            return [plain]
-        ids = ids_of.get(PurePosixPath(plain).name, [])
-        if ends := [image_id for image_id in ids if plain.endswith(f"/{image_id}")]:
-            return [max(ends, key=len)]
-        return [image_id for image_id in ids if image_id.endswith(f"/{plain}")]
 
-    return {name: matches(name) for name in names}
+def _fitting(written: str, index: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
+    """The image_ids of the name itself, else of the longest name that ends it, else of all names that it ends."""
+    plain = written.replace("\\", "/").removeprefix("./")
+    names = index.get(PurePosixPath(plain).name, {})
+    if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+        return names[max(ends, key=len)]
+    return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)

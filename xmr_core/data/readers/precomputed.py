@@ -6,16 +6,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.errors import BadInput, XmrError
+from xmr_core.base.errors import BadInput
 from xmr_core.base.files import existing
 from xmr_core.base.fingerprint import content_hash, files_content
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.types import Corpus
-from xmr_core.data.readers.assembly import USUAL, usable_tables
-from xmr_core.data.readers.boxes import optional_boxes
-from xmr_core.data.readers.fault_log import FaultLog
-from xmr_core.data.readers.files import read_lines, without_bytes_notation
-from xmr_core.data.readers.relevance import annotated_relevance
+from xmr_core.data.readers.assembly import (
+    USUAL,
+    FaultLog,
+    annotated_relevance,
+    read_lines,
+    usable_tables,
+    without_bytes_notation,
+)
 
 # Our split → stems of its files, best first
 STEMS = {"train": ("train",), "val": ("dev",), "test": ("testall", "test")}
@@ -24,10 +27,9 @@ SAMPLE = 64  # images of a split that are searched for NaN, and for rows that sh
 
 @dataclass(frozen=True)
 class _Split:
-    name: str
     stem: str
     features: RowFile  # one row for each image
-    repeated: bool
+    every: int  # equal rows that an image has in the file, 1 or USUAL
     images: pd.DataFrame  # index image_id; columns split, source_id ('' where unknown)
     captions: pd.DataFrame  # index caption_id; columns image_id, text, source_id
 
@@ -58,28 +60,23 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
     base = existing(data_root, "data_root of precomputed")
     splits: list[_Split] = []
     for name in STEMS:
-        try:
+        with faults.noting():
             splits.append(_read_split(base, name, faults))
-        except XmrError as e:
-            if not faults.collect:
-                raise
-            faults.refuse(str(e))
-    for other in splits[1:]:
-        shapes = [f"{s.features.shape[1]} × {s.features.shape[2]}" for s in (other, splits[0])]
-        if shapes[0] != shapes[1]:
-            difference = f"holds {shapes[0]} numbers an image, {splits[0].features.path.name} {shapes[1]}"
-            faults.refuse(f"{other.features.path} {difference}. All splits need features of one extractor.")
-    splits = [s for s in splits if s.features.shape[1:] == splits[0].features.shape[1:]]
     if not splits:
         raise BadInput(f"{base} holds no split of precomputed features that can be used.")
+    shapes = {s.stem: f"{s.features.shape[1]} × {s.features.shape[2]}" for s in splits}
+    if len(set(shapes.values())) > 1:
+        listed = ", ".join(f"{stem} {shape}" for stem, shape in shapes.items())
+        faults.refuse(f"{base} holds other numbers an image in every split ({listed}). Take one extractor for all.")
+    splits = [s for s in splits if shapes[s.stem] == shapes[splits[0].stem]]
     images = pd.concat([s.images for s in splits]).rename_axis("image_id")
     captions = pd.concat([s.captions for s in splits]).rename_axis("caption_id")
     images, captions = usable_tables("precomputed", images, captions, faults)
-    features = JoinedRows([s.features for s in splits])
-    files = [base / f"{s.stem}_boxes.npy" for s in splits]
-    every = [USUAL if s.repeated else 1 for s in splits]
-    boxes, unit = optional_boxes(files, [s.features for s in splits], every, faults)
-    content = [files_content([s.features.path for s in splits]), [s.repeated for s in splits], images.index.tolist()]
+    features, (boxes, unit) = JoinedRows([s.features for s in splits]), (None, "")
+    with faults.noting():
+        boxes, unit = _read_boxes(base, splits)
+    repeated = {s.stem: s.every > 1 for s in splits}
+    content = [files_content([s.features.path for s in splits]), [*repeated.values()], images.index.tolist()]
     tables = [table.reset_index().to_dict("list") for table in (images, captions)]
     return Corpus(
         name="precomputed",
@@ -97,9 +94,9 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
             "width": features.shape[2],
             "ordered_cells": False,  # detected regions have no fixed place
             "resolution": 0,  # there are no pixels
-            "repeated": {s.stem: s.repeated for s in splits},
+            "repeated": repeated,
             "protocol": _protocol(base, splits),
-            **({"boxes": unit} if boxes is not None else {}),
+            **({"boxes": unit} if unit else {}),
         },
     )
 
@@ -109,15 +106,17 @@ def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
     files = {stem: (base / f"{stem}_ims.npy", base / f"{stem}_caps.txt") for stem in STEMS[name]}
     stem = next((stem for stem in files if any(file.exists() for file in files[stem])), STEMS[name][0])
     if missing := [file.name for file in files[stem] if not file.exists()]:
-        raise BadInput(_missing(base, name, missing))
+        near = sorted({file.parent.name for file in base.glob("*/*_ims.npy")})
+        remedy = f"There are such files in {', '.join(near)}." if near else "train, dev and testall or test are needed."
+        raise BadInput(f"precomputed needs {' and '.join(missing)}, looked for in {base}. {remedy}")
     array = RowFile(files[stem][0])
     lines = enumerate(read_lines(files[stem][1], faults), 1)
     texts = [without_bytes_notation(line, f"{stem}_caps.txt line {n}", faults) for n, line in lines]
     if array.ndim != 3 or 0 in array.shape[1:]:
         shape = f"{array.path} has shape {array.shape}; (rows, regions, width) is needed"
         raise BadInput(f"{shape}. For one vector an image, save array[:, None].")
-    repeated = _rows_are_repeated(array, texts, stem, faults)
-    features = RowFile(array.path, slice(None, None, USUAL)) if repeated else array
+    every = _rows_of_an_image(array, texts, stem, faults)
+    features = RowFile(array.path, slice(None, None, every))
     sample = _spread(len(features))
     if bad := [n for n in sample if not np.isfinite(features[n]).all()]:
         fault = f"{len(bad)} of {len(sample)} sampled images hold NaN or infinity, the first is {bad[0]}"
@@ -131,36 +130,21 @@ def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
         {"image_id": owners, "text": texts, "source_id": caption_ids},
         index=[f"{owner}#{n % USUAL}" for n, owner in enumerate(owners)],
     )
-    return _Split(name, stem, features, repeated, images, captions)
+    return _Split(stem, features, every, images, captions)
 
 
-def _missing(base: Path, name: str, files: list[str]) -> str:
-    """The message for missing files of a split."""
-    remedy = {
-        "train": "Give the folder that holds them as data_root.",
-        "val": "Models are chosen on it: move about 1,000 images of train there, rows and lines alike.",
-        "test": "Results are measured on testall, or on test where there is no testall.",
-    }[name]
-    if near := sorted({file.parent.name for file in base.glob("*/*_ims.npy")}):
-        remedy = f"There are such files in {', '.join(near)}: give that folder as data_root."
-    return f"precomputed needs {' and '.join(files)}, looked for in {base}. {remedy}"
-
-
-def _rows_are_repeated(array: RowFile, texts: list[str], stem: str, faults: FaultLog) -> bool:
-    """Whether every image has five rows. Removes blank lines after the last caption from `texts`."""
-    rows, counts = len(array), f"{array.path} has {len(array):,} rows and {stem}_caps.txt {len(texts):,} lines"
-    if not rows or not texts:
-        raise BadInput(f"{counts}: the {stem} split is empty. Put images and captions there.")
+def _rows_of_an_image(array: RowFile, texts: list[str], stem: str, faults: FaultLog) -> int:
+    """How many equal rows an image has. Removes blank lines after the last caption from `texts`."""
+    rows = len(array)
     while texts and not texts[-1] and len(texts) not in (rows, rows * USUAL):
         texts.pop()
         faults.tolerate("blank lines after the last caption", f"{stem}_caps.txt")
-    if len(texts) == rows * USUAL:
-        return False
-    if len(texts) != rows or rows % USUAL:
-        fits = f"{rows * USUAL:,} lines (each row an image)"
-        fits += f" or {rows:,} lines (each image in five rows)" if not rows % USUAL else ""
-        needed = f"five lines an image are needed, so {fits} would fit"
-        raise BadInput(f"{counts}; {needed}. Copy both files again from one place.")
+    counts = f"{array.path} has {rows:,} rows and {stem}_caps.txt {len(texts):,} lines"
+    if rows and len(texts) == rows * USUAL:
+        return 1
+    if not rows or len(texts) != rows or rows % USUAL:
+        fits = f"{rows * USUAL:,} lines (each row an image), or five equal rows an image and as many lines"
+        raise BadInput(f"{counts}; five lines an image are needed: {fits}. Copy both files again from one place.")
     for first in (n * USUAL for n in _spread(rows // USUAL)):
         block = array[first : first + USUAL]
         if not all(np.array_equal(block[0], row, equal_nan=True) for row in block[1:]):
@@ -168,7 +152,45 @@ def _rows_are_repeated(array: RowFile, texts: list[str], stem: str, faults: Faul
                 f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times. Save each image once "
                 "with five lines, or in five equal rows."
             )
-    return True
+    return USUAL
+
+
+def _read_boxes(base: Path, splits: list[_Split]) -> tuple[JoinedRows | None, str]:
+    """(boxes "images regions 4" as x1 y1 x2 y2, read row by row; their unit), or (None, '') without any file of boxes.
+
+    An image may have as many rows as in the file of features, or one. The unit is 'relative' (0 to 1, of width and
+    height) where no sampled number exceeds 1, and otherwise 'pixels' of the image as the detector read it.
+    Raises: BadInput for boxes of some splits only, another shape than the features need, and boxes in the sample that
+        are not finite, are negative, end before they start, or have another unit than those of other splits.
+    """
+    files = [base / f"{s.stem}_boxes.npy" for s in splits]
+    missing = [file.name for file in files if not file.exists()]
+    if len(missing) == len(files):
+        return None, ""
+    if missing:
+        raise BadInput(f"{base} holds boxes of some splits only; {', '.join(missing)} is missing. Give all or none.")
+    parts, units = [], {}
+    for file, split in zip(files, splits, strict=True):
+        boxes, needed = RowFile(file), (*split.features.shape[:2], 4)
+        if len(boxes) == len(split.features) * split.every:
+            boxes = RowFile(file, slice(None, None, split.every))
+        if boxes.shape != needed:
+            raise BadInput(f"{file} has shape {boxes.shape}; its features need {needed}: x1 y1 x2 y2 of each region.")
+        sample = _spread(len(boxes))
+        values = boxes[sample].astype(float)
+        wrong = ~np.isfinite(values).all(-1) | (values < 0).any(-1) | (values[..., 2:] < values[..., :2]).any(-1)
+        if wrong.any():
+            image, region = np.argwhere(wrong)[0]
+            raise BadInput(
+                f"{file}: {int(wrong.sum())} of {wrong.size} sampled boxes are no x1 y1 x2 y2 with 0 ≤ x1 ≤ x2 and "
+                f"0 ≤ y1 ≤ y2, the first is region {region} of image {sample[image]}: {values[image, region].tolist()}."
+            )
+        units[file.name] = "relative" if values.max(initial=0) <= 1 else "pixels"
+        parts.append(boxes)
+    if len(set(units.values())) > 1:
+        listed = ", ".join(f"{name} {unit}" for name, unit in units.items())
+        raise BadInput(f"the boxes of all splits need one unit, got {listed}. Save all in pixels or all in 0 to 1.")
+    return JoinedRows(parts), next(iter(units.values()))
 
 
 def _spread(n: int) -> list[int]:
@@ -188,7 +210,7 @@ def _ids(file: Path, lengths: tuple[int, ...], faults: FaultLog) -> list[str]:
 
 def _protocol(base: Path, splits: list[_Split]) -> str:
     """What the test split is."""
-    test = next((s for s in splits if s.name == "test"), None)
+    test = next((s for s in splits if s.stem in STEMS["test"]), None)
     text = f"{test.stem}: {len(test.features):,} images" if test else ""
     if test and test.stem == "testall":
         text += ", the entire test split; COCO's 1K numbers are means over five folds of it"

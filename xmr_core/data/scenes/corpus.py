@@ -10,18 +10,17 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base import paths
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.checks import require_choice, require_number
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.splits import SPLITS
-from xmr_core.base.types import Corpus
-from xmr_core.data.images.files import array_reader
-from xmr_core.data.readers.relevance import plausible_match
-from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say
+from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data.readers.assembly import plausible_match
+from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say, truth_matrix
 from xmr_core.data.scenes.render import RESOLUTION, render
-from xmr_core.data.scenes.statement_truth import truth_matrix
 from xmr_core.data.scenes.world import SHAPES, Scenes, sample_scenes
+from xmr_core.features.images import array_reader
 
 WORLD_VERSION = 1  # raise it whenever the same seed would give other images or captions
 # images in train, val and test
@@ -46,12 +45,10 @@ def load_scenes(
     >>> load_scenes("tiny").captions["text"]["c0"]
     'a big red cross with a large green ring'
     """
-    if size not in SIZES:
-        raise unknown("size of scenes", size, SIZES)
+    require_choice("size of scenes", size, SIZES)
+    require_number("the seed of scenes", seed, 0)
     if not 0 <= ambiguity <= 1:
         raise BadInput(f"ambiguity must lie in [0, 1], got {ambiguity}. 0 says nearly everything, 1 says little.")
-    if seed < 0:
-        raise BadInput(f"the seed of scenes must be 0 or more, got {seed}.")
     # Keys and values name the cache file and the corpus: a change would make new ones of both
     spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed}
     spec["ambiguity"] = round(float(ambiguity), 6)

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.method import Method
-from xmr_core.similarities.distances import DISTANCES, distances_of
+from xmr_core.similarities.gaussian import DISTANCES, distances_of
 
 TRAINED = "match probability"
 _MEANS, _SAMPLES = ("mean only", "min", "max"), ("average L2", "matmul", TRAINED)
@@ -42,10 +42,8 @@ def samples_table(method: Method, prepared: Prepared, samples: Sequence[int], dr
     """Match probability with J samples at test time, averaged over draws.
 
     Columns samples, those of distance_table from R-P on, and 'R-P sd', the standard deviation of one draw.
-    Raises: BadInput for fewer than two draws, and as with_samples. Source: PCME, Figure E.1.
+    Raises: BadInput as with_samples. Source: PCME, Figure E.1.
     """
-    if draws < 2:
-        raise BadInput(f"draws must be at least 2, because their standard deviation is shown; got {draws}.")
     images, captions = _gaussians(method, prepared)
     rows = []
     for j in sorted(set(samples)):
@@ -90,17 +88,14 @@ def with_samples(items: GaussianEmbedding, samples: int, seed: int = 0) -> Gauss
 def numbers_stored(items: GaussianEmbedding, what: str) -> int:
     """How many numbers an item needs on disk for a test-time distance that reads `what` of it.
 
-    'mean': d; 'mean and σ': 2 d, or d + 1 if σ is one number; 'samples': J d. Raises: BadInput for another word.
+    'mean': d; 'mean and σ': 2 d, or d + 1 if σ is one number; 'samples': J d.
 
     >>> numbers_stored(GaussianEmbedding(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, 7, 2)), "samples")
     14
     """
     d, scalar = items.mean.shape[1], bool((items.log_std == items.log_std[:, :1]).all())
     drawn = 0 if items.samples is None else items.samples.shape[1]
-    sizes = {"mean": d, "mean and σ": d + 1 if scalar else 2 * d, "samples": drawn * d}
-    if what not in sizes:
-        raise unknown("part of a distribution", what, sizes)
-    return sizes[what]
+    return {"mean": d, "mean and σ": d + 1 if scalar else 2 * d, "samples": drawn * d}[what]
 
 
 def _gaussians(method: Method, prepared: Prepared) -> tuple[GaussianEmbedding, GaussianEmbedding]:

@@ -1,6 +1,8 @@
 """How uncertain a method is of an item, and whether that says anything about retrieval."""
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,9 +11,9 @@ from jaxtyping import Float, Int
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.evaluation.analysis.circular_variance import circular_variance
-from xmr_core.evaluation.standard_errors import jackknife_error
+from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
+from xmr_core.features.words import tokenise
 
 _SMALLEST = 1e-12  # circular variance of a collapsed set
 
@@ -66,13 +68,12 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     return pd.concat(parts, ignore_index=True)
 
 
-def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame, errors: bool = False) -> pd.DataFrame:
+def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
     """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
 
     Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
     of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
-    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty. errors: also a row '<metric>_error' for
-        each, its standard error for the choice of images.
+    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
     """
     table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
     rows = []
@@ -82,11 +83,8 @@ def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame, errors: b
             results["spearman_uncertainty_answers"] = part["n_relevant"]
         for metric, values in results.items():
             x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
-            value, low, high = rank_correlation(x, y, images)
-            rows.append((kind, direction, metric, 0, value, len(part), low, high))
-            if errors:
-                error = rank_error(x, y, images)
-                rows.append((kind, direction, f"{metric}_error", 0, error, len(part), np.nan, np.nan))
+            value, *interval = rank_correlation(x, y, images)
+            rows.append((kind, direction, metric, 0, value, len(part), *interval))
     return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
 
 
@@ -136,30 +134,6 @@ def rank_correlation(
     return float(value), float(low), float(high)
 
 
-def sign_verdict(low: float, high: float, expected: int, opposite: str) -> str:
-    """Whether a number has the sign that was expected, 1 or −1, by its interval: 'yes', 'no, ' with what is true
-    instead, or 'cannot be told here' where the interval holds 0 or is NaN.
-
-    >>> sign_verdict(-0.2, -0.1, 1, "they fall"), sign_verdict(-0.2, 0.1, 1, "they fall")
-    ('no, they fall', 'cannot be told here')
-    """
-    if min(expected * low, expected * high) > 0:
-        return "yes"
-    return f"no, {opposite}" if max(expected * low, expected * high) < 0 else "cannot be told here"
-
-
-def rank_error(x: Float[np.ndarray, " q"], y: Float[np.ndarray, " q"], images: Int[np.ndarray, " q"]) -> float:
-    """Standard error of Spearman's ρ for the choice of images: the jackknife over images, with the ranks that all
-    queries gave. NaN where x or y is constant. Raises: BadInput for fewer than two images.
-
-    >>> x = np.arange(200.0)
-    >>> round(rank_error(x, np.random.default_rng(0).permutation(x), np.arange(200)), 2)  # 1/√n without a relation
-    0.07
-    """
-    sums = _rank_sums(x, y, images)
-    return jackknife_error(_correlation(sums.sum(0)[None] - sums))
-
-
 def _rank_sums(x: np.ndarray, y: np.ndarray, images: np.ndarray) -> Float[np.ndarray, "i 6"]:
     """What each image adds to the sums of 1, a, b, a², b² and a b, with the centred ranks a of x and b of y."""
     from scipy.stats import rankdata  # takes as long to import as half of torch
@@ -173,3 +147,166 @@ def _correlation(sums: Float[np.ndarray, "r 6"]) -> Float[np.ndarray, " r"]:
     n, a, b, aa, bb, ab = sums.T
     with np.errstate(invalid="ignore", divide="ignore"):
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
+
+
+# Whether the uncertain end of a scale of uncertainty is the ambiguous one.
+
+
+def end_rows(uncertain: Float[np.ndarray, " q"], share: float = 0.1) -> dict[str, Int[np.ndarray, " n"]]:
+    """'certain' and 'uncertain' → positions of the most certain and of the most uncertain share of the queries, at
+    least one of them; equal ones in file order.
+
+    Raises: BadInput for no query, or a share outside (0, ½].
+
+    >>> {end: rows.tolist() for end, rows in end_rows(np.array([0.3, 0.1, 0.2]), 0.4).items()}
+    {'certain': [1], 'uncertain': [0]}
+    """
+    if not len(uncertain) or not 0 < share <= 0.5:
+        raise BadInput(f"ends need queries and a share in (0, 0.5]; got {len(uncertain)} queries and {share}.")
+    order, n = np.argsort(uncertain, kind="stable"), max(int(share * len(uncertain)), 1)
+    return {"certain": order[:n], "uncertain": order[-n:]}
+
+
+def ratio_of_ends(
+    uncertain: Float[np.ndarray, " q"],
+    right: Float[np.ndarray, " q"],
+    images: Int[np.ndarray, " q"],
+    share: float = 0.1,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    """(ratio, low, high): how many times as many right answers the most uncertain queries have as the most certain
+    ones, with its 95 % interval by resampling images. Which queries are at an end is not drawn anew.
+
+    Args: right: right answers of each query, more than 0. images: position of the image of each.
+    Raises: as end_rows.
+
+    >>> ratio_of_ends(np.arange(20.0), np.r_[np.full(10, 4.0), np.ones(10)], np.arange(20))
+    (0.25, 0.25, 0.25)
+    """
+    ids, draws = image_draws(np.asarray(images), resamples, seed)
+    cluster, means, drawn = np.searchsorted(ids, images), {}, {}
+    for end, rows in end_rows(uncertain, share).items():
+        totals = np.bincount(cluster[rows], weights=right[rows], minlength=len(ids))
+        counts = np.bincount(cluster[rows], minlength=len(ids))
+        means[end] = float(np.mean(right[rows]))
+        with np.errstate(invalid="ignore"):
+            drawn[end] = (draws @ totals) / (draws @ counts)
+    low, high = np.nanquantile(drawn["uncertain"] / drawn["certain"], [0.025, 0.975])
+    return means["uncertain"] / means["certain"], float(low), float(high)
+
+
+# Selective retrieval: a system that answers only where it is confident. How well does a measure of confidence
+# choose the queries that it answers rightly?
+
+
+TEMPERATURES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # in standard deviations of all scores
+BASELINES = ("margin", "entropy")
+
+
+def selective_recall(right: Sequence[float], confidence: Sequence[float]) -> float:
+    """The mean over n of the share of right answers among the n most confident queries: the area under the curve of R@1
+    over coverage, from 0 to 1.
+
+        A = 1/N Σ_n 1/n Σ_{m ≤ n} right_(m),   right_(1) belonging to the most confident query
+
+    Equal confidence never helps: among equals the wrong answers come first. Source: the risk–coverage curve of
+    selective classification (El-Yaniv and Wiener, JMLR 2010), with R@1 in the place of 1 − risk.
+    Raises: BadInput for no query, or lengths that differ.
+
+    >>> selective_recall([1, 1, 0, 0], [0.9, 0.8, 0.2, 0.1]) > selective_recall([1, 1, 0, 0], [0.1, 0.2, 0.8, 0.9])
+    True
+    """
+    r, c = np.asarray(right, float), np.asarray(confidence, float)
+    if not len(r) or r.shape != c.shape:
+        raise BadInput(f"confidence needs one value for each query, got {c.size} for {r.size} queries.")
+    ordered = r[np.lexsort((r, -c))]
+    return float((ordered.cumsum() / np.arange(1, len(r) + 1)).mean())
+
+
+def score_confidence(scores: Float[np.ndarray, "q g"], temperature: float = 1.0) -> dict[str, Float[np.ndarray, " q"]]:
+    """Confidence of each query from its scores alone, larger where more certain: 'margin', the best score minus the
+    second; 'entropy', minus the entropy of the softmax of s / (temperature · standard deviation of all scores) over the
+    gallery.
+
+    Raises: BadInput for a gallery of one item, scores that are not finite, or a temperature that is not positive.
+
+    >>> sure = score_confidence(np.array([[1.0, 0.0, 0.0], [0.6, 0.5, 0.4]]))
+    >>> bool(sure["margin"][0] > sure["margin"][1]), bool(sure["entropy"][0] > sure["entropy"][1])
+    (True, True)
+    """
+    s = np.asarray(scores, float)
+    if s.ndim != 2 or s.shape[1] < 2 or not temperature > 0:
+        raise BadInput(f"a margin needs two items and a positive temperature, got {s.shape} and {temperature}.")
+    if not np.isfinite(s).all():
+        raise BadInput("confidence needs finite scores; leave out the items that a method cannot score.")
+    two = np.partition(s, -2, axis=1)[:, -2:]
+    z = (s - two[:, 1:]) / (temperature * max(s.std(), 1e-12))
+    p = np.exp(z)
+    total = p.sum(1)
+    return {"margin": two[:, 1] - two[:, 0], "entropy": (p * z).sum(1) / total - np.log(total)}
+
+
+def best_temperature(scores: Float[np.ndarray, "q g"], right: Sequence[float]) -> float:
+    """The temperature of TEMPERATURES whose entropy selects best, on a split that was set aside for choices.
+
+    >>> best_temperature(np.eye(3), [1, 1, 1])
+    1.0
+    """
+    areas = [selective_recall(right, score_confidence(scores, t)["entropy"]) for t in TEMPERATURES]
+    return TEMPERATURES[int(np.argmax(areas))]
+
+
+def selective_table(right: Mapping[str, Sequence[float]], confidences: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Area of each confidence for each relevance set: columns relevance, confidence, area; 'none' is R@1 itself, what
+    confidence without information gives on average.
+
+    >>> selective_table({"annotated": [1, 0]}, {"margin": [0.4, 0.1]})["area"].tolist()
+    [0.75, 0.5]
+    """
+    lines = []
+    for kind, values in right.items():
+        lines += [(kind, name, selective_recall(values, c)) for name, c in confidences.items()]
+        lines.append((kind, "none", float(np.mean(values))))
+    return pd.DataFrame(lines, columns=["relevance", "confidence", "area"])
+
+
+# Which words stand in certain and in uncertain captions.
+
+
+def frequent_words(texts: Sequence[str], order: Sequence[float], bins: int = 10, top: int = 8) -> pd.DataFrame:
+    """The words with the largest score in each bin of (almost) equal size along `order`; a column per bin, from 1.
+
+        score of word i = (1 + ln n_i) · ln(N / n_i)
+
+    N: captions in the bin; n_i: those of them that contain word i. Words of equal score stand in alphabetical order.
+    Source: PCME, App. F.2 and Figure F.2.
+
+    >>> frequent_words(["a cat", "a dog", "a dog sat", "two birds"], [1, 2, 3, 4], bins=2, top=1).loc[1].tolist()
+    ['cat', 'a']
+    """
+    order = np.asarray(order, float)
+    columns = {}
+    for number, members in enumerate(np.array_split(np.argsort(order, kind="stable"), bins), 1):
+        counts = Counter(word for m in members for word in set(tokenise(texts[m])))
+        scores = {word: (1 + math.log(n)) * math.log(len(members) / n) for word, n in counts.items()}
+        best = sorted(scores, key=lambda word: (-scores[word], word))[:top]
+        columns[number] = pd.Series(best, index=range(1, len(best) + 1), dtype=object)
+    return pd.DataFrame(columns).rename_axis("rank").fillna("")
+
+
+def word_uncertainty(texts: Sequence[str], values: Sequence[float], least: int = 20) -> pd.DataFrame:
+    """Mean of `values` over the captions that contain a word, largest first: columns word, captions, value.
+
+    least: words in fewer captions are left out.
+
+    >>> word_uncertainty(["red cat", "cat", "dog"], [3.0, 1.0, 0.0], least=1)["word"].tolist()
+    ['red', 'cat', 'dog']
+    """
+    by_word: dict[str, list[float]] = {}
+    for text, value in zip(texts, values, strict=True):
+        for word in set(tokenise(text)):
+            by_word.setdefault(word, []).append(float(value))
+    rows = [(word, len(own), float(np.mean(own))) for word, own in by_word.items() if len(own) >= least]
+    table = pd.DataFrame(rows, columns=["word", "captions", "value"])
+    return table.sort_values(["value", "word"], ascending=[False, True], ignore_index=True)

@@ -4,20 +4,15 @@ damaged.
 `versions.py` says what names a run; `folder.py` what lies in its folder.
 """
 
-from xmr_core.base.lazy import catalogue
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.ensemble import ensemble_of, scores_of
+from xmr_core.training.runs.folder import TrainedRun, load
+from xmr_core.training.runs.names import run_table, stored_ids
+from xmr_core.training.runs.presets import PRESETS, base_config, config_from, seeds
+from xmr_core.training.runs.sweep import train_or_load_all
+from xmr_core.training.runs.train_run import TensorBoard, scalars, train_or_load
 
-__getattr__, __dir__, __all__ = catalogue(
-    __name__,
-    {
-        "RunConfig": "config",
-        "TrainedRun": "run",
-        "ensemble_of": "ensemble",
-        "load": "folder",
-        "scores_of": "ensemble",
-        "run_table": "names",
-        "stored_ids": "names",
-        "train_or_load": "produce",
-        "train_or_load_all": "many",
-        "zero_shot_reference": "reference",
-    },
-)
+__all__ = [
+    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "config_from", "ensemble_of", "load",
+    "run_table", "scalars", "scores_of", "seeds", "stored_ids", "train_or_load", "train_or_load_all",
+]  # fmt: skip

@@ -7,11 +7,11 @@ import numpy as np
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.engine import MeanScores, Scoring, as_matrix
 from xmr_core.evaluation.results import Evaluated
+from xmr_core.evaluation.scoring import MeanScores, Scoring, as_matrix
 from xmr_core.training.runs.config import readable_id
-from xmr_core.training.runs.evaluate_corpus import evaluate_corpus
-from xmr_core.training.runs.run import TrainedRun
+from xmr_core.training.runs.folder import TrainedRun
+from xmr_core.training.runs.train_run import evaluate_corpus
 
 ENSEMBLE = "ensemble"  # what the id of one begins with
 
@@ -25,7 +25,7 @@ def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
 def scores_of(run: TrainedRun, split: str = "test") -> np.ndarray:
     """The score matrix "i t" of a finished run on a split.
 
-    >>> from xmr_core.study.presets import base_config
+    >>> from xmr_core.training.runs.presets import base_config
     >>> from xmr_core.training.runs import train_or_load
     >>> scores_of(train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1)), "val").shape
     (32, 160)

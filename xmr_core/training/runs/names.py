@@ -1,6 +1,7 @@
 """Which runs there are, and the short names by which people call them."""
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from xmr_core.data.config import FEATURES
 CONFIG, RECORD = "config.json", "record.json"
 COLUMNS = ("name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run")
 _SHOWN = 5  # candidates in a message
-_ID = re.compile(r"^(?P<named>.+)-s\d+-[0-9a-f]{10}$")  # method and data set, each of which may hold a hyphen
 
 
 def stored_ids() -> list[str]:
@@ -35,8 +35,7 @@ def run_table() -> pd.DataFrame:
     >>> run_table().empty
     True
     """
-    names = {run_id: name for name, run_id in short_names().items()}
-    rows = [{"name": names[run_id], **_facts(paths.root() / "runs" / run_id), "run": run_id} for run_id in names]
+    rows = [{"name": name, **_facts(paths.root() / "runs" / run), "run": run} for name, run in short_names().items()]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     return table.astype({"seed": "Int64", "epochs": "Int64"})  # a damaged run has none
 
@@ -48,28 +47,28 @@ def short_names() -> dict[str, str]:
     when an interrupted one is continued. The id never changes.
     """
     folders = [config.parent for config in (paths.root() / "runs").glob(f"*/{CONFIG}")]
-    counts: dict[str, int] = {}
-    out = {}
+    counts, out = Counter(), {}
     for folder in sorted(folders, key=lambda folder: (_started(folder), folder.name)):
         method = _method_of(folder)
-        counts[method] = counts.get(method, 0) + 1
+        counts[method] += 1
         out[f"{method}-{counts[method]}"] = folder.name
     return out
 
 
+def _read(file: Path) -> dict:
+    """A record, {} where it is missing or damaged."""
+    try:
+        return files.read_record(file)
+    except (DamagedFile, OSError):
+        return {}
+
+
 def _method_of(folder: Path) -> str:
     """The method in the id of a run; the data set of its configuration tells where it ends."""
-    match = _ID.match(folder.name)
-    if not match:
-        return folder.name
-    method, _, rest = match["named"].partition("-")
-    if "-" not in rest:
-        return method
-    try:
-        dataset = id_word(files.read_record(folder / CONFIG)["config"]["data"]["dataset"])
-    except (DamagedFile, OSError, KeyError, TypeError):
-        return method
-    return match["named"].removesuffix(f"-{dataset}")
+    named = folder.name.rsplit("-", 2)[0]
+    config = _read(folder / CONFIG).get("config", {})
+    dataset = id_word(config["data"]["dataset"]) if config else named.partition("-")[2]
+    return named.removesuffix(f"-{dataset}")
 
 
 def id_word(word: str) -> str:
@@ -86,10 +85,7 @@ def find_run(name: str) -> str | None:
 
     Raises: BadInput for a beginning that several finished runs have, and for a run that is not finished.
     """
-    ids = stored_ids()
-    if name in ids:
-        return name
-    names = short_names()
+    ids, names = stored_ids(), short_names()
     run_id = names.get(name, name)
     if run_id in ids:
         return run_id
@@ -97,11 +93,10 @@ def find_run(name: str) -> str | None:
         raise BadInput(f"the run {run_id} is not finished. Start the same training again: it continues where it was.")
     candidates = [i for i in ids if name and i.startswith(name)]
     if len(candidates) > 1:
-        short = {run_id: name for name, run_id in names.items()}
-        listed = ", ".join(f"{i} ({short[i]})" if i in short else i for i in candidates[:_SHOWN])
-        more = f" and {len(candidates) - _SHOWN} more" if len(candidates) > _SHOWN else ""
+        listed = ", ".join(candidates[:_SHOWN]) + ", …" * (len(candidates) > _SHOWN)
         raise BadInput(
-            f"{name!r} may mean {len(candidates)} runs: {listed}{more}. Write more of the id, or a short name."
+            f"{name!r} may mean {len(candidates)} runs: {listed}. Write more of the id, or a short name "
+            "(`python -m xmr_core runs`)."
         )
     return candidates[0] if candidates else None
 
@@ -123,35 +118,28 @@ def resolve_run(name: str) -> str:
 
 def _started(folder: Path) -> str:
     """ISO time in UTC at which a run was started, as far as its files say."""
-    try:
-        return str(files.read_record(folder / RECORD)["started_utc"])
-    except (DamagedFile, OSError, KeyError):
-        seconds = (folder / CONFIG).stat().st_mtime
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    seconds = (folder / CONFIG).stat().st_mtime
+    started = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return str(_read(folder / RECORD).get("started_utc", started))
 
 
 def _facts(folder: Path) -> dict[str, object]:
     """A row of the table without the names."""
     started = _started(folder)[:16].replace("T", " ")
-    finished = (folder / RECORD).exists()
-    try:
-        stored = files.read_record(folder / CONFIG)
-        config, identity = stored["config"], stored["identity"]
-        data, training = config["data"], config["train"]
-        if finished:
-            files.read_record(folder / RECORD)
-        return {
-            "method": config["method"],
-            "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
-            "features": _features(data, str(identity["data"]["features"])),
-            "seed": training["seed"],
-            "epochs": training["epochs"],
-            "rsum": _rsum(folder) if finished else float("nan"),
-            "started": started,
-            "state": "finished" if finished else "interrupted",
-        }
-    except (DamagedFile, OSError, KeyError, TypeError, ValueError):
+    stored, finished = _read(folder / CONFIG), (folder / RECORD).exists()
+    if not stored or (finished and not _read(folder / RECORD)):
         return {"started": started, "state": "damaged"}
+    config, data = stored["config"], stored["config"]["data"]
+    return {
+        "method": config["method"],
+        "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
+        "features": _features(data, str(stored["identity"]["data"]["features"])),
+        "seed": config["train"]["seed"],
+        "epochs": config["train"]["epochs"],
+        "rsum": _rsum(folder) if finished else float("nan"),
+        "started": started,
+        "state": "finished" if finished else "interrupted",
+    }
 
 
 def _features(data: dict, identity: str) -> str:
@@ -164,6 +152,9 @@ def _features(data: dict, identity: str) -> str:
 
 
 def _rsum(folder: Path) -> float:
-    table = pd.read_csv(folder / "metrics.csv", keep_default_na=False)
+    try:
+        table = pd.read_csv(folder / "metrics.csv", keep_default_na=False)
+    except (OSError, ValueError):
+        return float("nan")
     own = table[(table["metric"] == "rsum") & (table["relevance"] == "annotated")]
     return 100 * float(own["value"].iloc[0]) if len(own) else float("nan")

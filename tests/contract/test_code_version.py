@@ -1,0 +1,129 @@
+"""Code counts where it has no version: extractors, readers and methods of a user's own, in files of any name."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import tiny_config
+
+from xmr_core.base import fingerprint
+from xmr_core.base.fingerprint import own_code_version
+from xmr_core.data import corpora, prepare
+from xmr_core.features.cache import identity_of
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.training.runs.config import code_of, component_versions
+from xmr_core.training.runs.train_run import plan_run
+
+preparing = importlib.import_module("xmr_core.data.prepare")  # the package may show the function of that name
+
+EXTRACTOR = """
+import numpy as np
+from {helper} import scaled
+class Brightness:
+    identity, shape, dtype, batch, resolution = "brightness", (4, 3), np.float32, 16, 64
+    def __call__(self, pixels):
+        "Mean colour of four columns."
+        return scaled(np.stack(np.split(pixels.astype(np.float32) / 255, 4, 2), 1).mean((2, 3)))
+"""
+HELPER = "def scaled(x):\n    return {factor} * x\n"
+READER = (
+    "from xmr_core.data.scenes import load_scenes\n"
+    "def read(root):\n    # {words}\n    return load_scenes('tiny', {seed})\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    preparing._recent.clear()
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def imported(folder: Path, name: str, text: str):
+    """A module as a new process would import it."""
+    (folder / f"{name}.py").write_text(text)
+    importlib.invalidate_caches()
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_run(tmp_path, monkeypatch):
+    seen = {}
+    for n, factor in enumerate((1, 100, 1)):
+        name = f"mine{n}"  # a file of any name; the class reaches code of another file of the user
+        sys.modules.pop(f"helper{n}", None)
+        imported(tmp_path, f"helper{n}", HELPER.format(factor=factor))
+        extractor = imported(tmp_path, name, EXTRACTOR.format(helper=f"helper{n}")).Brightness()
+        monkeypatch.setattr(prepare, "_extractor", lambda *_, extractor=extractor: extractor)
+        preparing._recent.clear()
+        plan = plan_run(tiny_config("vse++", reduce=0))
+        prepared = preparing.prepare(plan.config.data)
+        seen[n] = (
+            identity_of(extractor),
+            plan.id,
+            float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()),
+        )
+    assert seen[1][2] == pytest.approx(100 * seen[0][2], rel=1e-3), "features of the old code were taken"
+    assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
+
+
+def test_helpers_of_an_own_file_count(tmp_path):
+    def version(factor=1):
+        imported(tmp_path, "helping", HELPER.format(factor=factor))
+        return own_code_version(imported(tmp_path, "extracting", EXTRACTOR.format(helper="helping")).Brightness)
+
+    first = version()
+    assert version() == first != version(factor=100)
+
+
+def test_an_inherited_version_does_not_speak_for_other_code():
+    class Louder(CellDescriptor):
+        def __call__(self, pixels):
+            return 100 * super().__call__(pixels)
+
+    assert identity_of(CellDescriptor(64)).endswith(f"-v{CellDescriptor.version}")
+    assert "-code-" in identity_of(Louder(64)) and identity_of(Louder(64)) != identity_of(CellDescriptor(64))
+
+
+def test_a_reader_in_any_file_counts_with_its_code(tmp_path, monkeypatch):
+    def version(**values):
+        module = imported(tmp_path, "some_reader", READER.format(**{"seed": 0, "words": "reads", **values}))
+        monkeypatch.setitem(corpora.READERS, "holiday", module.read)
+        return component_versions("dive", "holiday")["reader"]
+
+    first = version()
+    assert version() == first != version(seed=1)
+    monkeypatch.setitem(corpora.READERS, "flickr8k", corpora.READERS["holiday"])
+    assert component_versions("dive", "flickr8k")["reader"] == version(seed=1), "another function under a known name"
+    assert component_versions("dive", "coco")["reader"] == 1
+
+
+def test_an_own_method_counts_with_its_code(tmp_path):
+    source = (Path(__file__).parents[1] / "toy_method.py").read_text()
+
+    def version(text):
+        return own_code_version(imported(tmp_path, "own_method", text).matched)
+
+    changed = source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)")
+    assert version(source) == version(source) != version(changed)
+
+
+def test_a_function_without_a_file_counts_with_what_it_computes():
+    first, second, third = {}, {}, {}
+    for scope, number in ((first, 1), (second, 2), (third, 1)):
+        exec(f"def toy(inputs):\n    return {number}", scope)
+    assert own_code_version(first["toy"]) == own_code_version(third["toy"]) != own_code_version(second["toy"])
+
+
+def test_the_recorded_code_changes_with_every_file(tmp_path, monkeypatch):
+    assert code_of("dive", "scenes") == fingerprint.package_hash()
+    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path)
+    (tmp_path / "inner").mkdir()
+    seen = set()
+    for text in ("x = 1", "x = 1  # words count too", "x = 2"):
+        (tmp_path / "inner" / "a.py").write_text(text)
+        seen.add(fingerprint.package_hash.__wrapped__())
+    (tmp_path / "inner" / "b.py").write_text("")
+    assert len(seen | {fingerprint.package_hash.__wrapped__()}) == 4

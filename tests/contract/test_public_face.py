@@ -1,0 +1,129 @@
+"""What a user finds: catalogues that complete, names that resolve, and examples on all public functions that run."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_docs import python_blocks
+
+import xmr_core
+
+PACKAGES = [
+    "xmr_core",
+    *(m.name for m in pkgutil.walk_packages(xmr_core.__path__, "xmr_core.") if m.ispkg),
+]
+
+
+def catalogue(package: str) -> list[str]:
+    return list(getattr(importlib.import_module(package), "__all__", []))
+
+
+def public() -> dict[str, object]:
+    """Every function that the catalogues for users show: 'xmr_core.losses.hinge_triplet' → it, each once."""
+    values: dict[int, tuple[str, object]] = {}
+    for package in FOR_USERS:
+        for name in catalogue(package):
+            value = getattr(importlib.import_module(package), name)
+            if inspect.isfunction(value):
+                values.setdefault(id(value), (f"{package}.{name}", value))
+    return dict(values.values())
+
+
+def used_in_documents() -> set[str]:
+    """Words in the Python blocks of docs/, which tests/docs/test_docs.py runs."""
+    pages = (Path(__file__).resolve().parents[2] / "docs").rglob("*.md")
+    return {word for page in pages for block in python_blocks(page.read_text()) for word in re.findall(r"\w+", block)}
+
+
+# what a user reaches by `xmr.<stage>`; the rooms below serve these, and notebooks, plots and benchmarks
+FOR_USERS = [
+    p for p in PACKAGES if (p.count(".") <= 1 and not p.endswith((".base", ".ui"))) or p.endswith("training.runs")
+]
+PUBLIC = public()
+IN_DOCUMENTS = used_in_documents()
+
+
+def test_the_root_completes_to_what_a_user_needs():
+    names = set(dir(xmr_core))
+    assert {
+        "load",
+        "train_or_load",
+        "train_or_load_all",
+        "base_config",
+        "evaluate",
+        "rank_metrics",
+        "from_arrays",
+    } <= names
+    assert {
+        "similarities",
+        "losses",
+        "heads",
+        "encoders",
+        "methods",
+        "data",
+        "evaluation",
+        "training",
+        "study",
+        "search",
+    } <= names
+    with pytest.raises(AttributeError, match="has no attribute 'trian_or_load'"):
+        xmr_core.trian_or_load  # noqa: B018
+
+
+@pytest.mark.slow
+def test_importing_the_package_loads_no_heavy_library():
+    heavy = ("torch", "pandas", "transformers")
+    code = f"import sys, xmr_core; dir(xmr_core); print([m for m in {heavy} if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+@pytest.mark.parametrize("package", [p for p in PACKAGES if p.count(".") == 1 and not p.endswith((".base", ".ui"))])
+def test_every_stage_has_a_catalogue_whose_names_resolve(package):
+    names = catalogue(package)
+    assert names, f"{package} shows nothing"
+    assert all(hasattr(importlib.import_module(package), name) for name in names) and set(names) <= set(
+        dir(importlib.import_module(package))
+    )
+
+
+def test_no_module_hides_a_public_name():
+    """`from package import name` gives the module once it was imported, so a module may not be called like a name that
+    another module defines."""
+    hidden = []
+    for init in Path(xmr_core.__file__).parent.rglob("__init__.py"):
+        package = ".".join(init.relative_to(Path(xmr_core.__file__).parents[1]).parent.parts)
+        for name, module in getattr(importlib.import_module(package), "_catalogue", {}).items():
+            if module not in ("", name) and init.with_name(f"{name}.py").exists():
+                hidden.append(f"{package}.{name}")
+    assert not hidden
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_function_is_documented_and_has_an_example_that_runs(name):
+    text = inspect.getdoc(PUBLIC[name]) or ""
+    assert text, f"{name} has no docstring"
+    assert ">>>" in text or name.rpartition(".")[2] in IN_DOCUMENTS, f"{name} has no example, and none in docs/"
+
+
+EXAMPLES = [m.name for m in pkgutil.walk_packages(xmr_core.__path__, "xmr_core.") if not m.name.endswith("__main__")]
+TRAINING = ("training", "search", "study.tables")  # their examples train a tiny run
+
+
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(m, marks=[pytest.mark.slow] if m.split(".", 1)[1].startswith(TRAINING) else []) for m in EXAMPLES],
+)
+def test_examples_run(module, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    result = doctest.testmod(
+        importlib.import_module(module), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert not result.failed

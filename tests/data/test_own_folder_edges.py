@@ -1,0 +1,172 @@
+"""What people run into with data of their own and the command line: paths, chance, ports, what a failure leaves."""
+
+import re
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import xmr_core as xmr
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.commands import read_options
+from xmr_core.data.caption_inputs import word_vector_file
+from xmr_core.data.config import DataConfig
+from xmr_core.data.prepare import prepare
+from xmr_core.data.readers.folder import hash_split
+from xmr_core.training.runs import run_table
+from xmr_study import base_config
+from xmr_study.cli import main
+from xmr_study.parameters import check_values
+
+TRAIN = ["vse++", "--dataset", "folder", "features=cells", "d=8", "epochs=1", "batch_images=4", "device=cpu"]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+def photos(folder, n=12, splits=True):
+    folder.mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    for i in range(n):
+        Image.fromarray(draw.integers(0, 255, (64, 64, 3), np.uint8)).save(folder / f"{i}.png")
+    table = pd.DataFrame({"image": [f"{i}.png" for i in range(n)], "caption": [f"a thing {i % 3}" for i in range(n)]})
+    if splits:
+        table["split"] = ["train"] * (n - 4) + ["val"] * 2 + ["test"] * 2
+    table.to_csv(folder / "captions.csv", index=False)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch, capsys):
+    photos(tmp_path / "one" / "data")
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    assert main(["train", *TRAIN, "--data-root", "data"]) == 0
+    said = capsys.readouterr().out
+    name = said.splitlines()[1].split()[1]
+    (rsum,) = re.findall(r"RSUM    ([\d.]+) of 600 \(annotated; [\d.]+ to [\d.]+ by the choice of images\)", said)
+    (chance,) = re.findall(r"chance  ([\d.]+) \(a random ranking, annotated\)", said)
+    assert 400 <= float(rsum) <= 600 and float(chance) == 500, "two images: R@5 is certain, R@1 is half"
+    monkeypatch.chdir(tmp_path / "two")
+    model = xmr.load(name)
+    assert len(model.encode_texts(["a thing 1"])) == 1
+    assert main(["index", name, str(tmp_path / "index"), "--folder", "../one/data"]) == 0
+    shutil.rmtree(tmp_path / "one")
+    sys.modules["xmr_core.data.prepare"]._recent.clear()
+    with pytest.raises(BadInput, match=r"needs its data set .* does not exist.* save_pretrained"):
+        xmr.load(name)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(44, 10), (12, 8), (604, 128)])
+def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
+    own = {"dataset": "folder", "data_root": str(photos(tmp_path / "own", images)), "device": "cpu"}
+    config = base_config("vse++", **own)
+    steps = max(1, (images - 4) // config.batch_images)
+    assert config.batch_images == batch and steps * config.train.epochs >= 140 > steps * (config.train.epochs - 1)
+    assert base_config("vse++", **own, epochs=3).train.epochs == 3, "what is asked for is done"
+    assert base_config("vse++", **own, batch_images=4).train.epochs == 3
+    gone = own | {"data_root": str(tmp_path / "gone")}
+    assert base_config("vse++", **gone).train.epochs == 3, "refused where it is read"
+    broken = {"dataset": "json:loads", "data_root": "no JSON", "device": "cpu"}
+    assert base_config("vse++", **broken).train.epochs == 3, "and a reader of one's own, with an error of its own"
+
+
+def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("data", "net"):
+        (tmp_path / name).mkdir()
+    config = DataConfig("folder", "data", image_model="net", text_model="minilm").absolute()
+    assert config.data_root == str(tmp_path / "data")
+    assert (config.image_model, config.text_model, config.vocabulary) == (str(tmp_path / "net"), "minilm", "")
+    assert DataConfig("mine:reader", "s3://bucket/photos").absolute().data_root == "s3://bucket/photos"
+
+
+def test_a_split_that_chance_left_empty_is_named_as_such(tmp_path):
+    folder = photos(tmp_path / "data", 1, splits=False)
+    every = [f"{n}.png" for n in range(99)]
+    names = [n for n in every if hash_split(n) == "train"][:8] + [n for n in every if hash_split(n) == "val"][:2]
+    for name in names:
+        shutil.copy(folder / "0.png", folder / name) if name != "0.png" else None
+    pd.DataFrame({"image": names, "caption": "a thing"}).to_csv(folder / "captions.csv", index=False)
+    with pytest.raises(BadInput, match="test split, drawn by a hash"):
+        prepare(DataConfig("folder", str(folder), features="cells"))
+
+
+def test_an_image_that_cannot_be_read_leaves_no_part_of_features(tmp_path):
+    folder = photos(tmp_path / "data")
+    content = (folder / "5.png").read_bytes()
+    (folder / "5.png").write_bytes(content[: len(content) // 2])
+    with pytest.raises((DamagedFile, BadInput)):
+        prepare(DataConfig("folder", str(folder), features="cells"))
+    assert not list((tmp_path / "home").rglob("*.part"))
+    assert main(["check", "folder", str(folder)]) == 1
+
+
+def test_text_options_stay_text():
+    read = read_options(["fold=1", "data_root=2026", "seed=1", "features='cells'"], ["fold", "data_root", "features"])
+    assert read == {"fold": "1", "data_root": "2026", "seed": 1, "features": "cells"}
+
+
+def test_ensembles_may_be_none_and_scenes_needs_no_check(capsys):
+    check_values({"methods": ["VSE++"], "ensembles": []}, {"methods": ["DivE"], "ensembles": ["PVSE + DivE"]})
+    with pytest.raises(BadInput, match="methods is an empty list"):
+        check_values({"methods": [], "ensembles": []}, {"methods": ["DivE"], "ensembles": ["PVSE + DivE"]})
+    assert main(["check", "scenes", "anywhere"]) == 2 and "drawn by this package" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "port", "said"),
+    [("photos", "-1", "a port lies from 1"), ("photos", "99999", "got 99999"), ("file.py", "0", "is no folder"),
+     ("empty", "0", "no image")],
+)  # fmt: skip
+def test_explore_refuses_what_it_cannot_serve(tmp_path, monkeypatch, capsys, place, port, said):
+    pytest.importorskip("voila")
+    monkeypatch.setattr("subprocess.call", lambda *a, **k: pytest.fail("the server was started"))
+    photos(tmp_path / "photos")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.py").write_text("")
+    assert main(["explore", str(tmp_path / place), "--port", port]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_option_of_other_data_is_refused(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    assert main(["train", *TRAIN, "--data-root", str(folder), "ambiguity=0.5", "size=tiny"]) == 2
+    assert "folder does not read ambiguity, size. Leave out" in capsys.readouterr().err
+    assert main(["train", "vse++", "size=tiny", "--data-root", str(folder)]) == 2
+    assert "scenes does not read data_root. Leave out" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_training_that_saved_nothing_is_no_interrupted_run(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    (folder / "5.png").write_bytes((folder / "5.png").read_bytes()[:500])
+    words = [*TRAIN[:3], "features=pixels", *TRAIN[4:], "--data-root", str(folder)]
+    assert main(["train", *words]) == 2
+    assert "5.png" in capsys.readouterr().err and run_table().empty
+    photos(tmp_path / "whole")
+    shutil.copy(tmp_path / "whole" / "5.png", folder / "5.png")
+    assert main(["train", *words]) == 0 and list(run_table()["state"]) == ["finished"]
+
+
+def test_what_is_no_image_is_called_so(tmp_path, capsys):
+    folder = photos(tmp_path / "data")
+    (folder / "5.png").write_text("no image")
+    with pytest.raises(DamagedFile, match=r"5.png cannot be read \(it is no image"):
+        prepare(DataConfig("folder", str(folder), features="cells"))
+
+
+def test_word_vectors_and_weights_are_found_below_a_home_directory(tmp_path, monkeypatch):
+    """Readers take data_root="~/photographs" too; a file that is overlooked there changes numbers without a word."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in ("photographs", "photographs/glove", "glove"):
+        file = tmp_path / place / "glove.6B.50d.txt"
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text("dog 0.1\n")
+        assert word_vector_file(DataConfig("flickr8k", "~/photographs")) == file
+        file.unlink()

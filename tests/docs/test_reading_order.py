@@ -1,0 +1,58 @@
+"""The notebooks lead from one to the next, in the order of docs/notebooks.md, in one chain."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NEXT = re.compile(r"\bnext: ", re.I)
+
+
+def reading_order() -> list[str]:
+    """The notebooks in the order in which docs/notebooks.md lists them."""
+    guide = (ROOT / "docs" / "notebooks.md").read_text()
+    return re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \|", guide, re.M)
+
+
+def last_text(name: str) -> str:
+    """The last text cell of a notebook."""
+    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
+    return [cell.source for cell in cells if cell.cell_type == "markdown"][-1]
+
+
+def chain_problems(order: list[str], ends: dict[str, str]) -> list[str]:
+    """What is wrong with the sentences "Next: …" at the ends of notebooks: each links the one that follows, and no
+    other; the last one has none."""
+    out = []
+    for name, follows in zip(order, [*order[1:], ""], strict=True):
+        _, *after = NEXT.split(ends[name])
+        links = [re.findall(r"\]\((\w+)\.ipynb\)", text) for text in after]
+        if links != ([[follows]] if follows else []):
+            out.append(f'{name} ends with links to {links}; "Next: " must lead to {follows or "nothing"}')
+    return out
+
+
+def test_every_notebook_leads_to_the_one_that_follows_in_the_guide():
+    order = reading_order()
+    assert len(order) > 30
+    assert not chain_problems(order, {name: last_text(name) for name in order})
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "message"),
+    [
+        ("a", "Page. Next: [b](b.ipynb), two.", ""),
+        ("a", "[Page](../docs/index.md) · next: [b](b.ipynb)", ""),
+        ("a", "Page: [c](c.ipynb). Next: [b](b.ipynb).", ""),
+        ("a", "Next: [c](c.ipynb).", "a ends with links to [['c']]"),
+        ("a", "Next: [b](b.ipynb) and [c](c.ipynb).", "a ends with links to [['b', 'c']]"),
+        ("a", "Page.", 'a ends with links to []; "Next: " must lead to b'),
+        ("c", "Next: [a](a.ipynb).", '"Next: " must lead to nothing'),
+    ],
+)
+def test_a_broken_chain_is_seen(name, end, message):
+    ends = {"a": "Next: [b](b.ipynb).", "b": "Next: [c](c.ipynb).", "c": "Page."} | {name: end}
+    found = chain_problems(["a", "b", "c"], ends)
+    assert [message in problem for problem in found] == ([True] if message else [])

@@ -1,0 +1,227 @@
+"""Single bits of what the package wrote: each must be noticed, made again, or have no effect."""
+
+import contextlib
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import torch
+
+from .kill_jobs import Blocks, config, environment, photographs, prepare
+from .mutate import flipped
+from .outcomes import Case
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was written. use: what it is for; its value says whether an effect is left."""
+
+    path: Path
+    use: Callable[[], object]
+    raw: bytes = b""  # its content, where a use removes it
+
+
+def prepared(base: Path) -> dict[str, Written]:
+    """One file of each kind that is written, by name. base: an empty folder."""
+    from xmr_core.models.model_folder import read_model, write_model
+    from xmr_core.retrieval.engine import build_elements, open_elements
+    from xmr_core.retrieval.index import index_folder, open_index
+    from xmr_core.retrieval.library import example_model
+    from xmr_core.retrieval.search import search
+    from xmr_core.training.runs import train_or_load
+
+    home = base / "home"
+    environment(home)
+    prepare(base)
+    run = train_or_load(config(epochs=2))
+    model = example_model("dive")
+    index = index_folder(model, photographs(base), base / "index", progress=iter)
+    opened = open_index(index)
+    build_elements(opened.images, index, opened.digest("images"))
+    folder, export = write_model(model, base / "model"), run.export(base / "export.safetensors")
+
+    def of_run() -> object:
+        from xmr_core.training.runs.folder import read_run
+
+        made = read_run(run.folder)
+        return (
+            made.metrics.to_csv(),
+            made.per_query.to_csv(),
+            made.history.to_csv(),
+            repr(made.config),
+            _sum(made.weights()),
+            repr(made.provenance),
+        )
+
+    def of_state() -> object:
+        from xmr_core.training.loop import load_state
+
+        owner = torch.load(_payload(run.folder / "state.sealed"), weights_only=True)["owner"]
+        loaded = load_state(run.folder / "state.sealed", owner, lambda text: None)
+        if loaded is None:
+            raise AssertionError("the state before it is gone")
+        return "rebuilt" if bad(run.folder / "state.sealed") else "state"
+
+    def bad(path: Path) -> bool:
+        from xmr_core.base.errors import DamagedFile
+        from xmr_core.base.files import read_sealed
+
+        try:
+            return not read_sealed(path)
+        except DamagedFile:
+            return True
+
+    def answers() -> object:
+        library = open_index(index)
+        elements = open_elements(index, library.images, library.digest("images"))
+        return [search(library, "a red circle", k=9, elements=e).to_csv() for e in (None, elements)]
+
+    def of_model(load: Callable) -> Callable:
+        return lambda: load().encode_texts(["a red circle"]).x.tolist()
+
+    def exported() -> object:
+        from xmr_core.methods.model_file import load_method
+
+        method, words, about, inputs = load_method(export)[0], *load_method(export)[1:], None
+        return _sum(method.state_dict()), words.words, str(about), inputs
+
+    def features() -> object:
+        import xmr_core.features.cache as module
+        from xmr_core.data.readers.folder import load_folder
+        from xmr_core.features.cache import cached_features
+
+        module._verified.clear()
+        return np.asarray(cached_features(load_folder(photographs(base)), Fast(), progress=iter)).tobytes()
+
+    def scenes() -> object:
+        from xmr_core.data.scenes import load_scenes
+
+        load_scenes.cache_clear() if hasattr(load_scenes, "cache_clear") else None
+        corpus = load_scenes("tiny")
+        return corpus.fingerprint, corpus.captions.to_csv(), corpus.read_pixels(np.arange(5)).tobytes()
+
+    features(), scenes()
+    unfinished = partly(base)
+    cache = home / "cache"
+    files = {
+        f"run, {name}": Written(run.folder / name, of_run)
+        for name in ("config.json", "record.json", "model.safetensors", "history.csv", "metrics.csv", "per_query.csv")
+    }
+    files["run, state.sealed"] = Written(run.folder / "state.sealed", of_state)
+    files |= {
+        f"index, {path.relative_to(index)}": Written(path, answers)
+        for path in sorted(index.rglob("*"))
+        if path.is_file() and path.name not in ("lock", ".lock", "README.md")
+    }
+    files |= {
+        f"model folder, {path.name}": Written(path, of_model(lambda: read_model(folder)))
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name not in (".lock", "README.md")
+    }
+    files["export"] = Written(export, exported)
+    note = next(path for path in cache.glob("features-folder-*.json") if "fast-blocks" in path.read_text())
+    files |= {f"features, {suffix}": Written(note.with_suffix(suffix), features) for suffix in (".npy", ".json")}
+    files["scenes, .npz"] = Written(next(cache.glob("scenes-tiny-*.npz")), scenes)
+    files["contents of images, .json"] = Written(next(cache.glob("content-*.json")), features)
+    return files | unfinished
+
+
+class Fast(Blocks):
+    """The same numbers without the waiting."""
+
+    identity = "fast-blocks"
+
+    def __call__(self, pixels):
+        return pixels.reshape(len(pixels), 4, 16, 4, 16, 3).mean((2, 4), dtype=np.float32).reshape(-1, 16, 3)
+
+
+def partly(base: Path) -> dict[str, Written]:
+    """Features whose making was interrupted: the part and the note."""
+    import xmr_core.features.cache as module
+    from xmr_core.base.paths import folder
+
+    def work(stop: int):
+        def rows(start: int):
+            for n in range(start, 12):
+                if n == stop:
+                    raise KeyboardInterrupt
+                yield np.array([n]), np.full((1, 5), n + 0.5, np.float32)
+
+        return rows
+
+    def make(stop: int) -> np.ndarray:
+        return module.cached_array("partly", [1], (12, 5), np.float32, work(stop))
+
+    with contextlib.suppress(KeyboardInterrupt), mock.patch.object(module, "_EVERY", 1):
+        make(8)
+    cache = folder("cache")
+    stems = {suffix: next(cache.glob(f"partly-*{suffix}")) for suffix in (".part", ".note")}
+
+    def finish() -> object:
+        made = np.asarray(make(99)).tobytes()
+        for path in cache.glob("partly-*.npy"):
+            path.unlink()
+        return made
+
+    kept = {path: path.read_bytes() for path in stems.values()}
+
+    def use() -> object:
+        for path, raw in kept.items():  # the one that was not flipped is gone after a first use
+            if not path.exists():
+                path.write_bytes(raw)
+        return finish()
+
+    return {f"unfinished features, {suffix}": Written(path, use, kept[path]) for suffix, path in stems.items()}
+
+
+def flip_cases(base: Path, count: int, seed: int = 0) -> list[Case]:
+    """`count` flips of a bit in every kind of file."""
+    rng, cases = random.Random(seed), []
+    for name, file in prepared(base).items():
+        raw, expected = file.raw or file.path.read_bytes(), file.use()
+        for n in range(count):
+
+            def act(file=file, raw=raw, changed=flipped(raw, rng), expected=expected) -> str:
+                if not file.path.exists():
+                    file.path.write_bytes(raw)
+                before = _stamps(file.path)
+                file.path.write_bytes(changed)
+                os.utime(file.path, ns=before)  # as a disk that loses a bit leaves it
+                try:
+                    value = file.use()
+                    if value == "rebuilt":
+                        return "rebuilt"
+                    same = value == expected
+                    again = file.path.exists() and file.path.read_bytes() == raw
+                    return "SILENT: other results" if not same else "rebuilt" if again else "without effect"
+                finally:
+                    shutil.rmtree(file.path) if file.path.is_dir() else file.path.write_bytes(raw)
+                    os.utime(file.path, ns=before)
+
+            cases.append(Case(f"flips: {name}", f"flip {n}", act))
+    return cases
+
+
+def _stamps(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_atime_ns, status.st_mtime_ns
+
+
+def _sum(tensors: dict) -> list:
+    return [(name, t.double().sum().item(), t.flatten()[:3].tolist()) for name, t in sorted(tensors.items())]
+
+
+def _payload(path: Path):
+    import io
+
+    from xmr_core.base.files import read_sealed
+
+    for candidate in (path, path.with_name(path.name + ".previous")):
+        with contextlib.suppress(OSError):
+            return io.BytesIO(read_sealed(candidate))
+    raise AssertionError

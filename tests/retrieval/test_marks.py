@@ -1,0 +1,125 @@
+"""Judgments of people: a file that only grows, survives kills, and becomes a relevance set and qrels."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import ir_measures
+import numpy as np
+import pytest
+
+from xmr_core.base.errors import BadInput, CannotWrite
+from xmr_core.base.relevance import Relevance
+from xmr_core.evaluation import evaluate_scores
+from xmr_core.retrieval.judgments import Judgments
+
+QUERY, IMAGE = ("caption", "c0"), ("images", "i1")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "judgments.jsonl"
+
+
+def test_the_last_verdict_counts_and_every_act_stays_in_the_file(path):
+    judgments = Judgments.read(path)
+    for verdict in ("right", "wrong", "", "wrong"):
+        judgments.mark(QUERY, IMAGE, verdict)
+        assert Judgments.read(path).verdict(QUERY, IMAGE) == verdict == judgments.verdict(QUERY, IMAGE)
+    assert len(path.read_text().splitlines()) == 4
+    assert judgments.items(QUERY, "wrong") == ["i1"] and judgments.items(QUERY, "right") == []
+
+
+def test_tags_come_and_go(path):
+    judgments = Judgments.read(path)
+    judgments.tag(IMAGE, "dog ")
+    judgments.tag(IMAGE, "beach")
+    judgments.tag(IMAGE, "dog", present=False)
+    again = Judgments.read(path)
+    assert again.tags == judgments.tags == {IMAGE: ["beach"]} and again.every_tag() == ["beach"]
+    with pytest.raises(BadInput, match="tag is empty"):
+        judgments.tag(IMAGE, "  ")
+    with pytest.raises(BadInput, match="'right', 'wrong'"):
+        judgments.mark(QUERY, IMAGE, "maybe")
+
+
+def test_a_line_that_was_cut_costs_only_itself(path):
+    judgments = Judgments.read(path)
+    judgments.mark(QUERY, IMAGE, "right")
+    with open(path, "ab") as file:
+        file.write('{"query": ["caption", "ç'.encode()[:-1])  # a kill in the middle of a letter
+    again = Judgments.read(path)
+    again.mark(QUERY, ("images", "i2"), "wrong")
+    assert Judgments.read(path).verdicts == {QUERY: {IMAGE: "right", ("images", "i2"): "wrong"}}
+
+
+@pytest.mark.parametrize("name", ["judgments.jsonl", "judgments.jsonl.lock"])
+def test_a_link_in_an_index_of_others_leads_no_mark_elsewhere(path, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.write_text("set -u")
+    (tmp_path / name).symlink_to(precious)
+    with pytest.raises(CannotWrite, match="links are not followed"):
+        Judgments.read(path).mark(QUERY, IMAGE, "right")
+    assert precious.read_text() == "set -u"
+
+
+def _write(path, name):
+    judgments = Judgments.read(path)
+    for n in range(10_000):
+        judgments.mark(("text", name), ("images", str(n)), "right")
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_when_writers_are_killed(path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write, args=(path, name)) for name in "ab"]
+    for writer in writers:
+        writer.start()
+    while not path.exists() or len(path.read_bytes().splitlines()) < 50:
+        time.sleep(0.05)
+    before = Judgments.read(path).verdicts
+    for writer in writers:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+    after = Judgments.read(path)
+    after.mark(("text", "c"), IMAGE, "wrong")
+    after = Judgments.read(path).verdicts
+    for query, answers in before.items():
+        assert answers.items() <= after[query].items()
+    for name in set(after) & {("text", "a"), ("text", "b")}:
+        assert [int(item) for _, item in after[name]] == list(range(len(after[name]))), "no act is missing in between"
+    assert after["text", "c"] == {IMAGE: "wrong"}
+
+
+def test_marks_change_r_precision_of_judged_queries_alone(path):
+    base = Relevance.from_pairs([("c0", "i0"), ("c1", "i1"), ("c2", "i2")], ["c0", "c1", "c2"], ["i0", "i1", "i2"])
+    scores = np.array([[0.5, 0.0, 0.0], [0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
+    judgments = Judgments.read(path)
+
+    def r_precision():
+        summary = evaluate_scores(scores, {"annotated": base, "judgments": judgments.corrected(base)}).summary()
+        own = summary[(summary["direction"] == "t2i") & (summary["metric"] == "r_precision")].set_index("relevance")
+        return own["value"].to_dict(), own["n_queries"].to_dict()
+
+    judgments.mark(QUERY, IMAGE, "right")  # the first answer to c0, which nobody had annotated
+    value, n = r_precision()
+    assert value == {"annotated": 2 / 3, "judgments": 1.0} and n == {"annotated": 3, "judgments": 1}
+    judgments.mark(QUERY, IMAGE, "wrong")
+    assert r_precision()[0]["judgments"] == 0.0
+    judgments.mark(("image", "i2"), ("captions", "c2"), "right")  # given from the other direction
+    value, n = r_precision()
+    assert n["judgments"] == 2 and value["judgments"] == 0.5
+    judgments.mark(("text", "a sentence"), IMAGE, "right")
+    assert r_precision()[1]["judgments"] == 2, "a typed sentence is no caption of the corpus"
+
+
+def test_qrels_are_read_by_other_programs(path):
+    judgments = Judgments.read(path)
+    judgments.mark(("text", "two dogs"), ("images", "my photos/a 1.jpg"), "right")
+    judgments.mark(("text", "two dogs"), IMAGE, "wrong")
+    rows = list(ir_measures.read_trec_qrels(judgments.qrels()))
+    assert [(r.query_id, r.doc_id, r.relevance) for r in rows] == [
+        ("text:two%20dogs", "my%20photos/a%201.jpg", 1),
+        ("text:two%20dogs", "i1", 0),
+    ]

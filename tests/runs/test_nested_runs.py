@@ -1,0 +1,110 @@
+"""Methods with nested sets: their options, names, claims and runs. What a nested similarity is: test_nested.py."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tiny import tiny_config
+
+import xmr_study as study
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.evaluation.analysis import budget_table, encode_split, first_element_share
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.model_file import load_method
+from xmr_core.methods.registry import build, full_options
+from xmr_core.retrieval.index import index_split, open_index
+from xmr_core.retrieval.ranking import Query, Settings, rank
+from xmr_core.retrieval.search import search
+from xmr_core.similarities import Nested
+from xmr_core.training.runs import train_or_load
+from xmr_study import plots
+
+INPUTS = Inputs(5, 3, 9, word_dim=4)
+
+
+@pytest.mark.parametrize("form", ["matched", "published"])
+@pytest.mark.parametrize("name", ["dive", "pvse"])
+def test_the_option_nests_every_form_and_changes_no_weight(name, form):
+    torch.manual_seed(0)
+    plain = build(name, INPUTS, form, d=8, slots=6)
+    torch.manual_seed(0)
+    nested = build(name, INPUTS, form, d=8, slots=6, nested=True)
+    assert isinstance(nested.similarity, Nested) and nested.similarity.prefixes == (1, 2, 4, 6)
+    assert not isinstance(plain.similarity, Nested) and plain.similarity.scoring_weight == 1.0
+    assert list(plain.state_dict()) == list(nested.state_dict())
+    assert all(
+        torch.equal(a, b) for a, b in zip(plain.state_dict().values(), nested.state_dict().values(), strict=True)
+    )
+
+
+def test_learned_parameters_are_trained_by_every_prefix_and_saved():
+    plain, nested = (build("dive", INPUTS, d=8, similarity="mp", **more) for more in ({}, {"nested": True}))
+    names = [name for name in plain.state_dict() if name.startswith("similarity")]
+    assert names == ["similarity.a", "similarity.b"]
+    assert {n.replace(".inner", "") for n in nested.state_dict()} == set(plain.state_dict())
+    nested.similarity.inner.a.data.fill_(3.0)
+    other = build("dive", INPUTS, d=8, similarity="mp", nested=True)
+    other.load_state_dict(nested.state_dict())
+    assert other.similarity.inner.a.item() == 3.0
+    for scores in nested.similarity.scorings(torch.rand(2, 4, 8), torch.rand(2, 4, 8)):
+        (gradient,) = torch.autograd.grad(scores.sum(), nested.similarity.inner.a)
+        assert gradient != 0
+
+
+@pytest.mark.parametrize("name", ["dive", "pvse"])
+def test_an_option_that_was_added_names_a_run_only_where_it_is_used(name):
+    for form in ("matched", "published"):
+        assert "nested" not in full_options(name, form, {}) and "nested" not in full_options(
+            name, form, {"nested": False}
+        )
+        assert full_options(name, form, {"nested": True})["nested"] is True
+    assert next(iter(study.ablation(name, "nested").values())) == (name, {"nested": True})
+    assert not any("nested" in label for label in study.comparison())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dive", "pvse"])
+def test_a_nested_run_is_evaluated_at_budgets_indexed_and_searched(name, tmp_path, shared_home, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    run = train_or_load(tiny_config(name, nested=True))
+    method, split = run.method(), run.prepared().splits["test"]
+    table = budget_table(method.similarity, *encode_split(method, split), {"annotated": split.relevance})
+    assert list(zip(table["images"], table["captions"], strict=True)) == [(r, q) for r in (1, 2, 4) for q in (1, 2, 4)]
+    stored = run.metrics.query("metric == 'rsum' and relevance == 'annotated'")["value"].item()
+    assert table["rsum"].iloc[-1] == pytest.approx(100 * stored, abs=1e-9)
+    assert (table["products"] == table["images"] * table["captions"]).all()
+    index = open_index(index_split(run, tmp_path / "index"))
+    exact = search(index, index.texts[0])
+    assert len(exact) and isinstance(index.method.similarity, Nested)
+    assert rank(index, Query("text", text=index.texts[0]), Settings(k=3)).order.tolist() == [
+        index.position("images", item) for item in exact["item"][:3]
+    ]
+    loaded, *_ = load_method(run.export(tmp_path / "method.safetensors"))
+    assert isinstance(loaded.similarity, Nested)
+
+
+def test_the_figures_show_the_numbers_of_their_tables():
+    lines = [("DivE", model, k, 90.0 + k + s, s) for model in ("nested", "cut") for k in (1, 2, 4) for s in (0, 1)]
+    table = pd.DataFrame(lines, columns=["method", "model", "elements", "rsum", "seed"])
+    (ax,) = plots.budgets(table).axes
+    nested = next(line for line in ax.lines if line.get_label() == "nested")
+    assert nested.get_xdata().tolist() == [1, 2, 4] and nested.get_ydata().tolist() == [91.5, 92.5, 94.5]
+    assert [label.get_text() for label in ax.child_axes[0].get_xticklabels()] == ["1", "4", "16"]
+    cells = [(m, r, q, 10.0 * r + q) for m in ("DivE", "PVSE") for r in (1, 2) for q in (1, 2, 4)]
+    grid = plots.budget_grid(pd.DataFrame(cells, columns=["method", "images", "captions", "rsum"]))
+    first, second = grid.axes
+    assert [text.get_text() for text in second.texts] == ["11", "12", "14", "21", "22", "24"]
+    assert [label.get_text() for label in first.get_xticklabels()] == ["1", "2", "4"]
+
+
+def test_the_first_element_is_counted_where_it_wins_and_padding_never_does():
+    x = torch.eye(4)[None].repeat(2, 1, 1)
+    images = EmbeddingSet(x[:, :2], torch.tensor([[True, True], [True, False]]))
+    captions = EmbeddingSet(
+        torch.stack([x[0, [0, 2]], x[0, [2, 1]], 3 * x[0, [0, 1]], x[0, [1, 0]]]), torch.ones(4, 2, dtype=bool)
+    )
+    owners = np.array([0, 0, 1, 1])
+    # 0: first; 1: second; 2: first, whatever its length; 3: the image's second element is padding, so the second wins
+    assert first_element_share(images, captions, owners) == 0.5
+    captions.mask[3, 1] = False
+    assert first_element_share(images, captions, owners) == 0.75

@@ -1,0 +1,302 @@
+"""Training: it learns, it resumes bit for bit, it says early when it goes wrong."""
+
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from tiny import tiny_config
+from torch import nn
+from torch.testing import assert_close
+
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
+from xmr_core.base.precision import full_precision
+from xmr_core.data.batches import Batches
+from xmr_core.data.prepare import prepare
+from xmr_core.methods.registry import build
+from xmr_core.training import TrainConfig, loop, train
+from xmr_core.training.config import lr_factor
+from xmr_core.training.loop import PATIENCE, CollapseWatch, clip_gradients, load_state, previous, save_state
+from xmr_core.training.runs import train_or_load
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+
+
+def size(method):
+    """A selection value that depends on the weights alone, as a real one does."""
+    return {"value": float(sum(p.double().square().sum() for p in method.parameters()))}
+
+
+class Stop(Exception):
+    pass
+
+
+def run(path=None, stop_after=None, epochs=3, seed=0, save_every=0.0, validate=None, also=None):
+    """Train tiny DivE with dropout; stop_after raises in the middle, as a kill would."""
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(seed)
+    method = build("dive", prepared.inputs, d=16, iterations=1, dropout=0.3)
+    steps = 0
+
+    def report(event):
+        nonlocal steps
+        steps += "epoch_done" not in event
+        if stop_after is not None and steps > stop_after:
+            raise Stop
+        if also is not None:
+            also(event)
+
+    batches = Batches(prepared.splits["train"], 16, 2, seed)
+    history = train(method, batches, validate or size, TrainConfig(epochs=epochs, seed=seed), path, report, save_every)
+    return method, history
+
+
+def test_float32_is_float32_while_it_trains_and_torch_is_left_as_it_was():
+    cudnn, seen = torch.backends.cudnn, []
+    torch.set_float32_matmul_precision("medium")
+
+    def look(method):
+        seen.append((torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic))
+        return {"value": 0.0}
+
+    try:
+        for precision in ("float32", "auto"):
+            prepared = prepare(tiny_config().data)
+            batches = Batches(prepared.splits["train"], 16, 2, 0)
+            method = build("vse++", prepared.inputs, d=8)
+            train(method, batches, look, TrainConfig(epochs=1, precision=precision))
+        assert seen == [("highest", False, True), ("medium", True, False)]
+        assert (torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic) == ("medium", True, False)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_float32_is_float32_where_single_kernels_were_set_apart():
+    rnn = torch.backends.cudnn.rnn
+    before = rnn.fp32_precision
+    try:
+        rnn.fp32_precision = "ieee"  # torch then has no one answer for all kernels
+        with full_precision():
+            assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "ieee")
+        assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "tf32")
+    finally:
+        rnn.fp32_precision = before
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e25])
+def test_gradients_of_any_finite_length_are_clipped_as_torch_clips_shorter_ones(size):
+    generator = torch.Generator().manual_seed(0)
+    weights = [nn.Parameter(torch.zeros(shape)) for shape in ((3, 4), (5,))]
+    untouched = nn.Parameter(torch.zeros(2))
+    for weight in weights:
+        weight.grad = size * torch.randn(weight.shape, generator=generator)
+    before = [weight.grad.clone() for weight in weights]
+    expected = torch.stack([g.double().square().sum() for g in before]).sum().sqrt()
+    norm = clip_gradients([*weights, untouched], 2.0)
+    assert_close(norm.double(), expected, rtol=1e-6, atol=0)
+    for weight, gradient in zip(weights, before, strict=True):
+        assert_close(weight.grad, (gradient.double() * min(1.0, 2.0 / float(expected))).float(), rtol=1e-5, atol=0)
+    assert untouched.grad is None
+    if size < 1e10:  # the same bits as torch's own
+        other = [nn.Parameter(torch.zeros_like(gradient)) for gradient in before]
+        for weight, gradient in zip(other, before, strict=True):
+            weight.grad = gradient.clone()
+        assert torch.equal(torch.nn.utils.clip_grad_norm_(other, 2.0), norm)
+        assert all(torch.equal(a.grad, b.grad) for a, b in zip(other, weights, strict=True))
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+
+
+def test_the_loss_falls_and_one_seed_is_one_result():
+    (a, history), (b, _), (c, _) = run(epochs=4), run(epochs=4), run(epochs=4, seed=1)
+    assert history.epochs[-1]["loss"] < history.epochs[0]["loss"]
+    assert same(a, b) and not same(a, c)
+
+
+def test_what_other_code_sets_and_draws_between_steps_has_no_say():
+    expected, threads = run(epochs=2)[0], torch.get_num_threads()
+
+    def meddle(event):
+        torch.rand(3), torch.set_num_threads(2), torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64), torch.set_default_device("meta")
+        torch.set_autocast_enabled("cpu", True)
+
+    try:
+        got = run(epochs=2, also=meddle)[0]
+    finally:
+        torch.set_num_threads(threads), torch.set_grad_enabled(True), torch.set_autocast_enabled("cpu", False)
+        torch.set_default_dtype(torch.float32), torch.set_default_device(None)
+    assert same(got, expected)
+
+
+def test_two_threads_train_as_one_after_the_other(monkeypatch, tmp_path):
+    configs = [tiny_config(seed=seed, dropout=0.3, epochs=3) for seed in (0, 1)]
+    expected = [train_or_load(config).weights() for config in configs]
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "threads"))
+    with ThreadPoolExecutor(2) as pool:
+        got = [run.weights() for run in pool.map(train_or_load, configs)]
+    assert all(torch.equal(a[k], b[k]) for a, b in zip(got, expected, strict=True) for k in a)
+
+
+@pytest.mark.parametrize("stop_after", [0, 4, 11])
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
+    undisturbed, whole = run()
+    path = tmp_path / "state"
+    with pytest.raises(Stop):
+        run(path, stop_after)
+    resumed, history = run(path)
+    assert same(undisturbed, resumed)
+    assert [e["loss"] for e in history.epochs] == [e["loss"] for e in whole.epochs]
+
+
+def test_a_run_that_goes_on_on_another_processor_says_so_once(tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    monkeypatch.setattr(loop, "processor", lambda: "Old Chip")
+    with pytest.raises(Stop):
+        run(path, stop_after=4)
+    monkeypatch.setattr(loop, "processor", lambda: "New Chip")
+    with pytest.warns(UserWarning, match="on New Chip, before on Old Chip"):
+        _, history = run(path)
+    assert len(history.messages) == 1 and history.messages[0].startswith("from epoch 1 step ")
+    monkeypatch.setattr(loop, "processor", lambda: "Third Chip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(path)  # it is finished: nothing is trained here
+
+
+def test_seconds_of_training_are_not_those_that_it_waited_for_the_machine():
+    def waits(method):
+        time.sleep(3.0)
+        return size(method)
+
+    _, history = run(epochs=2, validate=waits)
+    assert 0 < history.epochs[0]["seconds"] < history.epochs[1]["seconds"] <= history.seconds < 6.0
+
+
+def test_the_best_epoch_is_kept():
+    values = iter([1.0, 5.0, 2.0])
+    after_two, _ = run(epochs=3, validate=lambda m: {"value": next(values)})
+    kept = {k: v.clone() for k, v in after_two.state_dict().items()}
+    seen = []
+    values = iter([1.0, 5.0, 2.0])
+    run(
+        epochs=3,
+        validate=lambda m: seen.append({k: v.clone() for k, v in m.state_dict().items()}) or {"value": next(values)},
+    )
+    assert all(torch.equal(kept[k], seen[1][k]) for k in kept) and not all(
+        torch.equal(kept[k], seen[2][k]) for k in kept
+    )
+
+
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
+    path, method = tmp_path / "state", nn.Linear(2, 2)
+    optimiser = torch.optim.AdamW(method.parameters())
+    for epoch in (1, 2):
+        save_state(path, method, optimiser, {"epoch": epoch})
+    path.write_bytes(path.read_bytes()[:-100])
+    said = []
+    state = load_state(path, warn=said.append)
+    assert state["progress"]["epoch"] == 1 and "damaged" in said[0] and str(path) in said[0]
+    previous(path).write_bytes(b"nonsense")
+    said.clear()
+    assert load_state(path, warn=said.append) is None and len(said) == 1 and "from the beginning" in said[0]
+
+
+def test_the_state_of_another_run_is_not_continued(tmp_path):
+    path, method = tmp_path / "state", nn.Linear(2, 2)
+    for _ in range(2):
+        save_state(path, method, torch.optim.AdamW(method.parameters()), {"epoch": 1}, "dive-scenes-s0-1")
+    assert load_state(path, "dive-scenes-s0-1")["progress"] == {"epoch": 1}
+    said = []
+    assert load_state(path, "dive-scenes-s1-1", said.append) is None
+    assert len(said) == 1 and "belongs to another run" in said[0]
+
+
+def test_state_is_read_without_running_code(tmp_path):
+    import io
+
+    class Attack:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "owned"), "w"))
+
+    buffer = io.BytesIO()
+    torch.save({"method": Attack()}, buffer)
+    files.write_sealed(tmp_path / "state", buffer.getvalue())
+    with pytest.warns(UserWarning, match="from the beginning: Weights only load failed"):
+        assert load_state(tmp_path / "state") is None
+    assert not (tmp_path / "owned").exists()
+
+
+def test_divergence_stops_with_a_remedy():
+    watch = CollapseWatch()
+    watch.see(1.0, 1.0, "epoch 0 step 0")
+    with pytest.raises(TrainingFailed, match="epoch 0 step 1. Lower the learning rate"):
+        watch.see(float("nan"), 1.0, "epoch 0 step 1")
+    with pytest.raises(TrainingFailed, match="at the first step, before anything was learned"):
+        CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 0")
+
+
+def test_collapse_is_reported_once_and_only_when_it_lasts():
+    watch = CollapseWatch()
+    messages = [watch.see(0.4, 1e-4, f"step {n}") for n in range(2 * PATIENCE)]
+    assert [m is not None for m in messages].index(True) == PATIENCE - 1 and sum(m is not None for m in messages) == 1
+    assert "all negatives" in messages[PATIENCE - 1]
+    watch = CollapseWatch()
+    assert not any(watch.see(0.4, 1e-4 if n % PATIENCE else 0.1, "") for n in range(3 * PATIENCE))
+
+
+def test_a_collapsing_model_warns_while_training():
+    prepared = prepare(tiny_config().data)
+    torch.manual_seed(0)
+    method = build("dive", prepared.inputs, d=16, iterations=1, objective="triplet", dropout=0.0)
+    for encoder in (method.image_encoder, method.caption_encoder):  # every item looks the same to the heads
+        for parameter in encoder.parameters():
+            parameter.data.zero_()
+            parameter.requires_grad_(False)
+    with pytest.warns(UserWarning, match="training has collapsed"):
+        history = train(
+            method, Batches(prepared.splits["train"], 4, 1, 0), lambda m: {"value": 0.0}, TrainConfig(epochs=3)
+        )
+    assert len(history.messages) == 1
+
+
+def test_schedules():
+    assert_close(
+        [lr_factor(s, 100, "cosine", 4) for s in (0, 3, 4, 52, 100)], [0.25, 1.0, 1.0, 0.5, 0.0], atol=1e-12, rtol=0
+    )
+    assert [round(lr_factor(s, 100, "step", steps_per_epoch=2, every=15), 4) for s in (29, 30, 60)] == [1.0, 0.1, 0.01]
+    assert lr_factor(70, 100, "constant") == 1.0
+    with pytest.raises(BadInput, match="schedule must be one of"):
+        lr_factor(0, 1, "linear")
+
+
+def test_learning_rate_scales_reach_the_optimiser():
+    from xmr_core.training.loop import _groups
+
+    prepared = prepare(tiny_config().data)
+    method = build("dive", prepared.inputs, "published", d=16)
+    scale_of = {id(p): g["scale"] for g in _groups(method, TrainConfig()) for p in g["params"]}
+    for name, parameter in method.named_parameters():
+        if parameter.requires_grad:
+            assert scale_of[id(parameter)] == (0.1 if name.startswith(("image_", "caption_head")) else 1.0), name
+
+
+def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CannotWrite, match="not a folder|in the way"):
+        run(tmp_path / "file" / "state")
+
+
+@pytest.mark.parametrize("name, value", [("epochs", 0), ("lr", 0.0), ("precision", "half")])
+def test_settings_out_of_range_are_refused(name, value):
+    with pytest.raises(BadInput, match=rf"^(unknown )?{name} "):
+        TrainConfig(**{name: value})

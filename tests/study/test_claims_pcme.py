@@ -1,0 +1,234 @@
+"""PCME's claims: labels that exist, options that build what they say, and measures against loops."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tiny import tiny_config
+from torch.testing import assert_close
+from xmr_core.methods._claims.pcme import ABLATIONS
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features, GaussianEmbedding
+from xmr_core.evaluation.analysis import corruption as algebra
+from xmr_core.evaluation.analysis.agreement import gain_rows, mean_rows
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
+from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import build, method_spec
+from xmr_core.training.runs import train_or_load
+from xmr_study.measures import mean_log_std
+
+INPUTS = Inputs(5, 3, 9, word_dim=4)
+
+
+def features(d_local: int = 4, d: int = 6) -> Features:
+    g = torch.Generator().manual_seed(0)
+    local, whole = torch.randn(3, 5, d_local, generator=g), torch.randn(3, d, generator=g)
+    return Features(local, torch.ones(3, 5, dtype=torch.bool), whole)
+
+
+@pytest.mark.parametrize("label", sorted({label for table in ABLATIONS.values() for label in table}))
+def test_every_variant_builds_and_differs_from_the_default_only_in_what_it_says(label):
+    method, options = next(table[label] for table in ABLATIONS.values() if label in table)
+    built = build(method, INPUTS, **{"d": 8, **options})
+    assert built.n_parameters() > 0
+    full = method_spec(method).full_options("matched", options)
+    default = method_spec(method).full_options("matched", {})
+    assert {k for k in full if full[k] != default.get(k)} <= set(options)
+
+
+def test_one_label_means_one_run():
+    seen = {}
+    for table in ABLATIONS.values():
+        for label, variant in table.items():
+            assert seen.setdefault(label, variant) == variant
+
+
+# heads
+
+
+def test_without_attention_the_mean_is_the_normed_global_and_sigma_its_projection():
+    torch.manual_seed(0)
+    x = features()
+    head = GaussianHead(4, 6, mean_attention=False, spread_attention=False, log_std_start=-2.0).eval()
+    out = head(x)
+    for row in range(3):
+        g = x.global_feat[row].double().numpy()
+        normed = (g - g.mean()) / math.sqrt(g.var() + 1e-5)
+        wanted = normed / np.linalg.norm(normed)
+        assert out.mean[row].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+        w, b = head.fc2.weight.detach().double().numpy(), head.fc2.bias.detach().double().numpy()
+        assert out.log_std[row].tolist() == pytest.approx((w @ g + b - 2).tolist(), abs=1e-5)
+    changed = Features(x.local_feats + 1, x.mask, x.global_feat)
+    assert torch.equal(head(changed).mean, out.mean) and torch.equal(head(changed).log_std, out.log_std)
+    with pytest.raises(BadInput, match="leaves an attention out"):
+        head.attention_maps(x)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(True, False), (False, True)])
+def test_one_attention_reads_local_features_and_the_other_does_not(mean, spread):
+    torch.manual_seed(0)
+    x, head = features(), GaussianHead(4, 6, mean_attention=mean, spread_attention=spread).eval()
+    changed = Features(x.local_feats + 1, x.mask, x.global_feat)
+    assert torch.equal(head(x).mean, head(changed).mean) != mean
+    assert torch.equal(head(x).log_std, head(changed).log_std) != spread
+
+
+def test_the_default_head_is_what_it_was():
+    torch.manual_seed(0)
+    names = set(GaussianHead(4, 6).state_dict())
+    assert names == {
+        "mean.w_1.weight", "mean.w_2.weight", "mean.fc.weight", "mean.fc.bias", "mean.layer_norm.weight",
+        "mean.layer_norm.bias", "w_1.weight", "w_2.weight", "fc.weight", "fc.bias", "fc2.weight", "fc2.bias",
+    }  # fmt: skip
+
+
+def test_linear_heads_in_the_plane():
+    torch.manual_seed(0)
+    x, head = features(), LinearGaussianHead(6, 2, samples=3, seed=1, log_std_start=-1.0).eval()
+    out = head(x)
+    assert_close(out.mean, x.global_feat @ head.mean.weight.T + head.mean.bias)
+    assert_close(out.log_std, x.global_feat @ head.spread.weight.T + head.spread.bias - 1)
+    noise = (out.samples - out.mean[:, None]) / out.log_std.exp()[:, None]
+    assert_close(noise[0], noise[2], rtol=1e-4, atol=1e-5), "items share one draw in evaluation"
+    assert not torch.equal(head.train()(x).samples, head(x).samples)
+    for wrong in ({"out": 0}, {"samples": 0}):
+        with pytest.raises(BadInput, match="must be at least 1"):
+            LinearGaussianHead(**{"d": 6, "out": 2, **wrong})
+    with pytest.raises(BadInput, match="takes linear heads"):
+        build("pcme", INPUTS, d=8, plane=2, squash=True)
+
+
+# negatives
+
+
+@pytest.mark.parametrize("mining", ["hardest", "semi-hard", "all"])
+@pytest.mark.parametrize("form", ["matched", "published"])
+def test_pvse_takes_the_negatives_that_are_asked_for(mining, form):
+    values = {"objective": "triplet"} if form == "matched" else {}
+    loss = build("pvse", INPUTS, form, d=8, slots=1, mining=mining, **values).objective
+    scores, match = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), torch.eye(4, dtype=torch.bool)
+    reduction = "mean" if form == "matched" or mining == "semi-hard" else "batch_mean"
+    assert_close(loss.score_loss(scores, match), hinge_triplet(scores, match, 0.1, mining, reduction))
+    assert (loss.warmup_epochs > 0) == (form == "matched" and mining == "hardest")
+
+
+# numbers of both directions
+
+
+def per_query(values: dict[str, list[float]], column: str = "r_precision") -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"relevance": "own", "direction": d, "query": f"{d}{n}", "image": n // (2 if d == "t2i" else 1), column: v}
+            for d, column_values in values.items() for n, v in enumerate(column_values)
+        ]
+    )  # fmt: skip
+
+
+def test_mean_of_both_directions_and_its_error_equal_the_loops():
+    values = {"i2t": [1.0, 0.5, 0.0], "t2i": [1.0, 0.0, 1.0, 1.0, 0.0, 0.5]}
+    rows = mean_rows(per_query(values), {"m": "r_precision"}).set_index("metric")["value"]
+    i2t, t2i = sum(values["i2t"]) / 3, sum(values["t2i"]) / 6
+    assert rows["m"] == pytest.approx((i2t + t2i) / 2)
+    pulls = []
+    for image in range(3):
+        pull = (values["i2t"][image] - i2t) / 3 / 2
+        for caption in (2 * image, 2 * image + 1):
+            pull += (values["t2i"][caption] - t2i) / 6 / 2
+        pulls.append(pull)
+    assert rows["m_error"] == pytest.approx(math.sqrt(3 / 2 * sum(p * p for p in pulls)))
+    with pytest.raises(BadInput, match="of 1 direction"):
+        mean_rows(per_query({"i2t": [1.0, 0.0]}), {"m": "r_precision"})
+
+
+def test_a_gain_pairs_queries():
+    better = per_query({"i2t": [1.0, 0.5, 0.0], "t2i": [1.0, 0.0, 1.0, 1.0, 0.0, 0.5]})
+    than = per_query({"i2t": [0.5, 0.5, 0.5], "t2i": [0.0] * 6}).sample(frac=1, random_state=0)
+    rows = gain_rows(better, than, "gain", k=3)
+    assert rows["k"].tolist() == [3, 3] and rows["value"].iloc[0] == pytest.approx((0.0 + 3.5 / 6) / 2)
+    same = gain_rows(better, better, "gain")
+    assert same["value"].tolist() == [0.0, 0.0], "what is the same for every query has no error"
+
+
+# sets in the plane
+
+
+def plane(*items: tuple[float, float, float, float]) -> GaussianEmbedding:
+    table = torch.tensor(items)
+    return GaussianEmbedding(table[:, :2], table[:, 2:].log())
+
+
+def in_region(x: float, y: float, item: tuple[float, float, float, float], level: float) -> bool:
+    (mx, my, sx, sy) = item
+    return ((x - mx) / sx) ** 2 + ((y - my) / sy) ** 2 <= -2 * math.log(1 - level)
+
+
+def share_on_a_grid(first, second, third=None, level=0.5, step=0.02) -> float:
+    """Share of the cells of `first` (and of `second` too, where a third is given) that lie in the last."""
+    total = hits = 0
+    for x in np.arange(-4, 4, step):
+        for y in np.arange(-4, 4, step):
+            if in_region(x, y, first, level) and (third is None or in_region(x, y, second, level)):
+                total += 1
+                hits += in_region(x, y, second if third is None else third, level)
+    return hits / total
+
+
+A, B, C = (0.0, 0.0, 1.0, 0.5), (0.7, 0.2, 0.6, 0.9), (0.5, 0.0, 0.4, 0.4)
+
+
+def test_shares_of_regions_equal_the_count_on_a_grid():
+    assert algebra.share_inside(plane(A), plane(B)).item() == pytest.approx(share_on_a_grid(A, B), abs=0.01)
+    assert algebra.share_inside(plane(B), plane(A)).item() == pytest.approx(share_on_a_grid(B, A), abs=0.01)
+    common = algebra.share_of_common(plane(A), plane(B), plane(C)).item()
+    assert common == pytest.approx(share_on_a_grid(A, B, C), abs=0.02) and 0 < common < 1
+    far = plane((9.0, 9.0, 0.1, 0.1))
+    assert algebra.share_inside(far, plane(A)).item() == 0 and algebra.share_of_common(plane(A), far, far).isnan().all()
+
+
+def test_half_of_the_probability_lies_in_the_region_of_a_half():
+    z = torch.randn(1, 20_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert algebra.inside(z, plane((0.0, 0.0, 1.0, 1.0)), 0.5).double().mean() == pytest.approx(0.5, abs=0.01)
+    for call in (lambda: algebra.radius(1.0), lambda: algebra.region_points(GaussianEmbedding(*torch.zeros(2, 1, 3)))):
+        with pytest.raises(BadInput):
+            call()
+
+
+# measures of a trained run
+
+
+@pytest.fixture(scope="module")
+def runs(shared_home):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(shared_home))
+        plane_options = dict(ABLATIONS["plane"]["PCME in the plane"][1])
+        yield {
+            "pcme": train_or_load(tiny_config("pcme")),
+            "plane": train_or_load(tiny_config("pcme", **plane_options)),
+        }
+
+
+@pytest.mark.slow
+def test_the_mean_of_log_sigma_is_that_of_all_items_and_dimensions(runs):
+    run = runs["pcme"]
+    found = mean_log_std(run)
+    for name, items in zip(found, encode_split(run.method(), run.prepared().splits["test"]), strict=True):
+        assert found[name] == pytest.approx(np.mean([np.mean(row) for row in items.log_std.tolist()]))
+
+
+@pytest.mark.slow
+def test_set_algebra_of_a_run(runs):
+    run = runs["plane"]
+    table = algebra.set_algebra(run.method(), run.prepared(), images=12)
+    assert len(table) == 12 and table["in_erased"].between(0, 1).all()
+    entire = table[["first_in_mixed", "second_in_mixed"]]
+    assert entire.isna().eq(table["in_mixed"].isna(), axis=0).all(axis=None), "shares of pairs without a common part"
+    assert entire.dropna().stack().between(0, 1).all()
+    unchanged = algebra.set_algebra(run.method(), run.prepared(), share=0.0, images=12)
+    assert (unchanged[["in_erased", "erased_in"]] == 1).all(axis=None), "an image includes itself"
+    with pytest.raises(BadInput, match="drawn in the plane"):
+        algebra.set_algebra(runs["pcme"].method(), runs["pcme"].prepared(), images=4)

@@ -1,0 +1,144 @@
+"""VSE+2AD's claims: which variants they compare, the numbers that only they need, and the options they vary."""
+
+
+import numpy as np
+import pytest
+import reference
+import torch
+from tiny import tiny_config
+from torch.testing import assert_close
+
+import xmr_study as study
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Features
+from xmr_core.heads.adpool import AdaptivePoolHead
+from xmr_core.heads.aggregators import KMaxPool
+from xmr_core.heads.pooling import MeanPool
+from xmr_core.methods.common import Inputs
+from xmr_core.methods.registry import build, method_spec
+from xmr_core.training.runs import train_or_load
+from xmr_study.claims import ABLATIONS, CLAIMS
+from xmr_study.measures import epochs_to
+from xmr_study.variants import known_labels
+
+OURS = {claim.id: claim for claim in CLAIMS if claim.id.startswith("vse2ad-")}
+SPEC = method_spec("vse+2ad")
+INPUTS = Inputs(image_width=5, cells=4, vocabulary=12, word_dim=6)
+
+
+def test_every_label_can_be_trained_and_no_two_of_a_table_are_the_same_run():
+    for claim in OURS.values():
+        assert {*claim.above, *claim.below} <= known_labels(), claim.id
+    for name, table in ABLATIONS["vse+2ad"].items():
+        runs = [str(SPEC.full_options("matched", options)) for _, options in table.values()]
+        assert len(set(runs)) == len(runs) and next(iter(table)) == "VSE+2AD", name
+    assert set(study.ablation("vse+2ad", "simple poolings")) & set(study.ablation("vse+2ad", "removals"))
+
+
+def test_a_label_means_one_run_in_every_table():
+    meant = {}
+    for table in ABLATIONS["vse+2ad"].values():
+        for label, variant in table.items():
+            assert meant.setdefault(label, variant) == variant, label
+
+
+# what an evaluation does not give
+
+
+def loop_epochs(values, share):
+    """Walks the curve in steps of a hundred-thousandth of an epoch."""
+    values, steps = [0.0, *values], 100_000
+    for step in range(1, (len(values) - 1) * steps + 1):
+        whole, part = divmod(step, steps)
+        height = values[whole] + (part / steps) * (values[min(whole + 1, len(values) - 1)] - values[whole])
+        if height >= share * values[-1] - 1e-9:
+            return step / steps
+    raise AssertionError("the last value itself is above every share of it")
+
+
+@pytest.mark.parametrize("values", [[1.0], [2.0, 3.0, 4.0], [1.0, 5.0, 3.0, 4.0], [4.0, 2.0, 4.1], [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("share", [0.5, 0.95])
+def test_epochs_to_a_share_of_the_last_value(values, share):
+    assert epochs_to(values, share) == pytest.approx(loop_epochs(values, share), abs=2e-5)
+
+
+def test_a_curve_without_an_end_is_refused():
+    for values in ([], [1.0, 0.0]):
+        with pytest.raises(BadInput, match="has no epoch"):
+            epochs_to(values)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield train_or_load(tiny_config("vse+2ad", epochs=3))
+
+
+# options
+
+
+def features_of(lengths=(4, 1, 3), width=5):
+    x = torch.randn(len(lengths), 4, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return Features(x, torch.arange(4) < torch.tensor(lengths)[:, None])
+
+
+def test_a_random_balance_is_one_number_that_is_stored_and_not_trained():
+    torch.manual_seed(3)
+    head, features = AdaptivePoolHead(5, 5, balance="random").double(), features_of()
+    share = head.share.item()
+    assert 0 <= share < 1 and "share" in head.state_dict() and "share" not in dict(head.named_parameters())
+    token, embedding, _, weights = head.parts(features)
+    for n in range(3):
+        mixed = [share * t + (1 - share) * e for t, e in zip(token[n].tolist(), embedding[n].tolist(), strict=True)]
+        assert_close(head(features).x[n], torch.tensor(reference.unit(np.array(mixed))))
+    assert weights[:, 0].tolist() == pytest.approx([share] * 3)
+    other = AdaptivePoolHead(5, 5, balance="random").double()
+    assert other.share != head.share
+    other.load_state_dict(head.state_dict())
+    assert_close(other(features).x, head(features).x)
+    with pytest.raises(BadInput, match="balance 'rnadom'. Did you mean 'random'"):
+        AdaptivePoolHead(5, 5, balance="rnadom")
+
+
+def test_options_of_the_method_reach_its_heads():
+    make = lambda **options: build("vse+2ad", INPUTS, d=8, **options)  # noqa: E731
+    assert make().image_head.fixed is None
+    assert make(balance="fixed", token_share=0.75).caption_head.fixed == 0.75
+    assert make(balance="random").image_head.share != make(balance="random").caption_head.share
+    manual = make(pooling="manual")
+    assert isinstance(manual.image_head, KMaxPool) and manual.image_head.k == 5
+    assert type(manual.caption_head) is MeanPool
+    for pooling in ("mean", "gpo", "seq2seq"):
+        ours, theirs = make(pooling=pooling), build("vse-infty", INPUTS, d=8, pooling=pooling)
+        assert type(ours.image_head) is type(theirs.image_head) and type(ours.caption_head) is type(theirs.caption_head)
+    for wrong in ({"pooling": "adpol"}, {"balance": "learnt"}, {"token_share": 1.5}):
+        with pytest.raises(BadInput, match=next(iter(wrong))):
+            make(**wrong)
+
+
+def test_options_that_were_added_change_no_name_of_an_older_run():
+    full = SPEC.full_options("matched", {})
+    assert not {"pooling", "balance", "token_share"} & set(full)
+    assert SPEC.full_options("matched", {"pooling": "gpo"}) == {**full, "pooling": "gpo"}
+
+
+@pytest.mark.slow
+def test_negatives_in_training_are_those_of_the_run_step_by_step(run):
+    from xmr_core.data.batches import Batches
+    from xmr_study import negatives_in_training
+
+    table = negatives_in_training(run.config)
+    batches = Batches(run.prepared().splits["train"], 16, 2, 0)
+    assert len(table) == 3 * len(batches) and table["epoch"].tolist() == sorted([1, 2, 3] * len(batches))
+    assert set(table["i2t of"]) == {32} and set(table["t2i of"]) == {16}
+    torch.manual_seed(run.config.train.seed)
+    method = build("vse+2ad", run.prepared().inputs, **run.config.options).train()
+    batch = batches.batch(0, 0, batches.plan(0))
+    scores = method.loss(batch)[2]
+    first = table.iloc[0]
+    for d, s, match in (("i2t", scores, batch.match), ("t2i", scores.T, batch.match.T)):
+        assert first[d] == method.objective.score_loss.how_many(s, match)
+        assert table[d].between(1, first[f"{d} of"] - 1).all()
+    with pytest.raises(BadInput, match="another objective than AdOpt"):
+        negatives_in_training(run.config.replace(objective="triplet"))

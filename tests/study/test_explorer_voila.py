@@ -1,0 +1,299 @@
+"""The explorer as a page of its own, by the command `explore`, in a real browser: map, marks, links, colours, keys.
+Skipped where no browser or no voila is installed. One server serves all tests; each page has a kernel of its own.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from in_browser import (
+    BROWSER,
+    CARD,
+    PATIENCE,
+    cards,
+    contrasts,
+    drag,
+    free_port,
+    lasso,
+    point_to,
+    status,
+    wait_for,
+    wait_for_server,
+)
+from PIL import Image
+from tiny import tiny_config
+
+from xmr_core.training.runs import train_or_load
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install -e '.[test]')")
+pytest.importorskip("voila", reason="voila is not installed (pip install -e '.[app]')")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")]
+
+IMAGES = 24
+WIDE = {"width": 1400, "height": 1000}
+KEYS_TO_WHY = ("Tab", "a red circle", "Enter", "Tab", "Enter", "Enter")  # field, sentence, ask, skip link, why?
+TEXT_CONTRAST = 4.5  # WCAG 2, level AA
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The explorer of a folder of scenes with captions and splits, and two small methods; yields its address."""
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("photos")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(home))
+        runs = [train_or_load(tiny_config(name)) for name in ("dive", "pcme")]
+    corpus = runs[0].prepared().corpus
+    rows = np.flatnonzero((corpus.images["split"] == "test").to_numpy())[:IMAGES]
+    lines = ["image,caption,split"]
+    for n, (row, pixels) in enumerate(zip(rows, corpus.read_pixels(rows), strict=True)):
+        Image.fromarray(pixels).save(folder / f"{n}.png")
+        own = corpus.captions.loc[corpus.captions["image_id"] == corpus.images.index[row], "text"]
+        lines += [f'{n}.png,"{text}",{"test" if n % 2 else "train"}' for text in own[:2]]
+    (folder / "captions.csv").write_text("\n".join(lines))
+    port = free_port()
+    words = [sys.executable, "-m", "xmr_study", "explore", str(folder), "--run", "dive-1", "--run", "pcme-1"]
+    server = subprocess.Popen(
+        [*words, "--no-browser", f"--port={port}"],
+        env=os.environ | {"XMR_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_for_server(f"http://127.0.0.1:{port}/voila/static/")
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        os.killpg(server.pid, 15)  # the command, voila and its kernels
+        server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as pw:
+        browser = pw.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def opened(browser, address: str):
+    page = browser.new_page(viewport=WIDE)
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    page.locator(CARD).first.wait_for()
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(browser, address):
+    return opened(browser, address)
+
+
+@pytest.fixture(scope="module")
+def linked(page, browser, address):
+    """The page's view of two methods, restricted on the map, with every panel open; and, in the dark, a page that was
+    opened by its link."""
+    page.set_viewport_size(WIDE)
+    for name in ("Map", "Filter", "Save and share"):
+        show(page, name)
+    ask(page, "a red circle above a blue ring")
+    page.locator(".jupyter-widgets select").nth(1).select_option("pcme-1")
+    wait_for(page, "ranked by dive-1 and by pcme-1")
+    page.locator(".js-plotly-plot .nsewdrag").first.wait_for()
+    lasso(page)
+    wait_for(page, f"of {IMAGES} images ranked")
+    page.get_by_role("button", name="Link", exact=True).click()
+    link = page.locator(".xmr a[href*='view=']")
+    link.wait_for()
+    dark = opened(browser, address + link.get_attribute("href") + "&theme=dark")
+    wait_for(dark, f"of {IMAGES} images ranked")
+    return page, dark
+
+
+def ask(page, sentence: str) -> None:
+    box = page.locator("input[placeholder^='a red circle']")
+    box.fill(sentence)
+    box.press("Enter")
+    page.locator("b", has_text=f"“{sentence}”").wait_for()
+
+
+def show(page, panel: str) -> None:
+    button = page.get_by_role("button", name=panel, exact=True)
+    if "mod-active" not in button.get_attribute("class"):
+        button.click()
+
+
+def overflow(page) -> list[str]:
+    """What is cut off at the right edge of the page, and whether the page can be moved sideways."""
+    return page.evaluate(
+        """() => {
+        const inScroller = e => e.closest('.xmr-scroll, .js-plotly-plot');
+        const out = [...document.querySelectorAll('.xmr *')].filter(
+            e => e.offsetWidth && !inScroller(e) && e.getBoundingClientRect().right > innerWidth + 1);
+        const wide = document.documentElement.scrollWidth > innerWidth ? ['the page'] : [];
+        return wide.concat(out.map(e => e.outerHTML.slice(0, 150)));
+    }"""
+    )
+
+
+def test_the_page_is_the_explorer_with_something_to_see(page):
+    assert page.title() == "Explorer" and len(cards(page)) == 10 and f"{IMAGES} images ranked" in status(page)
+    assert page.locator(".jp-InputArea").count() == 0 or not page.locator(".jp-InputArea").first.is_visible()
+    bars = page.locator(".widget-hprogress").all()  # as many as there was work to do: one where nothing is cached
+    assert bars and not any(bar.is_visible() for bar in bars)
+
+
+def test_from_the_empty_page_to_why_by_keys(page):
+    page.evaluate("document.activeElement.blur()")
+    for n, key in enumerate(KEYS_TO_WHY):
+        page.keyboard.type(key) if " " in key else page.keyboard.press(key)
+        if n == 2:
+            page.locator("b", has_text="“a red circle”").wait_for()
+        if n == 4:
+            page.wait_for_function("document.activeElement.innerText === 'why?'")
+    wait_for(page, "why dive-1 found answer 1")
+    assert "what each word adds" in page.locator(".xmr").inner_text()
+    page.wait_for_function("document.activeElement.innerText === 'close'")
+    page.keyboard.press("Enter")
+    page.locator(".xmr-open").wait_for(state="detached")
+
+
+@pytest.mark.parametrize("height", [1000, 760])
+@pytest.mark.parametrize("answer", [0, 9])
+def test_why_opens_inside_the_window_beside_its_card(page, answer, height):
+    page.set_viewport_size({**WIDE, "height": height})
+    ask(page, "a red circle")
+    page.get_by_role("button", name="why?").nth(answer).click()
+    wait_for(page, f"why dive-1 found answer {answer + 1}:")
+    page.wait_for_function("document.activeElement.innerText === 'close'")
+    page.wait_for_timeout(300)  # the images of the explanation take their place
+    card, panel = (
+        page.evaluate("name => Object.values(document.querySelector(name).getBoundingClientRect().toJSON())", name)
+        for name in (".xmr-card.xmr-open", ".xmr-panel:not([style*='none'])")
+    )
+    for *_, top, right, bottom, left in (card, panel):
+        assert top >= -1 and bottom <= height + 1 and left >= -1 and right <= WIDE["width"] + 1, (card, panel)
+    assert 0 <= panel[4] - card[6] < 30, "right below its card"
+    page.set_viewport_size(WIDE)
+
+
+def test_a_mark_changes_r_precision(page):
+    page.get_by_role("button", name="Hard").click()  # a caption whose first answer is wrong
+    wait_for(page, "images ranked")
+    found = []
+    for said in ("marked as right", "marked as not judged"):
+        page.locator("button[title='answer 1 is right']").click()
+        wait_for(page, said)
+        found.append(re.search(r"R-Precision of this query ([\d.]+), (\d+) right", status(page)).groups())
+    assert found == [("0.50", "2"), ("0.00", "1")]
+
+
+def test_a_lasso_and_a_box_restrict_the_ranking(page):
+    ask(page, "a red circle")
+    show(page, "Map")
+    show(page, "Filter")
+    page.locator(".js-plotly-plot .nsewdrag").first.wait_for()
+    page.wait_for_function("document.querySelector('.js-plotly-plot .main-svg').clientWidth > 1000")
+    found = []
+    right = [(0.5, 0.01), (0.99, 0.99)]
+    for draw, beside in ((lasso, 0.75), (lambda page: drag(page, right), 0.25)):
+        draw(page)
+        wait_for(page, f"of {IMAGES} images ranked")
+        found.append(int(re.match(r"(\d+) of", status(page))[1]))
+        assert len(cards(page)) == min(10, found[-1])
+        page.wait_for_function("document.querySelector('.xmr').innerText.includes('items selected on the map')")
+        page.locator("[data-title='Box Select']").click()
+        plot = page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+        page.mouse.dblclick(plot["x"] + beside * plot["width"], plot["y"] + plot["height"] / 2)
+        wait_for(page, f"{IMAGES} images ranked by")
+        page.wait_for_function("!document.querySelector('.xmr').innerText.includes('items selected on the map')")
+    assert sum(found) == IMAGES and min(found) > 0, "the left half and the right half"
+
+
+def test_a_lasso_draws_no_point_anew_from_the_kernel(page):
+    """Plotly's own answer to a selection would draw all points again for each trace, half a second at 30,000 points."""
+    ask(page, "a blue ring")
+    show(page, "Map")
+    page.locator(".js-plotly-plot .nsewdrag").first.wait_for()
+    page.wait_for_function("document.querySelector('.js-plotly-plot .main-svg').clientWidth > 1000")
+    page.evaluate(
+        """() => {
+        window.drawn = [];
+        for (const name of ['plotly_afterplot', 'plotly_selected'])
+            document.querySelector('.js-plotly-plot').on(name, () => window.drawn.push(name));
+    }"""
+    )
+    lasso(page)
+    wait_for(page, f"of {IMAGES} images ranked")
+    page.wait_for_timeout(1000)
+    drawn = page.evaluate("window.drawn")
+    assert drawn[drawn.index("plotly_selected") :] == ["plotly_selected"]
+    show(page, "Filter")
+    page.get_by_role("button", name="Clear filter").click()
+    wait_for(page, f"{IMAGES} images ranked by")
+    plot = "document.querySelector('.js-plotly-plot')"
+    page.wait_for_function(f"{plot}.data.every(t => [undefined, null, t.x.length].includes(t.selectedpoints?.length))")
+    page.wait_for_function(f"{plot}.querySelectorAll('.selectionlayer path').length === 0")
+
+
+def test_the_pointer_shows_an_item(page):
+    show(page, "Map")
+    page.locator("[data-title='Pan']").click()
+    first_answer, away = page.evaluate(
+        """() => {
+        const plot = document.querySelector('.js-plotly-plot'), {x, y} = plot.data[0];
+        const {xaxis, yaxis} = plot._fullLayout;
+        const number = [...plot.querySelectorAll('.xmr-answer')].find(mark => mark.textContent === '1');
+        const at = number.getBoundingClientRect(), corner = plot.getBoundingClientRect();
+        const across = at.x + at.width / 2 - corner.x - xaxis._offset;
+        const down = at.y + at.height / 2 - corner.y - yaxis._offset;
+        const away = [...x].map((x, n) => Math.hypot(xaxis.l2p(x) - across, yaxis.l2p(y[n]) - down));
+        return [away.indexOf(Math.min(...away)), Math.min(...away)];
+    }"""
+    )
+    assert away < 1, "the number of an answer is at its point"
+    for trace, point in ((0, first_answer), (1, 5)):  # an image below its number, and a caption
+        point_to(page, trace, point)
+        page.locator(".js-plotly-plot .hovertext").wait_for()
+        shown = page.evaluate("([t, p]) => document.querySelector('.js-plotly-plot').data[t].text[p]", [trace, point])
+        page.wait_for_function(
+            "text => document.querySelector('.xmr-map').innerText.replace(/\\s+/g, ' ').includes(text)", arg=shown
+        )
+
+
+def test_a_link_opens_the_same_view(linked):
+    page, dark = linked
+    assert cards(dark) == cards(page) and len(cards(page)) > 2
+    show(dark, "Filter")
+    dark.wait_for_function("document.querySelector('.xmr').innerText.includes('items selected on the map')")
+    selected = [re.search(r"(\d+) items selected", p.locator(".xmr").inner_text())[1] for p in linked]
+    assert selected[0] == selected[1]
+    for n in (0, 1):
+        menus = [p.locator(".jupyter-widgets select").nth(n).input_value() for p in linked]
+        assert menus[0] == menus[1]
+    assert dark.locator("b", has_text="“a red circle above a blue ring”").count() == 1
+
+
+def test_every_text_can_be_read_in_light_and_dark(linked):
+    for page, theme in zip(linked, ("light", "dark"), strict=True):
+        for name in ("Map", "Filter", "Save and share"):
+            show(page, name)
+        page.get_by_role("button", name="Link", exact=True).click()
+        page.get_by_role("button", name="why?").first.click()
+        wait_for(page, "why dive-1 found answer 1")
+        page.wait_for_timeout(300)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", background)[:3])) > 384) == (theme == "light"), background
+        found = contrasts(page)
+        assert len(found) > 100, "all that is seen was measured"
+        assert [pair for pair in found if pair[0] < TEXT_CONTRAST] == [], theme
+
+
+def test_600_pixels_are_wide_enough(linked):
+    for page in linked:
+        page.set_viewport_size({"width": 600, "height": 900})
+        page.wait_for_function("document.querySelector('.js-plotly-plot .main-svg')?.clientWidth < 600")
+        assert overflow(page) == []
+        page.set_viewport_size(WIDE)

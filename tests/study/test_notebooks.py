@@ -1,0 +1,332 @@
+"""Notebook hygiene, read from the JSON: without it nbval passes cells never executed, and compares nothing."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_output
+from synthetic import FIGURE, TABLE, build
+
+from xmr_core.base.errors import BadInput
+from xmr_study.parameters import Parameter, checked_value, declared_parameters, parse_parameters
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import refresh_notebooks  # noqa: E402
+
+FOLDER = ROOT / "notebooks"
+GUIDE = ROOT / "docs" / "notebooks.md"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+EXPECTED = {"train", "ablation_alpha"}  # the README and `make study` name these
+MAX_CELLS, MAX_LINES, MAX_BYTES = 15, 15, 1_000_000
+MACHINE_PATH = re.compile(r"""(?<![\w.:/~$}-])/(home|root|tmp|Users|mnt|opt|var|usr|work|data)/\w|\b[A-Z]:\\\\\w""")
+
+# What every notebook with runs declares, in this order, its own parameters between preset and seed or at the end.
+COMMON = """dataset: str = "scenes"  # scenes, or flickr8k, flickr30k, coco, cub, precomputed, folder (with data_root)
+data_root: str = ""  # folder of the files of the data set; scenes needs none
+preset: str = "quick"  # quick (a minute or two), study (larger, five seeds), published (the papers' scale)
+seed: int = 0  # first seed
+n_seeds: int = 0  # seeds per …; 0 keeps the number of the preset
+epochs: int = 0  # 0 keeps the number of the preset
+features: str = "auto"  # image features: auto, or what docs/data.md lists
+image_model: str = ""  # vision model of transformers (folder or hub name), empty: what is installed or the corpus's own
+text_model: str = ""  # text model of transformers (folder or hub name), empty for word vectors and a GRU
+device: str = "auto"  # auto, cpu or cuda
+"""
+WORDINGS = {  # of those that may be said otherwise: the value and the words
+    "seed": r"0 (first seed|of the run that is looked at|of training)",
+    "n_seeds": r"0 seeds per [^;]+; 0 keeps the number of the preset|1 models; .+",
+}
+ONE_RUN = {"train", "explore"}  # show single runs, so that a number of seeds would say nothing
+NOT_YET: set[str] = set()  # do not declare all of them so far
+
+
+NOT_IN_GUIDE: set[str] = set()  # new ones that docs/notebooks.md does not have so far
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with a notebook that is about to be committed."""
+    raw = path.read_text()
+    notebook = nbformat.reads(raw, 4)
+    cells = [c for c in notebook.cells if c.cell_type == "code"]
+    out = [f"{len(raw)} bytes"] if len(raw) > MAX_BYTES else []
+    if (
+        not notebook.cells
+        or notebook.cells[0].cell_type != "markdown"
+        or not re.match(r"# .*\?", notebook.cells[0].source)
+    ):
+        out.append("the title is not a question")
+    tagged = [i for i, c in enumerate(cells) if "parameters" in c.metadata.get("tags", [])]
+    if tagged != [0]:
+        out.append(f"cells tagged parameters: {tagged}, must be the first code cell only")
+    else:
+        try:
+            for parameter in declared_parameters(path).values():
+                checked_value(parameter, parameter.default)
+                if not parameter.help:
+                    out.append(f"parameter {parameter.name} has no comment")
+        except BadInput as e:
+            out.append(str(e))
+    if any("injected-parameters" in c.metadata.get("tags", []) for c in cells) or "papermill" in notebook.metadata:
+        out.append("this is papermill's output, not the notebook run on its defaults")
+    if "check_parameters" not in _calls(cells[1] if len(cells) > 1 else None):
+        out.append("the second code cell does not call check_parameters")
+    out += _ending_problems(path.stem, cells[-1] if cells else None)
+    if len(cells) > MAX_CELLS:
+        out.append(f"{len(cells)} code cells")
+    out += [
+        f"code cell {i + 1} has {n} lines" for i, c in enumerate(cells) if (n := len(c.source.splitlines())) > MAX_LINES
+    ]
+    if (counts := [c.execution_count for c in cells]) != list(range(1, len(cells) + 1)):
+        out.append(f"execution counts {counts}: run make notebooks")
+    kinds = [
+        {"error" if o.output_type == "error" else mime for o in c.outputs for mime in o.get("data", [None])}
+        for c in cells
+    ]
+    out += [f"code cell {i + 1} ended in an error" for i, found in enumerate(kinds) if "error" in found]
+    figures = [i for i, found in enumerate(kinds) if "image/png" in found]
+    tables = [i for i, found in enumerate(kinds) if "text/html" in found]
+    if not figures:
+        out.append("no figure")
+    elif not any(i < figures[-1] for i in tables):
+        out.append("no table before the last figure: pictures are not compared, tables are")
+    if match := MACHINE_PATH.search(json.dumps([[c.source, c.get("outputs", [])] for c in notebook.cells])):
+        out.append(f"path of one machine: …{match.string[max(0, match.start() - 20) : match.end() + 20]}…")
+    return out
+
+
+def _calls(cell) -> dict[str, str]:
+    """Functions a cell calls by their name → their first two arguments, as `"small", p`."""
+    nodes = ast.walk(ast.parse(cell.source)) if cell is not None else []
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return {node.func.id: ", ".join(map(ast.unparse, node.args[:2])).replace("'", '"') for node in calls}
+
+
+def _ending_problems(name: str, cell) -> list[str]:
+    """The last cell is `close("NAME", p, …)`, or `finish` into `output_folder("NAME", p)`."""
+    calls = _calls(cell)
+    if not {"close", "finish"} & set(calls):
+        return ["the last code cell does not call close or finish"]
+    named = calls.get("close", calls.get("output_folder"))
+    return [] if named == f'"{name}", p' else ["its output folder is not named after it"]
+
+
+def common_problems(name: str, declared: dict[str, Parameter]) -> list[str]:
+    """What a notebook's parameters lack of COMMON; one that declares no data set trains nothing and needs none."""
+    if "dataset" not in declared:
+        return []
+    common = parse_parameters(COMMON)
+    if name in ONE_RUN:
+        common.pop("n_seeds")
+    out = [f"{parameter} is missing" for parameter in common if parameter not in declared]
+    shared = [parameter for parameter in declared if parameter in common]
+    if shared != [parameter for parameter in common if parameter in declared]:
+        out.append(f"order {', '.join(shared)}")
+    for parameter in shared:
+        own, wanted = declared[parameter], common[parameter]
+        words = re.escape(f"{wanted.default} {wanted.help}")
+        if own.type != wanted.type or not re.fullmatch(WORDINGS.get(parameter, words), f"{own.default} {own.help}"):
+            out.append(f"{parameter}: {own.type} = {own.default!r}  # {own.help}")
+    return out
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_with_runs_declare_the_same_parameters(path):
+    if path.stem not in NOT_YET:
+        assert not common_problems(path.stem, declared_parameters(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("", "", ""),
+        ("# first seed", "# of the run that is looked at", ""),
+        ("features: str", "feature: str", "features is missing"),
+        ("epochs: int = 0", "epochs: int = 3", "epochs: int = 3"),
+        ("n_seeds: int", "n_seeds: float", "n_seeds: float"),
+        ("dataset: str", "corpus: str", ""),
+    ],
+)
+def test_a_parameter_that_differs_is_seen(old, new, message):
+    wrong = common_problems("made_up", parse_parameters(COMMON.replace(old, new, 1)))
+    assert [message in problem for problem in wrong] == ([True] if message else [])
+
+
+def test_the_notebooks_are_there():
+    assert {path.stem for path in NOTEBOOKS} >= EXPECTED
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_hygiene(path):
+    assert not problems(path)
+
+
+def demands(source: str) -> list[str]:
+    """Asserts that only a given number of epochs excuses: a dozen photographs teach too little, whatever the epochs."""
+    return re.findall(r"^assert (?:p\.epochs|not p\.epochs) .*|^assert .*\bor p\.epochs\b.*", source, re.M)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_only_enough_data_teaches_is_demanded_of_scenes_alone(path):
+    cells = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
+    assert not [line for source in cells for line in demands(source)]
+    assert len(demands("assert p.epochs or x > 1\nassert y or p.epochs == 1\nassert not usual or x")) == 2
+
+
+@pytest.fixture
+def good(tmp_path) -> Path:
+    path = build(tmp_path / "small.ipynb", TABLE, FIGURE)
+    notebook = nbformat.read(path, 4)
+    for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
+        cell.execution_count = number
+    notebook.cells[3].outputs = [
+        new_output("execute_result", {"text/html": "<table>", "text/plain": "alpha"}, execution_count=3)
+    ]
+    notebook.cells[4].outputs = [new_output("display_data", {"image/png": "abcd", "text/plain": "<Figure>"})]
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_a_good_notebook_has_no_problems(good):
+    assert not problems(good)
+
+
+def _tag(cell, name):
+    cell.metadata["tags"] = [*cell.metadata.get("tags", []), name]
+
+
+BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
+    "run make notebooks": lambda cells: cells[3].update(execution_count=7),
+    "ended in an error": lambda cells: cells[3].outputs.append(new_output("error", ename="E", evalue="", traceback=[])),
+    "must be the first code cell only": lambda cells: _tag(cells[2], "parameters"),
+    "papermill's output": lambda cells: _tag(cells[2], "injected-parameters"),
+    "does not call check_parameters": lambda cells: cells[2].update(source="# check_parameters(globals())"),
+    "does not call close or finish": lambda cells: cells[5].update(source="finish"),
+    "is not named after it": lambda cells: cells[5].update(source='close("small", {}, {"line": figure}, {}, {})'),
+    "not named after it": lambda cells: cells[5].update(source=cells[5].source.replace('"small"', '"smal"')),
+    "no figure": lambda cells: cells[4].outputs.clear(),
+    "path of one machine": lambda cells: cells[2].update(source=cells[2].source + "\nx = '/home/me/data'"),
+    "16 lines": lambda cells: cells[3].update(source="\n".join(["x = 1"] * 16)),
+    "has no comment": lambda cells: cells[1].update(source="alpha: float = 1.0"),
+    "must be int, got 1.5": lambda cells: cells[1].update(source="k: int = 1.5  # number"),
+    "title": lambda cells: cells[0].update(source="# An ablation"),
+}
+
+
+@pytest.mark.parametrize("message", BREAKS)
+def test_each_problem_is_seen(good, message):
+    notebook = nbformat.read(good, 4)
+    BREAKS[message](notebook.cells)
+    nbformat.write(notebook, good)
+    assert any(message in problem for problem in problems(good)), problems(good)
+
+
+NOISY = """import time
+import warnings
+
+from tqdm.auto import tqdm
+
+warnings.warn(f"never the same: {time.time_ns()}")
+for _ in tqdm(range(3), desc="steps"):
+    pass
+print(f"took {id(p) % 97 + 0.5} s at {hex(id(p))}")
+pd.DataFrame({"x": [1]}).style"""
+
+
+@pytest.mark.slow
+def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
+    """The whole recipe, in a copy of the layout, called from another folder."""
+
+    def python(*words, cwd=tmp_path):
+        environment = os.environ | {"XMR_HOME": str(tmp_path / "home"), "MPLBACKEND": "Agg"}
+        return subprocess.run(
+            [sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment
+        )
+
+    for name in ("pyproject.toml", "conftest.py", "tests/nbval_sanitize.cfg", "notebooks/conftest.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    path = build(tmp_path / "notebooks" / "small.ipynb", TABLE, NOISY, FIGURE)
+    bad = build(tmp_path / "bad.ipynb", "1 / 0")
+    before = bad.read_bytes()
+    refreshed = python(ROOT / "scripts" / "refresh_notebooks.py", bad, path)
+    assert refreshed.returncode == 1 and "division by zero" in refreshed.stderr and f"{path} " in refreshed.stdout
+    assert bad.read_bytes() == before
+    (left,) = problems(path)  # the warning names ipykernel's temporary file, which a committed notebook must not
+    assert "ipykernel_" in left
+
+    checked = python("-m", "pytest", "--nbval", "notebooks")
+    assert checked.returncode == 0 and "6 passed" in checked.stdout, checked.stdout
+    path.write_text(path.read_text().replace("16.0", "17.0").replace("alpha: float = 17.0", "alpha: float = 16.0"))
+    altered = python("-m", "pytest", "--nbval", "small.ipynb", cwd=path.parent)
+    assert altered.returncode == 1 and "1 failed" in altered.stdout, altered.stdout
+
+
+@pytest.mark.parametrize(("text", "refused"), [(f"{ROOT}/runs.py:1: UserWarning: old", True), ("RSUM 1", False)])
+def test_outputs_that_name_a_file_of_this_machine_are_not_stored(text, refused):
+    for output in (
+        new_output("stream", name="stderr", text=f"first\n{text}\n"),
+        new_output("execute_result", {"text/plain": f"first\n{text}"}),
+        new_output("display_data", {"text/html": f"<b>first</b>\n{text}", "text/plain": ""}),
+    ):
+        notebook = nbformat.v4.new_notebook(cells=[new_code_cell("x = 1", outputs=[output])])
+        with pytest.raises(BadInput, match="UserWarning: old") if refused else nullcontext():
+            refresh_notebooks.refuse_places(notebook)
+
+
+def test_the_guide_has_every_notebook_once_with_its_question():
+    """docs/notebooks.md: a line for each notebook, in the order of reading; the site is built in the same order."""
+    lines = re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \| (.+?) \|", GUIDE.read_text(), re.M)
+    assert sorted(name for name, _ in lines) == [path.stem for path in NOTEBOOKS if path.stem not in NOT_IN_GUIDE]
+    for name, about in lines:
+        title = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells[0].source.splitlines()[0].removeprefix("# ")
+        assert about.startswith(title) and len(about) > len(title) + 20, name
+
+
+ITEMS = {"DivE": 16, "PCME": 28, "SGRAF": 11, "SCAN": 7, "VSE+2AD": 9}  # tables and figures with an experiment: 71
+
+
+def item_problems(text: str) -> list[str]:
+    """What is wrong with the guide's tables of items: their number, and notebooks and cells that show nothing."""
+    out, counted = [], {}
+    for paper, table in re.findall(r"^\*\*([\w+]+) \([^)]*\)\*\*, \d+ items\n\n((?:\|.*\n)+)", text, re.M):
+        rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+        counted[paper] = len({row[0].strip("| ") for row in rows})
+        for row in rows:
+            named = re.findall(r"`(\w+)` (\d[\d, ]*)", row[3] if len(row) == 6 else "")
+            if not named or not all(row):
+                out.append(f"{paper}, {row[0]}: no notebook with cells, or an empty column")
+            for name, cells in named:
+                shows = showing(name)
+                missing = [int(n) for n in cells.split(", ") if int(n) not in shows]
+                out += [f"{paper}, {row[0]}: cell {n} of {name} shows no table and no figure" for n in missing]
+    return out + ([] if counted == ITEMS else [f"items {counted}"])
+
+
+@cache
+def showing(name: str) -> set[int]:
+    """Numbers of the code cells of a notebook whose stored outputs are a table, a picture or text; none without it."""
+    path = FOLDER / f"{name}.ipynb"
+    cells = [c for c in nbformat.read(path, 4).cells if c.cell_type == "code"] if path.exists() else []
+    return {cell.execution_count for cell in cells if cell.outputs}
+
+
+def test_the_guide_has_every_table_and_figure_with_a_cell_that_shows_it():
+    text = GUIDE.read_text()
+    assert not item_problems(text) and sum(ITEMS.values()) == 71
+    whole = sum(line.endswith("| all |") for line in text.splitlines())
+    assert f"Of the 71, {whole} come whole by default" in " ".join(text.split()), whole
+
+
+def test_an_item_without_its_cell_is_seen():
+    text = GUIDE.read_text().replace("`ablation_elements` 5, 6, 7, 10", "`ablation_elements` 5, 6, 7, 99")
+    assert any("cell 99 of ablation_elements shows no" in problem for problem in item_problems(text))

@@ -1,0 +1,107 @@
+"""The report is built from rows and executed notebooks, and every page leads back to both."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import build_site  # noqa: E402
+
+from xmr_study import ledger  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "source"
+    folder.mkdir()
+    build_site.write_sources(folder)
+    return folder
+
+
+def test_every_notebook_and_document_is_a_page_in_one_place(sources):
+    names = [n for group in build_site.groups().values() for n in group]
+    assert (
+        sorted(names)
+        == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb"))
+        == sorted(p.stem for p in sources.rglob("*.ipynb"))
+    )
+    index = (sources / "index.md").read_text()
+    pages = [
+        p.relative_to(sources).with_suffix("").as_posix() for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")
+    ]
+    assert {"reports/README", "reports/claims", "docs/glossary", "docs/methods/dive", "CONTRIBUTING"} <= set(pages)
+    assert all(len(re.findall(rf"^{re.escape(page)}$", index, re.M)) == 1 for page in pages if page != "index")
+
+
+def test_the_claims_page_shows_every_claim_with_its_rule_and_verdict(sources):
+    page = (sources / "reports" / "claims.md").read_text()
+    assert all(c.sentence in page and c.measure in page for c in ledger().itertuples())
+    assert {"**held**", "**contradicted**", "**undecided**"} & set(re.findall(r"[*]{2}[a-z]+[*]{2}", page))
+
+
+def test_the_pages_that_sphinx_makes(sources, tmp_path):
+    pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
+    build_site.sphinx(sources, tmp_path / "html")
+    page = (tmp_path / "html" / "notebooks" / "ablation_alpha.html").read_text()
+    assert "../../../notebooks/ablation_alpha.ipynb" in page and "../../../reports/protocol/results.csv" in page
+    assert "<img" in page and "cell_output" in page
+    assert "epoch/s" not in page and "<details" in page
+    method = (tmp_path / "html" / "docs" / "methods" / "dive.html").read_text()
+    assert "<math" in method and "differences.html#x-43" in method and "../../../../xmr_core" not in method
+    everything = "".join(p.read_text() for p in (tmp_path / "html").rglob("*.html"))
+    assert str(tmp_path) not in everything and not re.search("mathjax(?!_ignore)", everything, re.I)
+    assert not re.findall(r"<script[^>]+https?:", everything)
+
+
+def test_links_out_of_the_site_lead_to_the_repository():
+    text = "[a](../README.md) [b](data.md#x) [c](https://x.org) `code`\n```\n[d](../README.md)\n```\n![p](p.png)"
+    out = build_site.with_outside_links(text, "guide/a/page.md", {"guide/a/data.md"})
+    assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="the extra 'report' is not installed")
+    sys.path.insert(0, str(build_site.SITE))
+    import conf
+
+    for page in build_site.DOCS.rglob("*.md"):
+        plain = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.S | re.M)
+        for formula in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$]+)\$(?!\$)", plain, re.S):
+            converted = conf.mathml("".join(formula), "inline")
+            assert "<math" in converted and not re.search(r">\\\w+<", converted), formula
+
+
+def test_a_report_that_cannot_be_built_says_why(sources, tmp_path):
+    pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    shutil.copy(build_site.SITE / "conf.py", broken)
+    (broken / "index.md").write_text("# A\n\n[gone](gone.md)\n")
+    (broken / "_static").mkdir()
+    shutil.copy(build_site.SITE / "study.css", broken / "_static")
+    with pytest.raises(SystemExit, match="gone"):
+        build_site.sphinx(broken, tmp_path / "out")
+
+
+def test_the_page_of_results_and_the_answer_are_those_of_the_rows(tmp_path, monkeypatch):
+    import build_reports
+
+    monkeypatch.setattr(build_reports, "stored", lambda figure, name: None)  # a test leaves the repository as it was
+    page, readme = build_reports.page(), (ROOT / "README.md").read_text()
+    assert page == (ROOT / "reports" / "README.md").read_text(), "run `make reports`"
+    assert build_reports.with_answer(readme, page) == readme, "run `make reports`"
+
+
+def test_without_a_browser_there_is_no_pdf_and_that_is_said(tmp_path, monkeypatch, capsys):
+    import print_pdf
+
+    monkeypatch.setattr(print_pdf, "CHROMIUM", ("no-such-browser",))
+    assert print_pdf.print_page(tmp_path / "index.html", tmp_path / "report.pdf") == 0
+    assert "report.pdf was not made" in capsys.readouterr().err

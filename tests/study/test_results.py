@@ -1,0 +1,174 @@
+"""Rows: tidy, with provenance, appended once; studies: tables and verdicts from runs."""
+
+import multiprocessing
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import tiny_config
+
+import xmr_study as study
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.training.runs import train_or_load_all
+from xmr_study import results
+
+
+@pytest.fixture(scope="module")
+def runs(shared_home):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(shared_home))
+        yield train_or_load_all([tiny_config(epochs=1, seed=s) for s in (0, 1, 2)], workers=1, progress=False)
+
+
+def test_rows_are_tidy_fractions_with_their_origin(runs):
+    table = results.rows(runs, ["a", "a", "b"])
+    assert list(table) == list(results.COLUMNS)
+    fractions = table[table["metric"].isin(["recall", "r_precision", "map_at_r"])]
+    assert fractions["value"].between(0, 1).all() and set(table["relevance"]) == {"annotated", "exhaustive", ""}
+    assert (table["origin"] == "ours").all() and table["numerics"].str.fullmatch("[0-9a-f]{12}").all()
+    recall = fractions[
+        (fractions["metric"] == "recall")
+        & (fractions["run_id"] == runs[0].id)
+        & (fractions["relevance"] == "annotated")
+    ]
+    rsum = table[(table["metric"] == "rsum") & (table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")][
+        "value"
+    ].item()
+    assert len(recall) == 6 and np.isclose(recall["value"].sum(), rsum)
+
+
+def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
+    for number, commit in enumerate(("000123456789", "12e456789012")):
+        table = results.rows(runs).assign(git_commit=commit, numerics=commit)
+        results.append(table, tmp_path / str(number) / "results.csv")
+        back = results.read(tmp_path / str(number) / "results.csv")
+        assert set(back["git_commit"]) == set(back["numerics"]) == {commit}
+
+
+def test_rows_are_appended_once_and_read_back(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "rows.csv"
+    assert results.append(table.iloc[:5], path) == 5
+    assert results.append(table, path) == len(table) - 5
+    assert results.append(table, path) == 0
+    back = results.read(path)
+    assert np.allclose(back["value"], table["value"].to_numpy(), rtol=1e-8, atol=0)
+    others = [c for c in results.COLUMNS if c not in ("value", "n_queries")]
+    differing = [c for c in others if (back[c].astype(str).to_numpy() != table[c].astype(str).to_numpy()).any()]
+    assert not differing, "provenance comes back with every number"
+    kept = (tmp_path / "runs.csv").read_text()
+    assert len(kept.splitlines()) == 1 + table["run_id"].nunique(), "a line per run"
+    (tmp_path / "runs.csv").write_text("".join(kept.splitlines(keepends=True)[:-1]))
+    with pytest.raises(DamagedFile, match=r"runs\.csv lacks runs of rows\.csv"):
+        results.read(path)
+    (tmp_path / "runs.csv").write_text(kept)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(DamagedFile, match="not a results table"):
+        results.append(table, path)
+    assert path.read_text() == "a,b\n1,2\n"
+
+
+def test_written_rows_replace_what_an_older_execution_left(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "made" / "rows.csv"
+    results.write(table, path)
+    results.write(table[table["seed"] == 0], path)
+    back = results.read(path)
+    assert set(back["seed"]) == {0} and np.allclose(
+        back["value"], table[table["seed"] == 0]["value"], rtol=1e-8, atol=0
+    )
+
+
+def _append(path, table):
+    results.append(table, path)
+
+
+def test_two_processes_may_append_at_once(runs, tmp_path):
+    table, path = results.rows(runs), tmp_path / "rows.csv"
+    parts = [table[table["seed"] == s] for s in (0, 1, 2)]
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_append, args=(path, part)) for part in parts]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results.read(path)) == len(table)
+
+
+def test_per_run_agrees_with_the_rows(runs):
+    table = study.run_table(runs, ["x"] * 3)
+    rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
+    assert np.allclose(table["rsum exhaustive"], 100 * rsum)
+    assert (
+        (table["rsum exhaustive low"] <= table["rsum exhaustive"])
+        & (table["rsum exhaustive"] <= table["rsum exhaustive high"])
+    ).all()
+    assert (table["log variance"] < 0).all() and list(table["seed"]) == [0, 1, 2]
+
+
+def test_over_seeds_uses_students_interval():
+    table = pd.DataFrame(
+        {"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0}
+    )
+    out = study.seed_means(table, ["m"]).set_index("label")
+    assert out.loc["a", "m"] == 2 and np.isclose(out.loc["a", "m high"] - 2, 4.302652729 / np.sqrt(3))
+    assert (out.loc["b", "m low"], out.loc["b", "m high"]) == (4.0, 6.0)
+
+
+@pytest.mark.parametrize("shift, wanted", [(5.0, "held"), (-5.0, "contradicted"), (0.0, "undecided")])
+def test_verdicts_are_paired_over_seeds(shift, wanted):
+    noise = [10.0, -30.0, 20.0]  # shared by both: pairing removes it
+    worse = pd.DataFrame({"seed": [0, 1, 2], "m": noise})
+    better = pd.DataFrame({"seed": [2, 1, 0], "m": [20.0 + shift + 1, -30.0 + shift, 10.0 + shift - 1]})
+    assert study.verdict(better, worse, "m")[0] == wanted
+    assert study.verdict(better[:2], worse, "m")[0] == "undecided"
+
+
+def test_labels_of_methods():
+    assert [study.label_of(m) for m in ("pcme", "dive", "vse-infty", "mine")] == ["PCME", "DivE", "VSE∞", "mine"]
+
+
+def test_sweeps_and_variants():
+    base = tiny_config()
+    configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
+    assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
+    vectors, mil = study.variant_configs(
+        base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity")
+    )
+    assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
+    assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
+    assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
+    for call in (
+        lambda: study.sweep_configs(base, "alpha", [], [0]),
+        lambda: study.variant_configs(base, ["MILL"], [0]),
+        lambda: study.variant_configs(base, [], [0]),
+        lambda: study.ablation("dive", "slotz"),
+        lambda: study.seeds("quick", 0, -1),
+    ):
+        with pytest.raises(BadInput):
+            call()
+
+
+def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
+    """Code that changes its numbers gives a run another id: the file then holds both, and tables must not count a seed
+    twice.
+    """
+    run = {
+        "method": "dive",
+        "dataset": "scenes",
+        "size": "study",
+        "split": "test",
+        "protocol": "full",
+        "origin": "ours",
+        "k": 0,
+    }
+    number = {"relevance": "annotated", "direction": "both", "metric": "rsum"}
+    lines = [
+        {"run_id": "old", "variant": "α=4", "seed": 0, "value": 1.0, **number},
+        {"run_id": "old", "variant": "α=4", "seed": 0, "value": 9.0, **number, "metric": "val_rsum"},
+        {"run_id": "other", "variant": "α=4", "seed": 1, "value": 2.0, **number},
+        {"run_id": "old", "variant": "K=4", "seed": 0, "value": 1.0, **number},
+        {"run_id": "new", "variant": "α=4", "seed": 0, "value": 3.0, **number},
+    ]
+    kept = results.latest(pd.DataFrame([run | line for line in lines]).reindex(columns=list(results.COLUMNS)))
+    assert kept[["variant", "metric", "value"]].to_numpy().tolist() == [
+        ["α=4", "val_rsum", 9.0], ["α=4", "rsum", 2.0], ["K=4", "rsum", 1.0], ["α=4", "rsum", 3.0],
+    ]  # fmt: skip

@@ -1,0 +1,247 @@
+"""The tables of the study, from small tables that are made up here: with no rows of the protocol, with some, and with
+all."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+
+import xmr_study as study
+from xmr_core.base.errors import BadInput
+from xmr_study import ambiguity as ambiguity
+from xmr_study import plots, protocol_results, results
+from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
+from xmr_study.claims import CLAIMS
+from xmr_study.claims.claim import Claim, Measure
+from xmr_study.ledger import DECIDED
+from xmr_study.protocol import labels
+from xmr_study.protocol_results import (
+    at_equal_time,
+    budget_points,
+    mean_interval,
+    method_results,
+    protocol_results,
+    swept,
+    variant_results,
+)
+
+NONE = pd.DataFrame(columns=list(results.COLUMNS))
+LATER = "2100-01-01T00:00:00+00:00"
+
+
+def rows(name: str, values: list[float], **more) -> pd.DataFrame:
+    """Rows of RSUM (percent) of seeds 0, 1, … on worlds 1 and 2, annotated and, ten points higher, exhaustive; with the
+    error of the images, two points."""
+    fixed = {
+        "method": "m", "form": "matched", "dataset": "scenes", "size": "quick", "split": "test", "direction": "both",
+        "k": 0, "origin": "ours", "epochs": 72, "best_epoch": 59, "train_seconds": 100.0, "parameters": 1000,
+        "started_utc": LATER, "protocol": "full", "n_queries": 10, "variant": name,
+    } | more  # fmt: skip
+    lines = []
+    for seed, value in enumerate(values):
+        line = {"run_id": f"{name}-{fixed['epochs']}-{seed}-{fixed['dataset']}", "seed": seed, "world": 1 + seed % 2}
+        for kind, extra in (("annotated", 0.0), ("exhaustive", 10.0)):
+            line |= {"relevance": kind}
+            lines.append(line | {"metric": "rsum", "value": (value + extra) / 100} | fixed)
+            lines.append(line | {"metric": "rsum_error", "value": 0.02} | fixed)
+    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
+
+
+def tuned(best: int = 2) -> pd.DataFrame:
+    """A row of validation for every trial; trial `best` wins everywhere."""
+    lines = [
+        {"variant": f"{label}, tuning {n}", "metric": "val_rsum", "value": 3.0 + (n == best), "seed": 0, "world": 0,
+         "run_id": f"{label}{n}", "dataset": "scenes", "epochs": 24, "best_epoch": 20, "train_seconds": 36.0,
+         "relevance": "annotated", "direction": "both", "k": 0, "origin": "ours", "started_utc": LATER,
+         "parameters": 1000, "size": "quick", "n_queries": 1}
+        for label in labels() for n in range(1, 8)
+    ]  # fmt: skip
+    return pd.DataFrame(lines).reindex(columns=list(results.COLUMNS))
+
+
+VALUES = {"VSE∞": [450, 452, 448, 450, 450], "DivE": [470, 468, 472, 471, 469], "SAF": [520, 522, 518, 520, 520]}
+
+
+def compared() -> pd.DataFrame:
+    seconds = {"VSE∞": 100.0, "DivE": 300.0, "SAF": 900.0}
+    parts = [rows(name, values, train_seconds=seconds[name]) for name, values in VALUES.items()]
+    for name, values in VALUES.items():
+        for n in (8, 24):
+            less = [v - 500 / n for v in values[:2]]
+            parts.append(rows(f"{name}, {n} epochs", less, epochs=n, train_seconds=seconds[name] * n / 72))
+    return pd.concat([tuned(), *parts], ignore_index=True)
+
+
+def stored(folder: Path, table: pd.DataFrame) -> Path:
+    results.append(table.assign(git_dirty=False), folder / "results.csv")
+    scoring = pd.DataFrame({"label": ["VSE∞", "DivE", "SAF"], "ms": [5.0, 250.0, 9000.0]})
+    scoring.to_csv(folder / "scoring.csv", index=False)
+    return folder
+
+
+# verdicts
+
+
+def test_the_ledger_holds_every_claim_and_the_verdicts_of_today():
+    table = study.ledger()
+    decided = table[table["verdict"].isin(DECIDED)]
+    assert decided["verdict"].value_counts().to_dict() == {
+        "undecided": 47, "held": 22, "contradicted": 11, "equivalent": 4,
+    }  # fmt: skip
+    assert set(table["claim"]) == {claim.id for claim in CLAIMS}
+    assert dict(zip(table["claim"], table["measure"], strict=True)) == {c.id: c.rule_text() for c in CLAIMS}
+    assert (decided["low"] <= decided["effect"]).all() and (decided["effect"] <= decided["high"]).all()
+    assert (decided["seeds"] >= decided["needs"]).all()
+
+
+def test_the_ledger_is_asked_by_ids_or_their_beginnings():
+    assert set(study.ledger("dive-k", "dive-sets")["claim"]) == {"dive-k-4", "dive-k-large", "dive-k-one", "dive-sets"}
+    with pytest.raises(BadInput, match="dive-k"):
+        study.ledger("dive-k-")
+    assert study.ledger("dive", path=Path("no such file")).empty, "a wheel has no reports"
+
+
+def claim(**more) -> Claim:
+    return Claim(**({"id": "c", "source": "ours", "sentence": "A.", "above": ("DivE",), "below": ("VSE∞",)} | more))
+
+
+@pytest.mark.parametrize(
+    ("asked", "effect", "word"),
+    [
+        (claim(), 20.0, "held"),
+        (claim(smaller=True), 20.0, "contradicted"),
+        (claim(bound=25.0), 20.0, "contradicted"),
+        (claim(bound=20.0), 20.0, "undecided"),
+        (claim(smaller=True, bound=-25.0), 20.0, "held"),
+        (claim(rule="means", above=("DivE", "SAF")), 45.0, "held"),
+        (claim(above=("SAF",), below=()), 520.0, "held"),
+        (claim(measure=Measure("m", "annotated", "i2t", "recall", 1)), None, None),
+    ],
+)
+def test_a_claim_of_ones_own_is_compared_by_seeds(asked, effect, word):
+    table = pd.concat([rows(name, values) for name, values in VALUES.items()])
+    lines = study.compared(table, [asked])
+    assert lines["verdict"].tolist() == ([word] if word else [])
+    if word:
+        assert lines["effect"].item() == pytest.approx(effect) and lines["seeds"].item() == 5
+
+
+def test_seeds_are_paired_and_their_interval_is_students():
+    table = pd.concat([rows("DivE", [470.0, 480, 490]), rows("VSE∞", [450.0, 461, 469])])
+    (line,) = study.compared(table, [claim()]).to_dict("records")
+    differences = np.array([20.0, 19.0, 21.0])
+    half = student.ppf(0.975, 2) * differences.std(ddof=1) / 3**0.5
+    assert (line["effect"], line["low"], line["high"]) == pytest.approx((20.0, 20 - half, 20 + half))
+    few = study.compared(table[table["seed"] < 2], [claim()])
+    assert few["verdict"].tolist() == ["undecided"], "two seeds decide nothing"
+    both = study.compared(pd.concat([table, rows("PVSE", [1.0] * 3)]), [claim(below=("VSE∞", "PVSE"))])
+    assert both["below"].tolist() == ["VSE∞", "PVSE"], "a line for each comparison"
+
+
+# tables
+
+
+def test_the_interval_of_a_method_carries_seeds_and_images_of_its_worlds():
+    values = pd.DataFrame({"value": [450.0, 452.0, 448.0], "error": 2.0, "world": [1, 2, 1]})
+    mean, low, high = mean_interval(values)
+    half = 4.302653 * math.sqrt(4 / 3 + 4 / 2)  # Student's 97.5 % with 2 degrees of freedom
+    assert (mean, low, high) == pytest.approx((450, 450 - half, 450 + half))
+    one = mean_interval(values.iloc[:1])
+    assert one[2] - one[0] == pytest.approx(1.959964 * 2), "one seed: images alone"
+    assert np.isnan(mean_interval(values.iloc[:1].assign(error=float("nan")))[1])
+
+
+def test_the_table_has_quality_epochs_trial_and_cost(tmp_path):
+    table = protocol_results(folder=stored(tmp_path, compared()))
+    assert table["label"].tolist() == ["SAF", "DivE", "VSE∞"], "the best first"
+    line = table.set_index("label").loc["DivE"]
+    assert (line["rsum"], line["rsum exhaustive"], line["seeds"]) == pytest.approx((470, 480, 5))
+    assert (line["trial"], line["best epoch"], line["train seconds"], line["scoring ms"]) == (2, 60, 300, 250)
+    assert line["rsum low"] < 470 < line["rsum high"]
+    assert protocol_results(folder=tmp_path / "none").empty and protocol_results("flickr8k", tmp_path).empty
+
+
+def test_some_methods_without_scoring_times_are_shown_all_the_same():
+    times = pd.DataFrame({"label": ["SAF"], "ms": [1.0]})
+    table = method_results(rows("DivE", [470.0]), ["DivE", "SAF"], scoring=times)
+    assert table["label"].tolist() == ["DivE"] and table["scoring ms"].isna().all()
+    assert len(plots.pareto(table).axes) == 1, "no panel for a cost that nobody has"
+
+
+def test_budget_curves_take_common_seeds_and_time_is_interpolated():
+    own = compared()
+    points = budget_points(own, list(VALUES))
+    assert set(points["seeds"]) == {2} and len(points) == 9
+    last = points[(points["label"] == "DivE") & (points["epochs"] == 72)].iloc[0]
+    assert last["rsum"] == pytest.approx((470 + 468) / 2), "the two seeds that the curve has"
+    alone = own[~own["variant"].str.startswith("DivE, ")]
+    assert set(budget_points(alone, list(VALUES))["label"]) == {*VALUES} - {"DivE"}, "no curve"
+    more = own[own["variant"] == "DivE"].assign(variant="DivE, 144 epochs", epochs=144)
+    longer = budget_points(pd.concat([own, more.assign(run_id="l" + more["run_id"])]), list(VALUES))
+    assert sorted(longer.loc[longer["label"] == "DivE", "epochs"]) == [8, 24, 72, 144], "72 epochs are a point, too"
+    slow = own.assign(train_seconds=own["train_seconds"].mask(own["variant"].str.contains(" epochs"), 5000.0))
+    assert budget_points(slow, list(VALUES)).equals(points), "a slow machine moves no point"
+    equal = at_equal_time(points).set_index("label")
+    assert equal.loc["DivE", "epochs"] == pytest.approx(24)
+    assert equal.loc["DivE", "rsum"] == pytest.approx(469 - 500 / 24)
+    late = at_equal_time(points.assign(seconds=points["seconds"] * (1 + 9 * (points["label"] == "SAF"))))
+    assert math.isnan(late.set_index("label").loc["SAF", "rsum"]), "its shortest run takes longer"
+    assert at_equal_time(points[points["label"] != "VSE∞"]).empty
+
+
+def ambiguous() -> pd.DataFrame:
+    """DivE gains 20, 10, 0, −10 and −20 points on VSE∞; the hinge costs VSE∞ 30 points. The higher learning rate
+    validates better everywhere, and the lower one has another RSUM."""
+    parts = []
+    for step, value in enumerate(AMBIGUITIES):
+        gains = {("VSE∞", "InfoNCE"): 0, ("DivE", "InfoNCE"): 20 - 10 * step, ("VSE∞", "hinge"): -30}
+        for (label, name), gain in gains.items():
+            noise = [0.0, 0.5, -0.5] if gain else [0.0] * 3
+            shifted = [v + gain + e for v, e in zip([400.0, 402.0, 398.0], noise, strict=True)]
+            for rate, values, reached in ((2e-3, [100.0], 3.0), (4e-3, shifted, 3.5)):
+                part = rows(ambiguity_label(label, name, value, rate), values)
+                parts += [part, part[:1].assign(metric="val_rsum", value=reached)]
+    return pd.concat(parts)
+
+
+def test_a_gain_over_ambiguity_carries_seeds_and_images():
+    gains = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()))
+    sets = gains[gains["what"] == "sets"].set_index("ambiguity")["gain"]
+    assert sets.round(6).tolist() == [20, 10, 0, -10, -20]
+    line, seeds = gains.iloc[0], [20.0, 20.5, 19.5]
+    half = student.ppf(0.975, 2) * np.sqrt(np.var(seeds, ddof=1) / 3 + 2.0**2 + 2.0**2)
+    assert (line["gain"], line["low"], line["high"]) == pytest.approx((20.0, 20.0 - half, 20.0 + half))
+    assert len(plots.ambiguity_curves(gains).axes) == 2
+    assert ambiguity.ambiguity_gains(ambiguity.ambiguity_points(NONE)).empty
+    one = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()[lambda t: t["seed"] == 0]))
+    assert one[["low", "high"]].isna().all(axis=None), "that of the images alone would look surer than two seeds"
+
+
+def test_only_the_longest_runs_of_a_label_count_and_all_labels_of_a_run_do():
+    own = pd.concat([rows("DivE", [520.0]), rows("DivE, 144 epochs", [530.0], epochs=144), rows("SGR", [510.0])])
+    kept = protocol_results.deciding(own)
+    kept = kept[(kept["metric"] == "rsum") & (kept["relevance"] == "annotated")].set_index("variant")["value"]
+    assert kept["DivE"] == kept["α=16"] == kept["K=4"] == pytest.approx(5.3) and kept["SGR"] == pytest.approx(5.1)
+    assert study.results.study_rows()["variant"].nunique() > 40
+
+
+def test_a_swept_setting_has_common_seeds():
+    control = [484.0, 500.0, 490.0, 480.0, 486.0, 502.0, 470.0]
+    table = pd.concat(
+        [
+            rows("DivE", [300.0] * 5), rows("DivE, 144 epochs", control, epochs=144),
+            rows("α=1", [v - 50 for v in control[:5]], epochs=144), rows("α=2", control[:3], epochs=144),
+            rows("α=64", [v + 4 for v in control[:5]], epochs=144), rows("VSE∞", [450.0] * 5),
+        ],
+        ignore_index=True,
+    )  # fmt: skip
+    assert variant_results(table, "dive")["label"].tolist() == ["α=64", "α=2", "DivE", "α=1"]
+    curve = swept(table, "α", (1, 2, 16, 64))
+    assert curve.groupby("setting")["rsum"].mean().round(1).to_dict() == {1: 438.0, 16: 488.0, 64: 492.0}, (
+        "two of three seeds are no point, and the control's further seeds are not in the curve"
+    )
+    width = student.ppf(0.975, 4) * np.sqrt(np.var(control[:5], ddof=1) / 5 + 2**2 / 2)
+    assert curve[curve["setting"] == 16]["high"].iloc[0] == pytest.approx(488 + width), "of the five common seeds"

@@ -1,0 +1,132 @@
+"""Right answers that annotated recall punishes, benchmarks beside the truth, plausible matches of scenes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.data.scenes import load_scenes, scenes_plausible
+from xmr_core.evaluation.analysis.agreement import agreement_of_benchmarks, per_query_values, punished, random_share
+from xmr_core.evaluation.evaluate import evaluate_scores
+
+
+def by_hand(row, relevant, k):
+    """Is a relevant item among the first k, if items that are not relevant win ties?"""
+    order = sorted(range(len(row)), key=lambda j: (-row[j], j in relevant))
+    return any(j in relevant for j in order[:k])
+
+
+def test_punished_answers_by_a_loop():
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, (6, 12)).astype(float)  # many ties
+    owner = np.repeat(np.arange(6), 2)
+    true = rng.random((12, 6)) < 0.3
+    true[np.arange(12), owner] = True
+    annotated = Relevance.from_positions(np.arange(12), owner, range(12), range(6))
+    exhaustive = Relevance.from_matrix(true, range(12), range(6))
+    table = punished(scores, annotated, exhaustive, ks=(1, 3)).set_index(["direction", "k"])
+    for k in (1, 3):
+        wrong = [t for t in range(12) if not by_hand(scores[:, t], {owner[t]}, k)]
+        right = [t for t in wrong if by_hand(scores[:, t], set(np.flatnonzero(true[t])), k)]
+        line = table.loc[("t2i", k)]
+        assert line["wrong"] == pytest.approx(100 * len(wrong) / 12)
+        assert line["of these right"] == pytest.approx(100 * len(right) / len(wrong))
+        assert line["found"] == pytest.approx(
+            100 * np.mean([by_hand(scores[:, t], set(np.flatnonzero(true[t])), k) for t in range(12)])
+        )
+        wrong = [i for i in range(6) if not by_hand(scores[i], {2 * i, 2 * i + 1}, k)]
+        assert table.loc[("i2t", k), "wrong"] == pytest.approx(100 * len(wrong) / 6)
+    # the same numbers as the metrics of the study
+    summary = evaluate_scores(scores, {"annotated": annotated, "exhaustive": exhaustive}).summary()
+    value = summary.set_index(["relevance", "direction", "metric", "k"])["value"]
+    assert table.loc[("t2i", 1), "wrong"] == pytest.approx(100 - 100 * value["annotated", "t2i", "recall", 1])
+    assert table.loc[("t2i", 1), "found"] == pytest.approx(100 * value["exhaustive", "t2i", "recall", 1])
+    with pytest.raises(BadInput, match="do not fit relevances"):
+        punished(scores[:-1], annotated, exhaustive)
+
+
+def test_random_wrong_answers_are_right_as_often_as_draws_of_them():
+    rng = np.random.default_rng(1)
+    owner = np.repeat(np.arange(6), 2)
+    true = rng.random((12, 6)) < 0.3
+    true[np.arange(12), owner] = True
+    annotated = Relevance.from_positions(np.arange(12), owner, range(12), range(6))
+    exhaustive = Relevance.from_matrix(true, range(12), range(6))
+    own = np.zeros((12, 6), bool)
+    own[np.arange(12), owner] = True
+    by_loop = {
+        "t2i": np.mean([true[t][~own[t]].mean() for t in range(12)]),
+        "i2t": np.mean([true[:, i][~own[:, i]].mean() for i in range(6)]),
+    }
+    for direction, share in random_share(annotated, exhaustive).items():
+        assert share == pytest.approx(100 * by_loop[direction])
+    every = Relevance.from_matrix(np.ones((2, 1), bool), range(2), range(1))
+    with pytest.raises(BadInput, match="an item that is not"):
+        random_share(every, every)
+
+
+def test_the_benchmark_that_orders_as_the_truth_comes_first():
+    table = pd.DataFrame(
+        {
+            "truth": [1, 2, 3, 4.0],
+            "same": [10, 20, 30, 40.0],
+            "against": [4, 3, 2, 1.0],
+            "half": [1, 2, 4, 3.0],
+            "flat": 1.0,
+        }
+    )
+    found = agreement_of_benchmarks(table, "truth", ["against", "flat", "half", "same"])
+    assert found["benchmark"].tolist() == ["same", "half", "against", "flat"]
+    assert found["tau"].tolist()[:3] == pytest.approx([1, 4 / 6, -1]) and np.isnan(found["tau"].iloc[3])
+    with pytest.raises(BadInput, match="no column 'gone'"):
+        agreement_of_benchmarks(table, "truth", ["gone"])
+    with pytest.raises(BadInput, match="at least 3 rows"):
+        agreement_of_benchmarks(table[:2], "truth", ["same"])
+
+
+def test_values_of_one_query_from_several_kinds_of_relevance():
+    per_query = pd.DataFrame(
+        {
+            "relevance": ["a", "a", "b"],
+            "direction": "t2i",
+            "query": ["x", "y", "x"],
+            "R@1": [1.0, 0.0, 1.0],
+            "r_precision": [0.5, 0.1, 0.2],
+        }
+    )
+    table = per_query_values(per_query, {"hit": ("a", "R@1"), "truth": ("b", "r_precision")})
+    assert table.to_dict("records") == [{"direction": "t2i", "query": "x", "hit": 1.0, "truth": 0.2}]
+
+
+def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    corpus = load_scenes("tiny")
+    pictures, captions = corpus.rows("test")
+    shown = [set(s.split()) for s in corpus.images["shapes"].iloc[pictures]]
+    assert all(1 <= len(s) <= 5 for s in shown)
+    place = {image_id: n for n, image_id in enumerate(corpus.images.index[pictures])}
+    owner = [place[i] for i in corpus.captions["image_id"].iloc[captions]]
+    own = corpus.relevance_sets["annotated"]("test")
+    for zeta in (0, 1, 2):
+        found = scenes_plausible(corpus, "test", zeta)
+        assert list(found.gallery_ids) == list(own.gallery_ids) and list(found.query_ids) == list(own.query_ids)
+        for t in range(0, len(captions), 7):
+            assert set(found[t]) == {i for i, s in enumerate(shown) if len(s ^ shown[owner[t]]) <= zeta}
+    with pytest.raises(BadInput, match="ζ counts"):
+        scenes_plausible(corpus, "test", -1)
+
+
+def test_the_shapes_of_a_picture_are_those_its_captions_speak_of(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    corpus = load_scenes("tiny")
+    plain = {"circle", "square", "triangle", "diamond", "cross", "ring"}
+    shapes = corpus.images["shapes"].str.split()
+    said = 0
+    for text, image_id in corpus.captions[["text", "image_id"]].itertuples(index=False):
+        for word in text.split():
+            name = word if word in plain else {"circles": "circle", "squares": "square"}.get(word)
+            if name and not {"no", "not"} & set(text.split()):
+                said += 1
+                assert name in shapes[image_id], (text, shapes[image_id])
+    assert said > 50

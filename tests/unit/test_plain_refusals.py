@@ -1,0 +1,331 @@
+"""What people plausibly hand over by mistake is refused in one sentence, and empty galleries are no mistake."""
+
+import json
+import unicodedata
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from xmr_core import heads, losses
+from xmr_core import similarities as s
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.data import DataConfig, corpora
+from xmr_core.data.readers import FaultLog, photograph_corpus
+from xmr_core.data.readers.assembly import read_lines
+from xmr_core.data.readers.check import check_corpus
+from xmr_core.data.readers.folder import load_folder
+from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.methods.method import Method
+
+
+def refused(call, said):
+    with pytest.raises(BadInput, match=said) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
+# ---- empty galleries
+
+SETS = {
+    "scan t2i": lambda: s.Scan(),
+    "scan i2t": lambda: s.Scan("i2t", aggregate="mean"),
+    "chan vha": lambda: s.Chan(),
+    "chan vsa": lambda: s.Chan("vsa", "softmax"),
+    "sum_max": lambda: s.SumMax("both"),
+    "chamfer": lambda: s.Chamfer(),
+    **{
+        f"sgraf {r} {d}": partial(s.Sgraf, 4, r, 3, direction=d) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")
+    },
+    "sgraf joint": lambda: s.JointSgraf(4, 3),
+}
+
+
+@pytest.mark.parametrize("images, captions", [(0, 2), (3, 0), (0, 0)])
+@pytest.mark.parametrize("make", SETS.values(), ids=SETS.keys())
+def test_sets_of_an_empty_gallery_have_an_empty_matrix(make, images, captions):
+    similarity, x, y = make(), torch.rand(images, 2, 4), torch.rand(captions, 5, 4)
+    for mode in (True, False):
+        similarity.train(mode)
+        assert similarity(x, y).shape == similarity.score(x, y).shape == (images, captions)
+    wanted = x.requires_grad_()
+    scorings = similarity.train().scorings(wanted, y)
+    sum(scores.sum() for scores in scorings).backward()
+    assert {scores.shape for scores in scorings} == {(images, captions)} and wanted.grad.shape == x.shape
+    assert (make().double()(x.double(), y.double())).dtype == torch.float64
+
+
+@pytest.mark.parametrize("images, captions", [(0, 2), (3, 0), (0, 0)])
+@pytest.mark.parametrize("name", s.DISTANCES)
+def test_distributions_of_an_empty_gallery_have_an_empty_matrix(name, images, captions):
+    one, two = (GaussianEmbedding(torch.rand(n, 4), torch.rand(n, 4), torch.rand(n, 3, 4)) for n in (images, captions))
+    assert s.GaussianDistance(name)(one, two).shape == s.GaussianDistance(name).score(one, two).shape
+    assert s.GaussianDistance(name)(one, two).shape == (images, captions)
+
+
+def test_two_widths_are_refused_for_an_empty_gallery_too():
+    refused(lambda: s.scan(torch.zeros(0, 2, 4), torch.rand(2, 2, 5)), "width 4 cannot be compared .* width 5")
+
+
+# ---- losses
+
+EYE = torch.eye(3)
+DISTRIBUTION = GaussianEmbedding(torch.zeros(0, 4), torch.zeros(0, 4), torch.zeros(0, 2, 4))
+LOSSES = {
+    "a ragged match": (lambda: losses.InfoNCE()(EYE, [[0], [1, 2], [2]]), "match must be a Boolean matrix"),
+    "no match": (lambda: losses.InfoNCE()(EYE, None), "match must be .*got None"),
+    "a word as match": (lambda: losses.hinge_triplet(EYE, "diag"), "match must be .*got 'diag'"),
+    "objects as match": (lambda: losses.InfoNCE()(EYE, np.array([[0], [1, 2]], object)), "match must be"),
+    "two widths": (lambda: losses.mmd(torch.rand(2, 3), torch.rand(2, 4)), "images have width 3, those of captions 4"),
+    "two precisions": (lambda: losses.mmd(torch.rand(2, 3), torch.rand(2, 3).double()), "must have one precision"),
+    "mmd of none": (lambda: losses.mmd(torch.rand(0, 2, 3), torch.rand(2, 2, 3)), "got 0 images and 2 captions"),
+    "half a negative": (lambda: losses.AdaptiveClustering(mode="constant", negatives=2.5), "whole number, got 2.5"),
+    "uniformity of none": (lambda: losses.uniformity(DISTRIBUTION, DISTRIBUTION), "there are 0 samples"),
+    "no loss": (lambda: losses.Objective(None), "must be a function or a module of .*got NoneType"),
+    "a class": (lambda: losses.Objective(losses.InfoNCE), "got the class InfoNCE"),
+    "a float": (
+        lambda: losses.Objective(lambda scores, match: 0.5)(EYE, EYE > 0, Embedding(EYE), Embedding(EYE)),
+        "must return a tensor with one number, got float",
+    ),
+}
+
+
+@pytest.mark.parametrize("call, said", LOSSES.values(), ids=LOSSES.keys())
+def test_a_loss_says_what_it_cannot_take(call, said):
+    refused(call, said)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("x", [torch.eye(4)[None], torch.zeros(1, 2, 4)], ids=["apart", "zeros"])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_the_diversity_of_a_gram_matrix_is_finite_in_every_precision(x, dtype, autocast):
+    x = x.to(dtype, copy=True).requires_grad_()
+    with torch.autocast("cpu", torch.float16, enabled=autocast):
+        loss = losses.gram_diversity(x)
+    loss.backward()
+    assert loss.isfinite() and x.grad.isfinite().all()
+
+
+# ---- similarities and heads
+
+DOUBLES = torch.rand(2, 3, 8).double()
+PARTS = {
+    "an option that there is not": (lambda: s.Chamfer(alpha=3.0), "Chamfer has no options, got alpha"),
+    "of vectors": (lambda: s.Cosine(foo=1), "Cosine has no options, got foo"),
+    "bound": (lambda: s.as_similarity(partial(s.chamfer, alpha=3.0)), "Chamfer has no options"),
+    "a class": (lambda: s.as_similarity(s.SumMax), r"got the class SumMax; write SumMax\(…\)"),
+    "a class with an argument": (lambda: s.as_similarity(partial(s.SumMax, "i2t")), "got the class SumMax"),
+    "doubles": (lambda: s.Sgraf(8, m=3)(DOUBLES, DOUBLES), "vectors are torch.float64 .* weights .* torch.float32"),
+    "doubles to score": (lambda: s.Sgraf(8, m=3).eval().score(DOUBLES, DOUBLES), "vectors are torch.float64"),
+    "a width": (lambda: s.Sgraf(4, m=3)(DOUBLES.float(), DOUBLES.float()), "vectors of width 4 .* got width 8"),
+    "a width to score": (lambda: s.JointSgraf(4, 3).eval().score(DOUBLES, DOUBLES), "vectors of width 4 .* width 8"),
+}
+
+
+@pytest.mark.parametrize("call, said", PARTS.values(), ids=PARTS.keys())
+def test_a_similarity_says_what_it_cannot_take(call, said):
+    refused(call, said)
+
+
+def test_an_unknown_option_of_a_similarity_of_ones_own_is_named_beside_the_known_ones():
+    class Powered(s.Similarity):
+        @staticmethod
+        def function(images, captions, power=1.0, image_mask=None, caption_mask=None):
+            return (images @ captions.T) ** power
+
+    class Free(s.Similarity):
+        pass
+
+    refused(lambda: Powered(powre=2.0), "unknown option of Powered 'powre'. Did you mean 'power'. Known: power")
+    assert Powered(power=2.0)(EYE, EYE).trace() == 3 and Free(any=1).options == {"any": 1}
+
+
+HEADS = {
+    "MeanPool": lambda: heads.MeanPool(8, 4),
+    "MaxPool": lambda: heads.MaxPool(8, 4),
+    "GPOHead": lambda: heads.GPOHead(8, 4),
+    "AdaptivePoolHead": lambda: heads.AdaptivePoolHead(8, 8),
+    "TokenHead": lambda: heads.TokenHead(8, 4),
+    "GlobalTokenHead": lambda: heads.GlobalTokenHead(8, 8),
+    "PIENet": lambda: heads.PIENet(8, 4, 2),
+    "SlotHead": lambda: heads.SlotHead(8, 4, 2, head_width=2),
+    "GaussianHead": lambda: heads.GaussianHead(8, 4),
+    "GaussianHead of the global vector": lambda: heads.GaussianHead(8, 4, mean_attention=False),
+    "GaussianGPOHead": lambda: heads.GaussianGPOHead(8, 4),
+    "LinearGaussianHead": lambda: heads.LinearGaussianHead(4, 2),
+    **{name: partial(aggregator, name, 8, 4) for name in AGGREGATORS},
+}
+READ_GLOBAL = ("PIENet", "SlotHead", "GaussianHead", "GaussianHead of the global vector", "LinearGaussianHead")
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_names_two_precisions(name):
+    head, extra = HEADS[name](), {"global_feat": torch.rand(2, 4).double()} if name in READ_GLOBAL else {}
+    refused(lambda: head(DOUBLES, **extra), "features are torch.float64 and the weights of the head torch.float32")
+    head.double()(DOUBLES, **extra)
+    if name in ("PIENet", "SlotHead"):
+        refused(lambda: HEADS[name]()(DOUBLES.float(), **extra), "features are torch.float64")
+
+
+# ---- methods
+
+
+class Head(torch.nn.Linear):
+    def forward(self, x):
+        return Embedding(super().forward(x))
+
+
+def method(similarity=None, objective=None, **parts):
+    parts = {"image_encoder": torch.nn.Identity(), "caption_encoder": torch.nn.Identity()} | parts
+    parts = {"image_head": Head(4, 4), "caption_head": Head(4, 4)} | parts
+    return Method("mine", **parts, similarity=similarity or s.Cosine(), objective=objective or losses.Objective(each))
+
+
+def each(scores, match):
+    return (scores - match.float()).square().mean()
+
+
+def objective_of(change):
+    def objective(scores, match, images, captions, epoch):
+        return change(each(scores, match))
+
+    return objective
+
+
+MADE = {
+    "a loss": ({"objective": losses.InfoNCE()}, "objective of mine .* as Objective"),
+    "a plain loss": ({"objective": each}, "as Objective"),
+    "the class Objective": ({"objective": losses.Objective}, "objective of mine .* got the class Objective"),
+    "the class SumMax": ({"similarity": s.SumMax}, "got the class SumMax"),
+    "no head": ({"image_head": None}, "image_head of mine must be a module, got NoneType"),
+    "the class of a head": ({"caption_head": heads.MeanPool}, "caption_head of mine .* got the class MeanPool"),
+    "no encoder": ({"image_encoder": None}, "image_encoder of mine must be a module"),
+}
+
+
+@pytest.mark.parametrize("parts, said", MADE.values(), ids=MADE.keys())
+def test_a_part_of_a_method_is_refused_when_it_is_made(parts, said):
+    refused(lambda: method(**parts), said)
+
+
+CHANGED = {
+    "a float": (lambda loss: (loss.item(), {}), "the loss of mine must be a tensor with one number, got float"),
+    "nothing": (lambda loss: (None, {}), "must be a tensor with one number, got NoneType"),
+    "no terms": (lambda loss: loss, r"must return \(loss, terms by name\), got Tensor"),
+    "nothing at all": (lambda loss: None, r"must return \(loss, terms by name\), got NoneType"),
+    "detached": (lambda loss: (loss.detach(), {}), "the loss of mine has no gradient"),
+    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got shape"),
+}
+
+
+@pytest.mark.parametrize("change, said", CHANGED.values(), ids=CHANGED.keys())
+def test_what_an_objective_returns_is_checked(change, said):
+    broken = method(objective=objective_of(change))
+    images, captions = broken.encode_images(EYE.new_ones(3, 4)), broken.encode_captions(EYE.new_ones(3, 4))
+    refused(lambda: broken.loss_of(images, captions, EYE > 0), said)
+
+
+def test_a_loss_without_a_gradient_is_fine_where_nothing_is_trained():
+    measured = method(objective=objective_of(lambda loss: (loss.detach(), {"score": loss})))
+    items = Embedding(torch.ones(3, 4, requires_grad=True))
+    with torch.no_grad():
+        assert measured.loss_of(items, items, EYE > 0)[0].ndim == 0
+    assert measured.eval().loss_of(items, items, EYE > 0)[0].ndim == 0
+    fixed = Embedding(torch.ones(3, 4))
+    assert measured.train().loss_of(fixed, fixed, EYE > 0)[0].ndim == 0
+
+
+# ---- readers
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "photos"
+    place.mkdir()
+    Image.new("RGB", (9, 9)).save(place / "dog.png")
+    return place
+
+
+def read_tables(folder, without="", text="A dog.", faults=None):
+    images = pd.DataFrame({"split": ["test"], "path": [str(folder / "dog.png")]}, index=["i1"])
+    captions = pd.DataFrame({"image_id": ["i1"], "text": [text]}, index=["c1"])
+    images, captions = (table.drop(columns=without, errors="ignore") for table in (images, captions))
+    return photograph_corpus("mine", images, captions, faults or FaultLog())
+
+
+@pytest.mark.parametrize("column", ["split", "path", "image_id", "text"])
+def test_a_table_without_a_column_is_named(folder, column):
+    refused(lambda: read_tables(folder, column), f"mine: the table of .* has no column {column}")
+
+
+@pytest.mark.parametrize("text", [float("nan"), None, 3])
+def test_a_caption_that_is_no_string_is_refused(folder, text):
+    refused(lambda: read_tables(folder, text=text), "mine: 1 captions whose text is no string .* the first is 'c1'")
+    faults = FaultLog(collect=True)
+    assert not len(read_tables(folder, text=text, faults=faults).captions) and len(faults.refused) == 1
+
+
+def test_a_table_that_is_none_is_named():
+    refused(lambda: photograph_corpus("mine", {}, {}, FaultLog()), "the images must be a pandas DataFrame, got dict")
+
+
+def test_a_reader_that_returns_nothing_is_named(monkeypatch):
+    monkeypatch.setattr(corpora, "READERS", dict(corpora.READERS))
+    corpora.register_reader("mine", lambda data_root: None)
+    refused(lambda: corpora.corpus_of(DataConfig(dataset="mine")), "reader of mine must return a Corpus, got NoneType")
+    refused(lambda: corpora.register_reader("mine", None), "a reader is a function")
+    report = check_corpus("mine", lambda data_root, faults: None, "there")
+    assert not report.usable and "must return a Corpus" in report.obstacles[0]
+
+
+ACCENTED = "été/Zoë.png"
+
+
+@pytest.mark.parametrize("form, other", [("NFD", "NFC"), ("NFC", "NFD")])
+@pytest.mark.parametrize("written", [ACCENTED, "Zoë.png", f"photos/{ACCENTED}"])
+def test_names_with_accents_are_matched_in_both_forms(folder, form, other, written):
+    stored = folder / unicodedata.normalize(form, ACCENTED)
+    stored.parent.mkdir()
+    Image.new("RGB", (9, 9)).save(stored)
+    (folder / "captions.csv").write_text(
+        f"image,caption\ndog.png,A dog.\n{unicodedata.normalize(other, written)},Zoë.\n", encoding="utf-8"
+    )
+    corpus = load_folder(folder)
+    assert corpus.captions["image_id"].tolist() == ["dog.png", stored.relative_to(folder).as_posix()]
+    assert corpus.faults == {"names of images whose accents are written in another form": 1}
+
+
+def test_metadata_of_a_folder_names_its_own_image_in_another_form(folder):
+    for place in ("a", "b"):
+        (folder / place).mkdir()
+        Image.new("RGB", (9, 9)).save(folder / place / unicodedata.normalize("NFD", "é.png"))
+        (folder / place / "metadata.jsonl").write_text(json.dumps({"file_name": "\u00e9.png", "text": f"In {place}."}))
+    captions = load_folder(folder).captions
+    assert [image_id[0] for image_id in captions["image_id"]] == ["a", "b"] and len(captions) == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_an_encoding_is_named_with_and_without_a_mark(folder, encoding):
+    (folder / "captions.csv").write_bytes("image,caption\ndog.png,Dog\n".encode(encoding))
+    refused(lambda: load_folder(folder), rf"is written in {encoding[:6].upper()}\. Save it as UTF-8")
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"\xef\xbb\xbfa\n", "日本\n".encode()])
+def test_short_and_foreign_files_are_read(folder, content):
+    (folder / "lines.txt").write_bytes(content)
+    assert read_lines(folder / "lines.txt", FaultLog()) == content.decode("utf-8-sig").splitlines()
+
+
+def test_padding_does_not_make_a_gallery_empty():
+    mask = torch.tensor([[True, False], [True, True]])
+    sets = EmbeddingSet(torch.rand(2, 2, 4), mask)
+    assert s.scan(sets, sets).isfinite().all()

@@ -1,0 +1,32 @@
+from . import base as base
+from . import data as data
+from . import encoders as encoders
+from . import evaluation as evaluation
+from . import features as features
+from . import heads as heads
+from . import losses as losses
+from . import methods as methods
+from . import models as models
+from . import retrieval as retrieval
+from . import similarities as similarities
+from . import training as training
+from .base.errors import BadInput as BadInput
+from .base.relevance import Relevance as Relevance
+from .base.types import Embedding as Embedding
+from .base.types import EmbeddingSet as EmbeddingSet
+from .base.types import Features as Features
+from .base.types import GaussianEmbedding as GaussianEmbedding
+from .data.arrays import from_arrays as from_arrays
+from .evaluation.evaluate import evaluate as evaluate
+from .evaluation.evaluate import rank_metrics as rank_metrics
+from .methods.method import Method as Method
+from .methods.spec import MethodSpec as MethodSpec
+from .models.fit import fit as fit
+from .models.load import load as load
+from .models.model import Model as Model
+from .training.method_check import check_method as check_method
+from .training.runs.presets import base_config as base_config
+from .training.runs.sweep import train_or_load_all as train_or_load_all
+from .training.runs.train_run import train_or_load as train_or_load
+
+__version__: str

@@ -1,0 +1,229 @@
+"""The precision in which methods are made and trained, whatever a program set for its own tensors."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from xmr_core.base.errors import BadInput, unknown
+
+
+@contextmanager
+def in_single_precision() -> Iterator[None]:
+    """Inside, a tensor that is made without a type is float32, also where `torch.set_default_dtype` says otherwise.
+
+    >>> with in_single_precision():
+    ...     torch.ones(1).dtype
+    torch.float32
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+# Devices by the names that torch gives them: which one to take, what it is called, and its random numbers.
+
+
+# Held while torch's random numbers, which all threads share, are one training's or one network's
+alone = threading.RLock()
+_USUAL = ("auto", "cpu", "cuda", "mps", "xpu")
+
+
+def resolve_device(device: str) -> str:
+    """The name of a device that is there: 'auto' is the accelerator that torch finds, else 'cpu'; others, such as
+    'cuda', 'cuda:1', 'mps' or 'xpu', stay as they are.
+
+    Raises: BadInput for a name that torch does not know, or a device that this machine does not have.
+
+    >>> resolve_device("cpu")
+    'cpu'
+    """
+    if device == "auto":
+        present = torch.accelerator.current_accelerator(check_available=True)
+        return present.type if present is not None else "cpu"
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise unknown("device", device, _USUAL) from None
+    if wanted.type == "meta":
+        raise BadInput("the device 'meta' holds no numbers; choose auto, cpu or an accelerator.")
+    try:
+        torch.empty(1, device=wanted).cpu()
+    except Exception as e:  # whatever a backend that is not there raises
+        reason = " ".join(str(e).split("\n")[0].split())[:100]
+        raise BadInput(f"this machine has no device {device!r} ({reason}). Choose auto or cpu.") from None
+    return str(wanted)
+
+
+def device_name(device: str | torch.device) -> str:
+    """What a device is called: the model of a GPU, or model and cores of the CPU.
+
+    >>> device_name("cpu").startswith("cpu (")
+    True
+    """
+    wanted = torch.device(device)
+    if wanted.type == "cpu":
+        return f"cpu ({processor()}, {os.cpu_count()} cores)"
+    backend = getattr(torch, wanted.type, None)
+    return backend.get_device_name(wanted) if hasattr(backend, "get_device_name") else str(wanted)
+
+
+@cache
+def processor() -> str:
+    """The model of this machine's processor, as far as the system reports it: its name, and the numbers of its family
+    and model, because machines in a cloud may give one name to several models, whose last bits differ."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    numbers = [f"{what} {fields[key]}" for what, key in (("family", "cpu family"), ("model", "model")) if key in fields]
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    return ", ".join([name, *numbers])
+
+
+def random_state(device: str | torch.device) -> torch.Tensor | None:
+    """The state of a device's own random generator, as a CPU tensor; None for the CPU and for backends without one.
+
+    >>> random_state("cpu") is None
+    True
+    """
+    backend = _generator_of(device)
+    return backend.get_rng_state(torch.device(device)) if backend else None
+
+
+def set_random_state(device: str | torch.device, state: torch.Tensor | None) -> None:
+    """Give a device's random generator a state from `random_state`; None leaves it.
+
+    >>> set_random_state("cpu", None)
+    """
+    backend = _generator_of(device)
+    if backend and state is not None:
+        backend.set_rng_state(state, torch.device(device))
+
+
+@contextmanager
+def own_random_numbers(device: str | torch.device) -> Iterator[None]:
+    """Whatever is seeded and drawn inside leaves torch's random numbers outside as they were, on CPU and device.
+    One thread at a time is inside.
+
+    >>> before = torch.get_rng_state()
+    >>> with own_random_numbers("cpu"):
+    ...     _ = torch.manual_seed(0)
+    >>> torch.equal(torch.get_rng_state(), before)
+    True
+    """
+    with alone:
+        cpu, own = torch.get_rng_state(), random_state(device)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(cpu)
+            set_random_state(device, own)
+
+
+def _generator_of(device: str | torch.device):
+    kind = torch.device(device).type
+    backend = getattr(torch, kind, None) if kind != "cpu" else None
+    return backend if hasattr(backend, "get_rng_state") else None
+
+
+# Where a number came from: code, versions, machine.
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Code, versions and hardware that made something, as plain values.
+
+    git_commit: 12 hex digits, '' outside a checkout. git_dirty: tracked files differed from that commit. device: name
+    of the GPU, or the CPU's model and number of cores: last bits may differ between two models of one architecture.
+    machine: the architecture alone ('x86_64').
+    """
+
+    git_commit: str
+    git_dirty: bool
+    python: str
+    torch: str
+    numpy: str
+    pandas: str
+    transformers: str
+    machine: str
+    device: str
+
+
+def environment(device: str) -> Environment:
+    """The environment of this process. device: as torch names it. torch names its build too ('2.13.0+cu130'), which the
+    version in a package's metadata does not always do.
+
+    >>> environment("cpu").torch == torch.__version__
+    True
+    """
+    packages = {name: importlib.metadata.version(name) for name in ("numpy", "pandas", "transformers")}
+    machine = platform.machine()
+    device = device_name(device)
+    return Environment(
+        *commit(), platform.python_version(), str(torch.__version__), **packages, machine=machine, device=device
+    )
+
+
+@cache
+def commit() -> tuple[str, bool]:
+    """(git commit of the checkout, whether tracked files differ from it); ('', False) outside a checkout.
+
+    The folder reports/ does not count as a difference, because a study fills it while it runs.
+    """
+    folder = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=20)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        if git("rev-parse", "--show-toplevel") != str(folder.parents[1]):  # a package installed below someone else's
+            return "", False
+        changes = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)reports")
+        return git("rev-parse", "--short=12", "HEAD"), bool(changes)
+    except (OSError, subprocess.TimeoutExpired):
+        return "", False
+
+
+# Modules of which only the shapes are wanted.
+
+
+@contextmanager
+def only_shapes() -> Iterator[None]:
+    """Inside, new tensors have a shape and neither memory nor values, whatever sizes are asked for.
+
+    Random starting values are not drawn either. Drawn on the device `meta`, they load a compiler of torch, which takes
+    longer than a search does.
+
+    >>> with only_shapes():
+    ...     torch.nn.Parameter(torch.randn(10**6, 10**6)).shape
+    torch.Size([1000000, 1000000])
+    """
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.Tensor.normal_ or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        if func is torch.Tensor.mul and not isinstance(args[1], torch.Tensor):  # a factor of what would be drawn
+            return args[0]
+        if func in (torch.randn, torch.rand):
+            func, kwargs = torch.empty, {k: v for k, v in kwargs.items() if k != "generator"}
+        return func(*args, **kwargs)

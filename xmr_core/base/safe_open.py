@@ -1,0 +1,144 @@
+"""Opening what others made: regular files only, no links where something is written, and names and texts that cannot
+steer a terminal or a figure.
+"""
+
+import errno
+import os
+import re
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+from torch import Tensor
+
+from xmr_core.base.errors import BadInput
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.S)
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """A regular file, or a link to one, opened for reading in bytes.
+
+    A pipe, a socket or a device is refused at once: reading it could wait for ever, or never end.
+    Raises: OSError, with the reason in its strerror.
+
+    >>> open_regular("/dev/zero")
+    Traceback (most recent call last):
+    OSError: [Errno 22] not a regular file: '/dev/zero'
+    """
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path | str) -> BinaryIO:
+    """A regular file opened for reading and for adding bytes at its end; an empty one where there was none.
+
+    A link is refused where the system can: in a folder of others it may lead to any file of the user.
+    Raises: OSError, as open_regular.
+    """
+    return os.fdopen(_opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)), "ab+")
+
+
+def _opened(path: Path | str, flags: int) -> int:
+    try:
+        handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    except ValueError as e:  # a zero byte in the name
+        raise OSError(errno.EINVAL, str(e), str(path)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return handle
+
+
+def read_regular(path: Path | str) -> bytes:
+    """All bytes of a regular file. Raises: OSError, as open_regular.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = Path(file.name).write_bytes(b"a dog")
+    ...     read_regular(file.name)
+    b'a dog'
+    """
+    with open_regular(path) as f:
+        return f.read()
+
+
+def printable(text: object) -> str:
+    r"""A text of others for a terminal or a figure: escape sequences are removed, other control characters, marks that
+    turn the direction of writing, and bytes that are no text become '�'. Line ends stay.
+
+    >>> printable("a \x1b[31mred\x1b[0m dog\x07")
+    'a red dog�'
+    """
+    plain = _ESCAPES.sub("", str(text))
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in plain)
+
+
+def plain_math(text: object) -> str:
+    r"""A text of others for matplotlib: printable, and a dollar sign starts no formula.
+
+    >>> plain_math("costs $5_{")
+    'costs \\$5_{'
+    """
+    return re.sub(r"(?<!\\)\$", r"\\$", printable(text))
+
+
+# Tensors that come in a file of others: plain numbers that the file really holds.
+
+
+def require_plain(tensors: Mapping[str, Tensor], source: str) -> None:
+    """Check the tensors of a file by name: dense real numbers in memory, finite, and no more of them than are stored.
+
+    A small file can describe a tensor of any size by strides of 0, and such a one is refused too.
+    source: the file, for messages. Raises: BadInput with the first tensor that is not as it should be.
+
+    >>> require_plain({"fc.weight": torch.zeros(1, 1).expand(9, 9)}, "a.pth")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: a.pth: fc.weight repeats 1 stored numbers 81 times. Do not use this file.
+    """
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise BadInput(f"{source}: {name} is no plain tensor ({tensor.layout}, on {tensor.device}). Save it dense.")
+        if tensor.is_complex():
+            raise BadInput(f"{source}: {name} holds {tensor.dtype}; weights are real numbers.")
+        stored = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+        if tensor.numel() > stored:
+            repeated = f"{name} repeats {stored} stored numbers {tensor.numel()} times"
+            raise BadInput(f"{source}: {repeated}. Do not use this file.")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise BadInput(f"{source}: {name} holds NaN or infinity. The training diverged, or the file is damaged.")
+
+
+def require_same_kind(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:
+    """Check that what must be a real number is one, and what must be a count. Raises: BadInput with the first name.
+
+    >>> require_same_kind({"a": torch.zeros(2, dtype=torch.int64)}, {"a": torch.zeros(2)}, "a.pth")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: a.pth: a holds torch.int64, and real numbers are needed.
+    """
+    for name, tensor in tensors.items():
+        if name in expected and expected[name].is_floating_point() and not tensor.is_floating_point():
+            raise BadInput(f"{source}: {name} holds {tensor.dtype}, and real numbers are needed.")
+
+
+# Names of code that come in a file: imported only where the user has said so.
+
+
+def require_trusted(address: str, source: str) -> None:
+    """Refuse the address 'package.module:NAME' of code that a file asks for, unless the user imported that module
+    before, or the environment variable XMR_TRUST lists it (several with commas).
+
+    Importing a module runs it, and a file from elsewhere must not choose what runs. source: the file, for messages.
+
+    >>> require_trusted("my_module:SPEC", "model.safetensors")
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: model.safetensors asks for the code my_module:SPEC. If you trust it, ...
+    """
+    module = str(address).partition(":")[0]
+    if ":" in str(address) and module not in sys.modules and module not in os.environ.get("XMR_TRUST", "").split(","):
+        raise BadInput(
+            f"{source} asks for the code {address}. If you trust it, import {module} before, or set XMR_TRUST={module}."
+        )

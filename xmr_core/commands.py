@@ -1,0 +1,168 @@
+"""The core's commands beside those of search: `train`, `runs`, `check`, `check-method` and `info`."""
+
+import argparse
+import ast
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+
+from xmr_core import __version__
+from xmr_core.base.errors import BadInput, TrainingFailed
+from xmr_core.base.safe_open import printable
+
+
+def add_to(commands) -> None:
+    """Declare the commands. commands: the result of add_subparsers."""
+    train = commands.add_parser("train", help="train or load one run, also with torchrun: train dive alpha=8 epochs=3")
+    train.add_argument("method", help="for example dive, or mypackage.mine:SPEC")
+    option = "name=value of anything that configures a run: alpha=8 seed=1 size=tiny"
+    train.add_argument("option", nargs="*", default=[], help=option)
+    train.add_argument("--dataset", default="scenes", help="scenes (default), flickr8k, flickr30k, coco, cub, …")
+    train.add_argument("--data-root", default="", help="the folder of its files")
+    train.add_argument("--preset", default="quick", help="quick (default), study or published")
+    commands.add_parser("runs", help="list finished and interrupted runs, with short names for other commands")
+    check = commands.add_parser("check", help="read a folder of data: what it holds, and everything that is wrong")
+    check.add_argument("dataset", help="how its files are laid out, for example flickr8k or folder")
+    check.add_argument("data_root", help="the folder")
+    check.add_argument("--shallow", action="store_true", help="read lists and captions only, not every image")
+    method = commands.add_parser("check-method", help="look at a method of your own before it is trained")
+    method.add_argument("method", help="an address such as mymodule:SPEC, or an id")
+    commands.add_parser("info", help="versions, and the folders of runs, caches and outputs")
+
+
+def train(arguments: argparse.Namespace) -> int:
+    """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
+    from xmr_core.data.config import DataConfig
+    from xmr_core.evaluation.results import rsum_interval
+    from xmr_core.training.distributed import started_ranks
+    from xmr_core.training.runs.names import short_names
+    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.train_run import train_or_load
+
+    # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
+    options = read_options(arguments.option, [f.name for f in fields(DataConfig) if f.type is str])
+    if fixed := {"method", "data", "train", "options"} & set(options):
+        raise BadInput(f"{min(fixed)} is no option: give single names, such as epochs=8 dataset=flickr8k.")
+    named = {"dataset": arguments.dataset, "data_root": arguments.data_root, "preset": arguments.preset}
+    config = base_config(arguments.method, **{**named, **options})
+    if unread := config.data.unread(name for name, value in {**named, **options}.items() if value):
+        belongs = "Leave out what belongs to other data sets."
+        raise BadInput(f"{config.data.dataset} does not read {', '.join(unread)}. {belongs}")
+    if (ranks := started_ranks()) > 1:
+        config = config.replace(processes=ranks)
+        signal.signal(signal.SIGTERM, _end)  # torchrun sends it to the others when one process has ended
+    run = train_or_load(config, _report)
+    if is_first():
+        rsum = run.metrics[run.metrics["metric"] == "rsum"].groupby("relevance", sort=False)["value"].first()
+        short = next(name for name, run_id in short_names().items() if run_id == run.id)
+        print(f"{run.id}\n  name    {short}\n  folder  {run.folder}")
+        for kind, value in rsum.items():
+            _, low, high = rsum_interval(run.per_query, kind)
+            print(f"  RSUM    {100 * value:.1f} of 600 ({kind}; {low:.1f} to {high:.1f} by the choice of images)")
+        print(f"  chance  {run.chance()[0]:.1f} (a random ranking, annotated)")
+    return 0
+
+
+def runs(arguments: argparse.Namespace) -> int:
+    """List the runs in the folder `runs`, the oldest first. Returns 0."""
+    from xmr_core.base import paths
+    from xmr_core.training.runs.names import run_table
+
+    table = run_table()
+    if table.empty:
+        print(f"no run in {paths.root() / 'runs'}; `python -m xmr_core train dive` makes one")
+        return 0
+    table["rsum"] = table["rsum"].astype(float).map("{:.1f}".format, na_action="ignore")
+    print(table.rename(columns={"rsum": "RSUM"}).to_string(index=False, na_rep=""))
+    print("\nRSUM: of 600, on annotated pairs. A name, an id or its beginning stands for the run in other commands.")
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """0: the data can be used for training; 1: they cannot."""
+    from tqdm import tqdm
+
+    from xmr_core.data.corpora import reader_of
+    from xmr_core.data.prepare import DataConfig, planned_network
+    from xmr_core.data.readers.check import check_corpus
+
+    dataset, root = arguments.dataset, arguments.data_root
+    if dataset == "scenes":
+        raise BadInput("scenes is drawn by this package: it has no files to check, and train takes it as it is.")
+
+    def progress(parts):
+        return tqdm(parts, desc="reading images", leave=False, disable=None)
+
+    reader, config = reader_of(dataset), DataConfig(dataset, root)
+    report = check_corpus(
+        dataset, reader, root, not arguments.shallow, progress, lambda corpus: planned_network(config, corpus)
+    )
+    print(printable(report.text()))
+    return 0 if report.usable else 1
+
+
+def check_method(arguments: argparse.Namespace) -> int:
+    """0: nothing was found; 1: something was."""
+    from xmr_core.training.method_check import check_method
+
+    faults = check_method(arguments.method)
+    print(printable("\n".join(f"- {sentence}" for sentence in faults) or "Nothing was found that is wrong."))
+    return 1 if faults else 0
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Versions, and what lies in the folders of this package. Returns 0."""
+    from xmr_core.base import paths
+    from xmr_core.base.machine import environment, resolve_device
+
+    for name, value in ({"xmr_core": __version__} | vars(environment(resolve_device("auto")))).items():
+        print(f"{name:12s} {value}")
+    for kind in ("runs", "cache", "outputs"):
+        folder = paths.root() / kind
+        sizes = [f.stat().st_size for f in folder.rglob("*") if f.is_file()]
+        print(f"{kind:12s} {folder} ({len(sizes)} files, {sum(sizes) / 1e6:.0f} MB)")
+    return 0
+
+
+def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, object]:
+    """name=value as Python reads the value; what is no number or list is a word.
+
+    Raises: BadInput for a pair without '='.
+
+    >>> read_options(["alpha=8", "similarity=mil", "nested=True"])
+    {'alpha': 8, 'similarity': 'mil', 'nested': True}
+    >>> read_options(["fold=1"], texts=["fold"])
+    {'fold': '1'}
+    """
+    out: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (name.isidentifier() and equals):
+            raise BadInput(f"an option is given as name=value, got {pair!r}.")
+        try:
+            out[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            out[name] = text
+        if name in texts and not isinstance(out[name], str):
+            out[name] = text
+    return out
+
+
+def is_first() -> bool:
+    """Whether this process speaks for all: the only one, or the first that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _report(event: dict) -> None:
+    if event.get("epoch_done") and is_first():
+        done, values = f"epoch {event['epoch'] + 1}/{event['epochs']}", (event["loss"], event["value"])
+        print("{}  loss {:.4f}  validation {:.4f}".format(done, *values), file=sys.stderr, flush=True)
+
+
+def _end(*_) -> None:
+    raise TrainingFailed("another process of this run has ended. The same command continues from the last saved state.")
+
+
+COMMANDS = {"train": train, "runs": runs, "check": check, "check-method": check_method, "info": info}

@@ -1,0 +1,160 @@
+"""Judgments of people: which answers are right or wrong, and tags of items, in a small file that only grows."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import filelock
+import numpy as np
+
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.safe_open import open_regular, open_to_append
+
+VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
+Key = tuple[str, str]  # a query: its kind ('text', 'caption' or 'image') and its sentence or id
+
+
+@dataclass
+class Judgments:
+    """What people said of answers and items. verdicts: query → item → 'right' or 'wrong'. tags: item → its tags, in the
+    order in which they were given. An item is (modality, id).
+
+    The file has one line of JSON for each act, and lines are only added, each written to the disk before the call
+    returns. A line that was cut by a kill is left out when the file is read, and the next one starts below it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Judgments.read(f"{folder}/judgments.jsonl").mark(("text", "a dog"), ("images", "1.jpg"), "right")
+    ...     Judgments.read(f"{folder}/judgments.jsonl").verdicts
+    {('text', 'a dog'): {('images', '1.jpg'): 'right'}}
+    """
+
+    path: Path
+    verdicts: dict[Key, dict[Key, str]] = field(default_factory=dict)
+    tags: dict[Key, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path | str) -> "Judgments":
+        """The judgments in a file, which need not exist yet. Lines that are no judgment are left out.
+
+        Raises: BadInput for what is no regular file, or cannot be read.
+        """
+        out = cls(Path(path).expanduser())
+        if out.path.exists():
+            try:
+                with open_regular(out.path) as file:
+                    text = file.read().decode("utf8", "replace")
+            except OSError as e:
+                raise BadInput(f"{out.path} cannot be read as judgments ({e.strerror}). Give a file.") from None
+            for line in text.split("\n"):
+                try:
+                    out._take(json.loads(line))
+                except (ValueError, KeyError, TypeError, BadInput):  # cut by a kill, or not ours
+                    continue
+        return out
+
+    def mark(self, query: Key, item: Key, verdict: str) -> None:
+        """An item is a 'right' or a 'wrong' answer to a query; '' takes that back. Raises: BadInput for another
+        verdict; CannotWrite."""
+        if verdict not in VERDICTS:
+            raise BadInput(f"an answer is marked as 'right', 'wrong' or '' (neither), got {verdict!r}.")
+        self._append({"query": _key(query), "item": _key(item), "verdict": verdict})
+
+    def tag(self, item: Key, tag: str, present: bool = True) -> None:
+        """An item has a tag, or has it no more. Raises: BadInput for an empty tag; CannotWrite."""
+        if not tag.strip():
+            raise BadInput("the tag is empty; type a word.")
+        self._append({"item": _key(item), "tag": tag.strip(), "present": present})
+
+    def verdict(self, query: Key, item: Key) -> str:
+        """'right', 'wrong', or '' for an answer that is not judged."""
+        return self.verdicts.get(query, {}).get(item, "")
+
+    def items(self, query: Key, verdict: str) -> list[str]:
+        """Ids of the answers to a query that have a verdict."""
+        return [item for (_, item), v in self.verdicts.get(query, {}).items() if v == verdict]
+
+    def every_tag(self) -> list[str]:
+        """All tags, in alphabetical order."""
+        return sorted({tag for tags in self.tags.values() for tag in tags})
+
+    def corrected(self, base: Relevance) -> Relevance:
+        """A relevance set, captions × images, with what people said of its pairs: right ones are added and wrong ones
+        taken away. Only pairs of captions that are judged, themselves or by their images, are in it, so averages are
+        over judged queries.
+
+        >>> judgments = Judgments(Path("none"), {("caption", "c"): {("images", "b"): "right"}})
+        >>> base = Relevance.from_pairs([("c", "a"), ("d", "b")], ["c", "d"], ["a", "b"])
+        >>> [judgments.corrected(base)[n].tolist() for n in range(2)]
+        [[0, 1], []]
+        """
+        captions = {str(c): n for n, c in enumerate(base.query_ids.tolist())}
+        images = {str(i): n for n, i in enumerate(base.gallery_ids.tolist())}
+        pairs = {}
+        for (kind, query), answers in self.verdicts.items():
+            for (_, item), verdict in answers.items():
+                caption, image = (query, item) if kind == "caption" else (item, query)
+                if kind != "text" and caption in captions and image in images:
+                    pairs[captions[caption], images[image]] = verdict
+        rows = {caption for caption, _ in pairs}
+        right = {(c, i) for c in rows for i in base[c].tolist()} | {p for p, v in pairs.items() if v == "right"}
+        right -= {p for p, v in pairs.items() if v == "wrong"}
+        q, g = np.array(sorted(right), np.int64).reshape(-1, 2).T
+        return Relevance.from_positions(q, g, base.query_ids, base.gallery_ids)
+
+    def qrels(self) -> str:
+        """All verdicts in the format of TREC, 'query 0 item relevance', relevance 1 for right and 0 for wrong. Blanks
+        and other signs of names are written as in web addresses (%20).
+
+        >>> Judgments(Path("none"), {("text", "a dog"): {("images", "1.jpg"): "right"}}).qrels()
+        'text:a%20dog 0 1.jpg 1\\n'
+        """
+        return "".join(
+            f"{kind}:{quote(query)} 0 {quote(item)} {VERDICTS[verdict]}\n"
+            for (kind, query), answers in self.verdicts.items()
+            for (_, item), verdict in answers.items()
+        )
+
+    def _append(self, act: dict) -> None:
+        line = json.dumps({**act, "utc": datetime.now(UTC).isoformat(timespec="seconds")}, ensure_ascii=False) + "\n"
+        files.make_folder(self.path.parent)
+        try:
+            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
+                if file.tell() and _last_byte(file) != b"\n":
+                    file.write(b"\n")  # below a line that a kill cut
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as e:
+            raise files.cannot_write(self.path, e) from None
+        self._take(json.loads(line))
+
+    def _take(self, act: dict) -> None:
+        item = _key(act["item"])
+        if "tag" in act:
+            tags = [tag for tag in self.tags.get(item, []) if tag != act["tag"]] + [act["tag"]] * bool(act["present"])
+            self.tags[item] = tags
+            return
+        query, verdict = _key(act["query"]), act["verdict"]
+        taken_back = VERDICTS[verdict] is None  # a line with another verdict fails here, and changes nothing
+        answers = self.verdicts.setdefault(query, {})
+        answers.pop(item, None)
+        if not taken_back:
+            answers[item] = verdict
+
+
+def _key(pair: Sequence) -> Key:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise BadInput(f"an item or a query is named by its kind and its id, as ('images', '1.jpg'); got {pair!r}.")
+    return str(pair[0]), str(pair[1])
+
+
+def _last_byte(file) -> bytes:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1)

@@ -1,0 +1,244 @@
+"""A library: the encoded items that a query is ranked against, and the method that encoded them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.data.arrays import from_arrays
+from xmr_core.data.config import DataConfig
+from xmr_core.data.inputs import ImageReader
+from xmr_core.data.prepare import prepare
+from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.data.readers.folder import load_folder
+from xmr_core.evaluation.analysis.representations import encode_split, joined
+from xmr_core.evaluation.analysis.uncertainty import uncertainty
+from xmr_core.methods.method import Method
+from xmr_core.methods.registry import build
+from xmr_core.models.load import as_model
+from xmr_core.models.model import Model
+from xmr_core.training.runs.folder import TrainedRun
+
+_LARGEST_SET = 16  # elements of a set whose size was chosen; larger sets are those of cells or words
+_ENCODED = 256  # images encoded at a time, as in encode_split, so that the numbers are equal
+_CHUNK = 1024  # items whose uncertainty is computed at a time, which copies them
+
+
+@dataclass(frozen=True)
+class Library:
+    """Images and captions, encoded once; ranking them needs no encoder.
+
+    label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for
+    images without captions. relevance_sets: name → relevance set, captions × images by position; empty where nothing is
+    annotated.
+    inputs: positions of images → the method's input for them. pixels: position → image as a square, None for a corpus
+    of features. paths: position → image file, None where images are no files. splits: of each image by position, ''
+    for none; None where they are not known. last: the last query from outside the corpus, encoded.
+    """
+
+    label: str
+    method: Method
+    prepared: RawInputs
+    images: Representation
+    captions: Representation | None
+    image_ids: np.ndarray
+    caption_ids: np.ndarray
+    texts: np.ndarray
+    relevance_sets: Mapping[str, Relevance]
+    inputs: ImageReader
+    pixels: Callable[[int], UInt8[np.ndarray, "h w 3"]] | None = None
+    paths: Callable[[int], str] | None = None
+    splits: np.ndarray | None = None
+    last: dict = field(default_factory=dict, repr=False, init=False)
+    _cache: dict = field(default_factory=dict, repr=False, init=False)
+
+    def ids(self, modality: str) -> np.ndarray:
+        """The ids of 'images' or 'captions', by position."""
+        return self.image_ids if modality == "images" else self.caption_ids
+
+    def position(self, modality: str, item: str) -> int:
+        """Position of an id among 'images' or 'captions'. Raises: BadInput for an unknown id."""
+        positions = self.once(("positions", modality), lambda: {b: n for n, b in enumerate(self.ids(modality))})
+        if item not in positions:
+            raise BadInput(f"{item!r} is not among the {len(positions):,} {modality} of this library.")
+        return positions[item]
+
+    def items(self, modality: str) -> Representation:
+        """All 'images' or 'captions'. Raises: BadInput for captions where there are none."""
+        if modality == "images":
+            return self.images
+        if self.captions is None:
+            raise BadInput("these images have no captions, so an image cannot be the query; type a sentence.")
+        return self.captions
+
+    def uncertainty(self, modality: str) -> np.ndarray | None:
+        """Uncertainty of each of the 'images' or 'captions' (analysis.uncertainty), larger for a less certain item.
+
+        None for a method without it: one vector per item, or sets of words and cells, whose spread is that of the
+        content.
+        """
+
+        def compute():
+            items = self.images if modality == "images" else self.captions
+            if items is None or not (isinstance(items, GaussianEmbedding) or elements_of(items) > 1):
+                return None
+            try:
+                return np.concatenate([uncertainty(items[n : n + _CHUNK]) for n in range(0, len(items), _CHUNK)])
+            except BadInput:  # a method of means only
+                return None
+
+        return self.once(("uncertainty", modality), compute)
+
+    def relevant(self, kind: str, modality: str, position: int) -> np.ndarray:
+        """Positions of the items of the other modality that a relevance set gives to an item of 'images' or
+        'captions'."""
+        relevance = self.relevance_sets[kind]
+        if modality == "images":
+            relevance = self.once(("transposed", kind), relevance.transpose)
+        return relevance[position]
+
+    def own_images(self) -> np.ndarray:
+        """The position of the first annotated image of each caption, −1 where there is none."""
+
+        def compute():
+            out, own = np.full(len(self.caption_ids), -1), self.relevance_sets.get("annotated")
+            if own is not None:
+                paired = np.diff(own.indptr) > 0
+                out[paired] = own.indices[own.indptr[:-1][paired]]
+            return out
+
+        return self.once(("own images",), compute)
+
+    def split_of_each(self, modality: str) -> np.ndarray:
+        """The split of each of the 'images' or 'captions', that of a caption being its image's; '' where none is
+        known."""
+        splits = np.full(len(self.image_ids), "", object) if self.splits is None else self.splits
+        return splits if modality == "images" else np.append(splits, "")[self.own_images()]
+
+    def once(self, name: tuple, compute: Callable):
+        if name not in self._cache:
+            self._cache[name] = compute()
+        return self._cache[name]
+
+
+def elements_of(items: Representation) -> int:
+    """Elements of each set where their number was chosen; 1 for vectors, distributions, and sets of words or cells."""
+    chosen = isinstance(items, EmbeddingSet) and items.x.shape[1] <= _LARGEST_SET and bool(items.mask.all())
+    return items.x.shape[1] if chosen else 1
+
+
+def _paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
+    """The image file at each position of some rows of a corpus; None for a corpus whose images are no files."""
+    files = corpus.images.get("path")
+    return None if files is None else lambda position: str(files.iloc[rows[position]])
+
+
+def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
+    """Encode a split of a run's corpus with its method.
+
+    Relevance sets with fewer ids than the split (PMRP, ECCV Caption) are left out, because positions would differ.
+    Raises: BadInput for an unknown split.
+    """
+    prepared = run.prepared()
+    require_choice("split", split, prepared.splits)
+    part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
+    images, captions = encode_split(method, part)
+    relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}
+    complete = {
+        kind: r
+        for kind, r in relevances.items()
+        if isinstance(r, Relevance) and (len(r.query_ids), len(r.gallery_ids)) == (len(captions), len(images))
+    }
+    read, own = corpus.read_pixels, corpus.captions.iloc[part.caption_rows]
+    return Library(
+        label or run.config.method, method, prepared, images, captions,
+        corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
+        part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
+        _paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
+    )  # fmt: skip
+
+
+def open_folder(
+    trained: TrainedRun | Model, folder: Path | str, label: str = "", progress: Callable | None = None
+) -> Library:
+    """Encode all images of a folder and its sub-folders with a run, which was trained on another corpus, or a model.
+
+    Captions are encoded too where the folder has a file of them (docs/data.md), and give the relevance set 'annotated';
+    all splits are searched, and `splits` says which image is in which. Frozen features of the images are cached on
+    disk. progress: as of RawInputs.images_of.
+    Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
+    """
+    library = folder_library(as_model(trained), load_folder(folder), label, progress)
+    return replace(library, images=joined([*encoded_images(library)]))
+
+
+def folder_library(model: Model, corpus: Corpus, label: str = "", progress: Callable | None = None) -> Library:
+    """A library of a folder's corpus with its captions encoded and its images not, which encoded_images encodes."""
+    inputs, rows = model.raw.images_of(corpus, progress), np.arange(len(corpus.images))
+    ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
+    texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
+    if len(texts):
+        pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
+        relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
+        captions, splits = model.encode_texts(texts.tolist()), corpus.images["split"].to_numpy(object)
+    return Library(
+        label or model.method.name, model.method, model.raw, None, captions, ids, caption_ids, texts,
+        relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
+        _paths_of(corpus, rows), splits,
+    )  # fmt: skip
+
+
+def encoded_images(library: Library) -> Iterator[Representation]:
+    """The images of a library, encoded in chunks."""
+    for start in range(0, len(library.image_ids), _ENCODED):
+        with torch.inference_mode():
+            positions = np.arange(start, min(start + _ENCODED, len(library.image_ids)))
+            encoded = library.method.encode_images(library.inputs(positions).to(library.method.device)).to("cpu")
+        yield encoded
+
+
+# A small library and a small model in memory, on which every function of this folder can be tried.
+
+
+def example_model(method: str = "dive") -> Model:
+    """An untrained method of width 8 that reads images of 64 pixels by cell descriptors, and a few words.
+
+    Raises: BadInput for an unknown method.
+
+    >>> len(example_model().encode_texts(["a red circle", "a blue square"]))
+    2
+    """
+    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        trained = build(method, prepared.inputs, d=8).eval()
+    return Model(method, trained, prepared, {"options": {"d": 8}, "form": "matched"})
+
+
+def example_library(method: str = "dive") -> Library:
+    """Three images of random features (4 cells each) with one caption each, encoded by an untrained method of width 8.
+
+    The result is the same every time. Raises: BadInput for an unknown method.
+
+    >>> example_library().texts.tolist()
+    ['a red circle', 'a blue square', 'a green ring']
+    """
+    features = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float32)
+    texts = ["a red square and a green ring", "a blue circle", "a red circle", "a blue square", "a green ring"]
+    prepared = prepare(from_arrays(features, texts, splits=["train", "val", "test", "test", "test"], name="example"))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = build(method, prepared.inputs, d=8).eval()
+    split, corpus = prepared.splits["test"], prepared.corpus
+    images, captions = encode_split(model, split)
+    relevance = {"annotated": corpus.relevance_sets["annotated"]("test")}
+    ids, caption_ids = (np.array([f"{n}.{kind}" for n in range(3)], object) for kind in ("png", "txt"))
+    texts = corpus.captions["text"].to_numpy()[split.caption_rows]
+    return Library(method, model, prepared, images, captions, ids, caption_ids, texts, relevance, split.images_at)

@@ -1,0 +1,75 @@
+"""One vector against one vector."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from xmr_core.base.coerce import Comparable, as_vectors, single
+from xmr_core.similarities.base import Similarity
+from xmr_core.similarities.pairs import by_images, same_width
+
+
+def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
+    """s(i, t) = x_i · y_t: the cosine when the rows are unit vectors, which is the heads' task (VSE0 leaves images
+    longer).
+
+    Shapes: "i d", "t d" (or sets of one, "i 1 d") → "i t", larger is more similar. Never in half precision (see
+        pairs.py).
+    Raises: BadInput for sets of several elements, or two widths.
+
+    >>> import torch
+    >>> cosine(torch.eye(2), torch.tensor([[0.6, 0.8]]))
+    tensor([[0.6000],
+            [0.8000]])
+    """
+    x, y = (single(as_vectors(r, what).x) for r, what in ((images, "image"), (captions, "caption")))
+    same_width(x, y)
+    with torch.autocast(x.device.type, enabled=False):
+        return x @ y.T
+
+
+class Cosine(Similarity):
+    """`cosine` as a similarity. Half of a score comes from either vector.
+
+    >>> Cosine().symmetric
+    True
+    """
+
+    function = staticmethod(cosine)
+    symmetric, compares = True, "vectors"
+
+    def _parts(self, x, y):
+        return ((x @ y.T / 2).flatten(),) * 2
+
+
+# Order embedding: an image should lie above its captions in every coordinate.
+
+
+def order(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
+    """s(i, t) = −‖max(0, y_t − x_i)‖₂, in (−∞, 0]; 0 when the image dominates the caption.
+
+    The gradient at exactly 0 is taken as 0. Shapes: "i d", "t d" → "i t". Raises: BadInput for two widths.
+    Source: Vendrov et al. 2016, as an option of VSE++ (Faghri et al. 2018).
+
+    >>> import torch
+    >>> order(torch.tensor([[1.0, 1.0]]), torch.tensor([[0.5, 1.0], [4.0, 5.0]]))
+    tensor([[-0., -5.]])
+    """
+    x, y = as_vectors(images, "image").x, as_vectors(captions, "caption").x
+    same_width(x, y)
+    return -(single(y)[None, :, :] - single(x)[:, None, :]).relu().norm(dim=-1)
+
+
+class Order(Similarity):
+    """`order` as a similarity. Images and captions play different roles.
+
+    >>> Order().symmetric
+    False
+    """
+
+    function = staticmethod(order)
+    compares = "vectors"
+
+    def _fast_scores(self, images, captions):
+        images, captions = as_vectors(images, "image"), as_vectors(captions, "caption")
+        return by_images(order, images, captions, captions.x.numel())

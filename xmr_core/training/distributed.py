@@ -1,0 +1,275 @@
+"""What the processes of one training exchange: rows with their gradients, statistics of a batch, random numbers.
+
+Every process computes the same total loss from the rows of all. What flows back through an exchange is therefore the
+gradient of the sum of all processes' losses, and the mean of the parameters' gradients over the processes is that of
+one loss.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.overrides import TorchFunctionMode
+
+from xmr_core.base.coerce import single
+from xmr_core.base.errors import BadInput, TrainingFailed, XmrError
+from xmr_core.base.types import Batch, Representation, Rows
+from xmr_core.methods.method import Method
+
+
+def share_of(n: int, rank: int, ranks: int) -> slice:
+    """The rows of one process: n rows in order, as even as they come.
+
+    >>> [share_of(5, rank, 2) for rank in (0, 1)]
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    small, more = divmod(n, ranks)
+    start = rank * small + min(rank, more)
+    return slice(start, start + small + (rank < more))
+
+
+def gathered(items: Rows, n: int) -> Rows:
+    """The items of all processes in order, n in all, with gradients. Sets of different length are padded."""
+    tensors = {f.name: v for f in fields(items) if isinstance(v := getattr(items, f.name), Tensor)}
+    return replace(items, **{name: _Gather.apply(_widened(x), n) for name, x in tensors.items()})
+
+
+def _widened(x: Tensor) -> Tensor:
+    """A tensor padded with zeros to the largest size of any process in all axes but the first."""
+    sizes = torch.tensor(x.shape[1:], device=x.device)
+    if len(sizes):
+        dist.all_reduce(sizes, dist.ReduceOp.MAX)
+    padding = [p for size, own in zip(sizes.tolist()[::-1], x.shape[:0:-1], strict=True) for p in (0, size - own)]
+    return F.pad(x, padding) if any(padding) else x
+
+
+class _Gather(torch.autograd.Function):
+    """Rows "own …" of every process → "n …". The gradient of all losses is that of this one times their number."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, n: int) -> Tensor:
+        ranks = dist.get_world_size()
+        ctx.share = share_of(n, dist.get_rank(), ranks)
+        most = -(-n // ranks)
+        own = x.new_zeros(most, *x.shape[1:], dtype=torch.uint8 if x.dtype == torch.bool else x.dtype)
+        own[: len(x)] = x
+        parts = [torch.empty_like(own) for _ in range(ranks)]
+        dist.all_gather(parts, own)
+        shares = (share_of(n, rank, ranks) for rank in range(ranks))
+        out = torch.cat([part[: s.stop - s.start] for part, s in zip(parts, shares, strict=True)])
+        return out.to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient[ctx.share] * dist.get_world_size(), None
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of a tensor over all processes, in both directions."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+@contextmanager
+def batch_statistics_of_all(*modules: nn.Module) -> Iterator[None]:
+    """Inside the block, BatchNorm layers of these modules read the rows of all processes while they train.
+
+    torch's SyncBatchNorm does the same on GPUs and refuses the CPU.
+    """
+    layers = [m for module in modules for m in module.modules() if isinstance(m, _BatchNorm)]
+    for layer in layers:
+        layer.forward = lambda x, layer=layer: _normalised(layer, x)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
+    if not layer.training:
+        return type(layer).forward(layer, x)
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    wide = single(x)
+    count = _Sum.apply(wide.new_tensor(float(x.numel() // x.shape[1])))
+    mean = _Sum.apply(wide.sum(axes)) / count
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    centred = wide - mean.view(shape)
+    variance = _Sum.apply(centred.square().sum(axes)) / count
+    if layer.track_running_stats:
+        with torch.no_grad():
+            layer.num_batches_tracked += 1
+            rate = 1 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+            layer.running_mean.lerp_(mean.to(layer.running_mean), rate)
+            layer.running_var.lerp_((variance * count / (count - 1)).to(layer.running_var), rate)
+    out = centred / (variance + layer.eps).sqrt().view(shape)
+    if layer.affine:
+        out = out * layer.weight.view(shape) + layer.bias.view(shape)
+    return out.to(x.dtype)
+
+
+class DrawsOfAll(TorchFunctionMode):
+    """Inside the block, noise for the rows of this process is cut from noise for all n rows.
+
+    Dropout and samples of a distribution then draw what one process would have drawn. share: the rows of this one.
+    """
+
+    def __init__(self, share: slice, n: int):
+        super().__init__()
+        self.share, self.own, self.n = share, share.stop - share.start, n
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        named = named or {}
+        if function is torch.randn and arguments and arguments[0] == self.own:
+            return function(self.n, *arguments[1:], **named)[self.share]
+        if function is torch.randn_like and len(arguments[0]) == self.own:
+            like = arguments[0].new_empty(self.n, *arguments[0].shape[1:])
+            return function(like, *arguments[1:], **named)[self.share]
+        if function is F.dropout and len(arguments[0]) == self.own:
+            return self._dropout(*arguments, **named)
+        return function(*arguments, **named)
+
+    def _dropout(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        return x * F.dropout(x.new_ones(self.n, *x.shape[1:]), p, True)[self.share] if training and p else x
+
+
+# The processes that train one run together, and what each of them does of a step.
+
+
+LONGEST_WAIT = timedelta(hours=12)  # of the others, while rank 0 validates; one that is gone is noticed at once
+TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
+
+
+class OneRank:
+    """A training in one process: nothing is exchanged."""
+
+    first = True
+
+    def from_first(self, compute: Callable[[], object]) -> object:
+        """What `compute` gives on rank 0, on all ranks."""
+        return compute()
+
+    def start(self, method: Method) -> None:
+        """Give all ranks the weights of rank 0."""
+
+    def loss(self, method: Method, batch: Batch, epoch: int) -> TERMS:
+        """The loss of the global batch, its terms and the scores."""
+        return method.loss(batch, epoch)
+
+    def average_gradients(self, method: Method) -> None:
+        """Make the gradients those of the global batch."""
+
+
+class Ranks(OneRank):
+    """Several processes, of torchrun for example. rank: the number of this one. ranks: how many there are."""
+
+    def __init__(self, rank: int, ranks: int):
+        self.rank, self.ranks, self.first = rank, ranks, rank == 0
+
+    def from_first(self, compute: Callable[[], object]) -> object:
+        box = [compute() if self.first else None]
+        dist.broadcast_object_list(box, 0)
+        return box[0]
+
+    def start(self, method: Method) -> None:
+        for tensor in method.state_dict().values():
+            dist.broadcast(tensor, 0)
+
+    def loss(self, method: Method, batch: Batch, epoch: int) -> TERMS:
+        batch = method.mixed(batch)
+        if min(len(batch.images), len(batch.captions)) < self.ranks:
+            raise BadInput(f"a batch of {len(batch.images)} images cannot be divided among {self.ranks} processes.")
+        with batch_statistics_of_all(
+            method.image_encoder, method.image_head, method.caption_encoder, method.caption_head
+        ):
+            images = self._encoded(method.encode_images, batch.images)
+            captions = self._encoded(method.encode_captions, batch.captions)
+        self._agree_on_random_numbers(method.device)
+        return method.loss_of(images, captions, batch.match, epoch)
+
+    def _encoded(self, encode: Callable[[Rows], Representation], items: Rows) -> Representation:
+        share = share_of(len(items), self.rank, self.ranks)
+        with DrawsOfAll(share, len(items)):
+            own = encode(items[share])
+        return gathered(own, len(items))
+
+    def _agree_on_random_numbers(self, device: torch.device) -> None:
+        """Layers that draw in ways of their own may have drawn more on one rank than on another."""
+        state = torch.get_rng_state().to(device)
+        dist.broadcast(state, 0)
+        torch.set_rng_state(state.cpu())
+
+    def average_gradients(self, method: Method) -> None:
+        gradients = [p.grad for p in method.parameters() if p.grad is not None]
+        flat = torch.cat([g.reshape(-1) for g in gradients])
+        dist.all_reduce(flat)
+        flat /= self.ranks
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+def started_ranks() -> int:
+    """How many processes torchrun started for this run; 1 without it.
+
+    >>> started_ranks()
+    1
+    """
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
+@contextmanager
+def joined(ranks: int, device: str) -> Iterator[OneRank]:
+    """The ranks of this training, which end their exchange with the block. device: 'cpu' is joined by gloo, a GPU by
+    NCCL.
+
+    Raises: BadInput when torchrun started another number of processes. TrainingFailed when another process is gone.
+
+    >>> with joined(1, "cpu") as ranks:
+    ...     ranks.first
+    True
+    """
+    if ranks == 1:
+        yield OneRank()
+        return
+    if started_ranks() != ranks:
+        raise BadInput(
+            f"this run is trained by {ranks} processes, and {started_ranks()} started. Start it with "
+            f"'torchrun --nproc-per-node {ranks} -m xmr_core train …'."
+        )
+    if device != "cpu":
+        torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group(dist.get_default_backend_for_device(device), timeout=LONGEST_WAIT)
+    try:
+        yield Ranks(dist.get_rank(), ranks)
+        dist.barrier()
+    except RuntimeError as e:
+        if isinstance(e, (XmrError, torch.OutOfMemoryError)) or not _is_of_a_lost_rank(e):
+            raise
+        raise TrainingFailed(
+            "another process of this run has ended, so this one ends too. Start the same command again: it continues "
+            f"from the last saved state. ({str(e).splitlines()[0]})"
+        ) from None
+    finally:
+        dist.destroy_process_group()
+
+
+def _is_of_a_lost_rank(error: Exception) -> bool:
+    words = ("gloo", "nccl", "connection", "broken pipe", "socket", "store", "peer")
+    return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)

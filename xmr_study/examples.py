@@ -1,0 +1,176 @@
+"""Queries to look at: where methods disagree, and what each of them puts first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import UInt8
+
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
+from xmr_core.base.types import Corpus
+from xmr_core.data.corpora import corpus_of
+from xmr_core.data.readers.assembly import ZETAS
+from xmr_core.data.scenes.corpus import scenes_plausible
+from xmr_core.evaluation.analysis.agreement import per_query_values, punished
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_core.evaluation.ranks import best
+from xmr_core.evaluation.scoring import Scoring
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.ensemble import scores_of
+from xmr_core.training.runs.folder import TrainedRun
+
+COLUMNS = ["query", "rank", "item", "score", "mark"]
+
+
+def disputed(runs: Mapping[str, TrainedRun], direction: str, n: int) -> list[int]:
+    """Positions in the test split of the first n queries whose first answer is right for some methods and wrong for
+    others, by the annotated pairs; where there are fewer, the first queries of all follow.
+
+    runs: label → a run on the same corpus. direction: 'i2t' or 't2i'. Raises: BadInput for another direction or n < 1.
+    """
+    require_choice("direction", direction, ("i2t", "t2i"))
+    if n < 1:
+        raise BadInput(f"the number of queries must be at least 1, got {n}.")
+    first = {}
+    for label, run in runs.items():
+        own = run.per_query[(run.per_query["relevance"] == "annotated") & (run.per_query["direction"] == direction)]
+        first[label] = own["R@1"].to_numpy()
+    table = pd.DataFrame(first)
+    apart = np.flatnonzero(table.nunique(axis=1) > 1).tolist()
+    return [*apart, *(q for q in range(len(table)) if q not in set(apart))][:n]
+
+
+def top(run: TrainedRun, direction: str, queries: list[int], k: int = 5) -> pd.DataFrame:
+    """The k best items of each query, best first: columns query and item (positions in the test split), rank, score,
+    mark: 'annotated' for a pair of the corpus; 'true' for one that only the corpus's complete truth ('exhaustive')
+    knows, where it has one; else 'wrong'.
+
+    Raises: BadInput for k < 1 or another direction.
+    """
+    require_choice("direction", direction, ("i2t", "t2i"))
+    method, prepared = run.method(), run.prepared()
+    split = prepared.splits["test"]
+    images, captions = encode_split(method, split)
+    kinds = prepared.corpus.relevance_sets
+    every = kinds["exhaustive"]("test") if "exhaustive" in kinds else split.relevance
+    chosen = torch.tensor(queries)
+    pair = (images[chosen], captions) if direction == "i2t" else (images, captions[chosen])
+    values, items = best(Scoring(method.similarity, *pair), k, "images" if direction == "i2t" else "captions")
+    lines = []
+    for query, scores, answers in zip(queries, values, items, strict=True):
+        for rank, (score, item) in enumerate(zip(scores.tolist(), answers.tolist(), strict=True), 1):
+            image, caption = (query, item) if direction == "i2t" else (item, query)
+            own, true = image in split.relevance[caption], image in every[caption]
+            lines.append((query, rank, item, score, "annotated" if own else "true" if true else "wrong"))
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def first_errors(run: TrainedRun, direction: str, n: int) -> pd.DataFrame:
+    """Of the first n queries of the test split whose first answer is wrong, by the complete truth where the corpus
+    knows it: two lines each, the first answer and the best annotated one; columns as of `top`.
+
+    Raises: BadInput for another direction.
+    """
+    require_choice("direction", direction, ("i2t", "t2i"))
+    kinds = set(run.per_query["relevance"])
+    kind = "exhaustive" if "exhaustive" in kinds else "annotated"
+    own = run.per_query[(run.per_query["relevance"] == kind) & (run.per_query["direction"] == direction)]
+    queries = np.flatnonzero(own["R@1"].to_numpy() == 0)[:n].tolist()
+    if not queries:
+        return pd.DataFrame(columns=COLUMNS)
+    relevance = run.prepared().splits["test"].relevance
+    every = top(run, direction, queries, len(relevance.query_ids if direction == "i2t" else relevance.gallery_ids))
+    right = every[every["mark"] == "annotated"].groupby("query").head(1)
+    return pd.concat([every[every["rank"] == 1], right]).sort_values(["query", "rank"], ignore_index=True)
+
+
+def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w 3"]]:
+    """What looks at images can be drawn on: the pictures at `rows` of the corpus; for features without pictures, a
+    white sheet as large as the boxes of the regions reach.
+
+    Raises: BadInput for a corpus that has neither images nor boxes.
+
+    >>> from xmr_core.data.arrays import from_arrays
+    >>> canvases(from_arrays(np.zeros((10, 36, 4)), ["a dog", "two cats"] * 5), [0])
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: arrays has neither images nor boxes of its regions, so that...
+    """
+    if corpus.read_pixels is not None:
+        return list(corpus.read_pixels(np.asarray(rows)))
+    if corpus.boxes is None:
+        raise BadInput(
+            f"{corpus.name} has neither images nor boxes of its regions, so that attention cannot be drawn; "
+            "add its boxes (docs/data.md#data-precomputed) or take another data set."
+        )
+    if corpus.about.get("boxes") == "relative":
+        return [np.full((240, 320, 3), 255, np.uint8) for _ in rows]
+    corners = [np.ceil(np.asarray(corpus.boxes[row])[:, 2:].max(0)).astype(int) for row in rows]
+    return [np.full((height, width, 3), 255, np.uint8) for width, height in corners]
+
+
+# Every benchmark number of a run beside the exhaustive truth, which notebook ambiguity_benchmarks compares.
+
+
+TRUTH = "R-P exhaustive"
+_ANNOTATED = [f"{name} annotated" for name in ("R@1", "R@5", "R@10", "RSUM", "R-P", "mAP@R")]
+BENCHMARKS = (*_ANNOTATED, *(f"PMRP ζ={z}" for z in ZETAS), "PMRP")
+_COLUMNS = {"R@1": "R@1", "R@5": "R@5", "R@10": "R@10", "R-P": "r_precision", "mAP@R": "map_at_r"}
+
+
+def check_benchmarks(config: RunConfig, labels: Sequence[str]) -> None:
+    """Refuse, before anything is trained, what the comparison could not say afterwards.
+
+    Raises: BadInput for fewer than three methods, of which no order can be compared, or a corpus whose truth is not
+    known exhaustively.
+
+    >>> from xmr_core.training.runs.presets import base_config
+    >>> check_benchmarks(base_config("dive", device="cpu", size="tiny"), ["DivE"])
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: an order of methods needs at least 3 of them, got DivE.
+    """
+    if len(labels) < 3:
+        raise BadInput(f"an order of methods needs at least 3 of them, got {', '.join(labels) or 'none'}.")
+    corpus = corpus_of(config.data)
+    if "exhaustive" not in corpus.relevance_sets:
+        raise BadInput(f"{corpus.name} does not know all right answers; use the corpus scenes.")
+
+
+@dataclass(frozen=True)
+class Benchmarks:
+    """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), for
+    BENCHMARKS and TRUTH. queries: the same per query (no RSUM). rows: PMRP and punished shares, for
+    Evaluated.with_metrics."""
+
+    punished: pd.DataFrame
+    values: dict[str, float]
+    queries: pd.DataFrame
+    rows: pd.DataFrame
+
+
+def benchmark_run(run: TrainedRun) -> Benchmarks:
+    """Evaluate a finished run, on a corpus that check_benchmarks accepts, by annotated pairs, plausible matches and the
+    exhaustive truth. PMRP on scenes takes the set of shapes in an image for COCO's object labels (scenes_plausible).
+    """
+    corpus = run.prepared().corpus
+    relevance_sets = {kind: corpus.relevance_sets[kind]("test") for kind in ("annotated", "exhaustive")}
+    relevance_sets |= {f"plausible {z}": scenes_plausible(corpus, "test", z) for z in ZETAS}
+    scores = scores_of(run)
+    evaluation = evaluate_scores(scores, relevance_sets)
+    sources = {f"{name} annotated": ("annotated", column) for name, column in _COLUMNS.items()}
+    sources |= {f"PMRP ζ={z}": (f"plausible {z}", "r_precision") for z in ZETAS}
+    sources[TRUTH] = ("exhaustive", "r_precision")
+    queries = per_query_values(evaluation.per_query, sources)
+    queries["PMRP"] = queries[[f"PMRP ζ={z}" for z in ZETAS]].mean(axis=1)
+    values = (100 * queries.groupby("direction")[[*sources, "PMRP"]].mean()).mean().to_dict()
+    values["RSUM annotated"] = 2 * sum(values[f"R@{k} annotated"] for k in (1, 5, 10))
+    summary = evaluation.summary()
+    pmrp = summary[summary["relevance"].str.startswith("plausible") & (summary["metric"] == "r_precision")]
+    wrong = punished(scores, relevance_sets["annotated"], relevance_sets["exhaustive"])
+    share = wrong.assign(relevance="exhaustive", metric="punished_though_right", n_queries=0)
+    share["value"] = wrong["of these right"] / 100
+    rows = pd.concat([pmrp, share[list(pmrp)]], ignore_index=True)
+    return Benchmarks(wrong, values, queries, rows)

@@ -1,0 +1,131 @@
+"""What is said of an answer: the photograph with its captions, and which words, cells and elements made the score."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from jaxtyping import Float
+
+from xmr_core.base.errors import XmrError
+from xmr_core.base.types import Representation
+from xmr_core.retrieval.explain import cell_contributions, element_contributions, element_names, word_contributions
+from xmr_core.retrieval.library import Library, elements_of
+from xmr_core.retrieval.ranking import Query, Settings, encode
+from xmr_study.explorer import cards
+from xmr_study.explorer.views import (
+    captions_of,
+    element_attention,
+    nearest_captions,
+    photograph,
+    seen_part,
+    word_attention_of,
+    word_weights,
+)
+from xmr_study.plots.images import dimmed
+
+_LARGE = 900  # pixels of the photograph in an explanation
+
+
+def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
+    """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
+    out."""
+    pair = _pair(library, query, position, settings)
+    parts = [cards.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
+    all_explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
+    for explain in all_explanations if pair.position is not None else (_elements,):
+        with suppress(XmrError):  # this method does not have it
+            parts += list(explain(pair))  # all of an explanation or nothing
+    return "".join(parts)
+
+
+def photograph_html(library: Library, modality: str, position: int, edge: int) -> str:
+    """HTML of a photograph with its name, split and captions, its longer edge at most `edge` pixels. For a caption, its
+    sentence."""
+    if modality == "captions":
+        return cards.heading(str(library.texts[position]))
+    name, split = str(library.image_ids[position]), "" if library.splits is None else str(library.splits[position])
+    shown = ""
+    if library.pixels is not None:
+        uri = cards.data_uri(photograph(library, position, edge), edge)
+        shown = f"<img src='{uri}' alt='{escape(name)}' class='xmr-large'>"
+    lines = "".join(f"<li>{escape(text)}</li>" for text in captions_of(library, position))
+    named = f"<div class='xmr-name'>{escape(name)} <span class='xmr-soft'>{escape(split)}</span></div>"
+    return f"{shown}{named}<ul>{lines}</ul>"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """An image and a caption. position: of the image in the library, None for an uploaded one."""
+
+    library: Library
+    query: Query
+    settings: Settings
+    position: int | None
+    text: str
+    caption: Representation
+
+
+def _pair(library: Library, query: Query, position: int, settings: Settings) -> _Pair:
+    if query.target == "images":
+        in_corpus = query.kind == "caption"
+        text = str(library.texts[library.position("captions", query.item)]) if in_corpus else query.text
+        return _Pair(library, query, settings, position, text, encode(library, query))
+    image = library.position("images", query.item) if query.kind == "image" else None
+    return _Pair(library, query, settings, image, str(library.texts[position]), library.captions[position])
+
+
+def _words(pair: _Pair) -> Iterator[str]:
+    table = word_contributions(pair.library, pair.text, pair.position, pair.caption, pair.settings)
+    yield cards.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
+    yield cards.words(list(table.itertuples(index=False, name=None)))
+
+
+def _word_weights(pair: _Pair) -> Iterator[str]:
+    for part, table in word_weights(pair.library, pair.text, pair.position).items():
+        yield cards.heading(f"how much {part} lets each word count")
+        yield cards.words(list(table.itertuples(index=False, name=None)))
+
+
+def _cells(pair: _Pair) -> Iterator[str]:
+    pixels = seen_part(pair.library, pair.position)
+    values, how = cell_contributions(pair.library, pair.position, pair.caption, pair.settings)
+    panels = [(pixels, "image")]
+    for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
+        part = (sign * values).clip(0)
+        if part.max() > 0:
+            panels.append((dimmed(pixels, part, float(part.max())), text))
+    yield cards.heading(f"what each cell of the image adds to the score: {how}")
+    yield cards.figures(panels)
+
+
+def _element_attention(pair: _Pair) -> Iterator[str]:
+    attention = element_attention(pair.library, pair.position)
+    names = [f"element {n + 1}" for n in range(len(attention))]
+    if pair.library.captions is not None:
+        nearest = nearest_captions(pair.library, pair.position)["text"]
+        names = [f"{name}, nearest to “{text}”" for name, text in zip(names, nearest, strict=True)]
+    yield cards.heading("attention of each element of the image")
+    yield _attended(pair, attention, names)
+
+
+def _word_attention(pair: _Pair) -> Iterator[str]:
+    words, attention = word_attention_of(pair.library, pair.text, pair.position)
+    yield cards.heading("attention of each word to the image")
+    yield _attended(pair, attention, words)
+
+
+def _attended(pair: _Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
+    pixels, top = seen_part(pair.library, pair.position), float(attention.max())
+    return cards.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
+
+
+def _elements(pair: _Pair) -> Iterator[str]:
+    library, position = pair.library, pair.position
+    image = encode(library, pair.query) if position is None else library.images[position]
+    parts = element_contributions(library, image, pair.caption, pair.settings)
+    if parts is not None and elements_of(image) > 1:
+        names = element_names(library, pair.text, parts.products.shape[1])
+        yield cards.heading("cosines of the elements, and what each element adds to the score")
+        yield cards.cosines(parts.products, parts.images, parts.captions, names)

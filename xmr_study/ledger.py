@@ -1,0 +1,72 @@
+"""The verdicts of today as a table, and the comparison that a claim of one's own asks for."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from xmr_core.base.errors import unknown
+from xmr_core.evaluation.stats import decided, seed_interval
+from xmr_study.claims.claim import Claim
+
+VERDICTS = Path(__file__).resolve().parents[2] / "reports" / "verdicts.csv"
+DECIDED = ("held", "contradicted", "equivalent", "undecided")
+COLUMNS = [
+    "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",
+    "bound", "effect", "low", "high", "digits", "seeds", "needs", "worlds", "p", "p_holm",
+]  # fmt: skip
+
+
+def ledger(*names: str, path: Path = VERDICTS) -> pd.DataFrame:
+    """The verdicts of the protocol, a line for each claim and corpus; COLUMNS. None of them is computed here; no line
+    where the package was installed without reports/.
+
+    effect: of the comparison that decided. low, high: its interval, corrected (Holm) within the paper. kind:
+    'confirmatory' where the rule stood before the rows. verdict: of DECIDED; 'no verdict yet' with fewer seeds than it
+    needs; 'not measured' without rows.
+    names: ids of claims, or beginnings of ids ('dive', 'pcme-kl'); every claim without them.
+    Raises: BadInput for a name that no claim has.
+
+    >>> ledger("dive-alpha")["verdict"].tolist()
+    ['undecided', 'undecided']
+    """
+    if not path.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    table = pd.read_csv(path)[COLUMNS].fillna({"corpus": "", "kind": ""})
+    of_name = {name: (table["claim"] + "-").str.startswith(f"{name}-") for name in names}
+    for name, lines in of_name.items():
+        if not lines.any():
+            raise unknown("claim", name, table["claim"].unique())
+    return table[pd.DataFrame(of_name).any(axis=1)].reset_index(drop=True) if names else table
+
+
+def compared(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
+    """What rows of one corpus (results.rows) say of claims: a line for each comparison, paired by seed. Columns claim,
+    above, below, seeds, effect (above − below), low, high (95 % over seeds, Student, uncorrected), verdict.
+
+    'held' where the interval lies beyond the claim's bound on its side, 'contradicted' on the other; else, or with
+    fewer than three seeds, 'undecided'. A claim that lacks a variant has no line.
+
+    >>> rows = pd.DataFrame({"variant": ["mine"] * 3 + ["DivE"] * 3, "seed": [0, 1, 2] * 2, "world": 1, "k": 0,
+    ...     "relevance": "annotated", "direction": "both", "metric": "rsum", "value": [3.1, 3.2, 3.0, 2.9, 2.9, 2.8]})
+    >>> compared(rows, [Claim("c", "ours", "Mine is better.", ("mine",), ("DivE",))])["verdict"].tolist()
+    ['held']
+    """
+    lines = []
+    for claim in claims:
+        m, sign = claim.measure, -1 if claim.smaller else 1
+        same = {"relevance": m.relevance, "direction": m.direction, "metric": m.metric, "k": m.k}
+        own = rows[(rows[list(same)] == pd.Series(same)).all(axis=1)]
+        value = m.factor * own.pivot_table("value", ["world", "seed"], "variant", "last").astype(float)
+        pairs = [((a,), (b,)) for a in claim.above for b in claim.below or ("",)]
+        for above, below in [(claim.above, claim.below)] if claim.rule == "means" else pairs:
+            below = tuple(filter(None, below))
+            if {*above, *below} <= {*value.columns}:
+                other = value[list(below)].mean(axis=1) if below else 0.0
+                effects = (value[list(above)].mean(axis=1) - other).dropna()
+                mean, low, high = seed_interval(effects)
+                ends = sorted((sign * low - claim.bound, sign * high - claim.bound))
+                names = ", ".join(above), ", ".join(below)
+                lines.append((claim.id, *names, len(effects), mean, low, high, decided(*ends, len(effects))))
+    columns = ["claim", "above", "below", "seeds", "effect", "low", "high", "verdict"]
+    return pd.DataFrame(lines, columns=columns)

@@ -1,0 +1,231 @@
+"""Numbers of a trained run that an evaluation does not give: where slots look, which words SGRAF trusts, how wide
+distributions are."""
+
+from collections.abc import Sequence
+from math import isqrt
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+
+from xmr_core.base.errors import BadInput
+from xmr_core.data.batches import Batches
+from xmr_core.data.prepare import prepare
+from xmr_core.data.scenes.corpus import scenes_of
+from xmr_core.data.scenes.grammar import content_words, shape_words
+from xmr_core.data.scenes.render import object_masks
+from xmr_core.evaluation.analysis.attention import (
+    attention_entropy,
+    content_preference,
+    object_overlap,
+    pointing,
+    slot_attention,
+)
+from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.stats import image_error, mean_error
+from xmr_core.features.words import rule
+from xmr_core.losses.adaptive_clustering import AdaptiveClustering
+from xmr_core.methods.registry import build
+from xmr_core.training.loop import OwnState, train
+from xmr_core.training.runs.config import RunConfig
+from xmr_core.training.runs.folder import TrainedRun
+
+_IMAGES = 200  # of the test split, from its start: enough for a mean
+_BEFORE = 2  # nodes of SGRAF before the words: the global vectors and <start>
+
+
+def attention(run: TrainedRun) -> pd.DataFrame:
+    """Where the slots of images look, against the true objects of scenes, on the first images of the test split.
+
+    'attention_overlap' with the round as k (object_overlap); 'attention_overlap_gain', the last round minus the first;
+    'attention_overlap_over_others', the last round minus the same with the objects of the next image;
+    'attention_entropy_fall', the entropy of a cell's shares in the first round minus that in the last; the three with
+    their errors. No row for a corpus that does not know its objects, or features that lie on no square grid.
+    """
+    prepared, method = run.prepared(), run.method()
+    split, rows = prepared.splits["test"].first(_IMAGES), []
+    if prepared.corpus.name != "scenes" or not hasattr(method.image_head, "attention_maps"):
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    images = split.images_at(np.arange(len(split.image_rows)))
+    with torch.inference_mode():
+        shares = method.image_head.attention_maps(method.image_encoder(images))[0].mean(2)  # n t k l, over heads
+    grid = isqrt(shares.shape[-1])
+    if grid**2 != shares.shape[-1]:
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    masks = torch.from_numpy(object_masks(scenes_of(prepared.corpus, "test")[: len(shares)]))
+    masks = F.adaptive_avg_pool2d(masks, grid).flatten(2)  # n o l
+    entropy, overlap = attention_entropy(shares), object_overlap(shares, masks)
+    others = object_overlap(shares[:, -1:], masks.roll(1, 0))[:, 0]
+    for t, value in enumerate(overlap.mean(0), 1):
+        rows.append(("", "images", "attention_overlap", t, float(value), len(shares)))
+    for name, values in {
+        "attention_overlap_gain": overlap[:, -1] - overlap[:, 0],
+        "attention_overlap_over_others": overlap[:, -1] - others,
+        "attention_entropy_fall": entropy[:, 0] - entropy[:, -1],
+    }.items():
+        rows.append(("", "images", name, 0, float(values.mean()), len(shares)))
+        rows.append(("", "images", f"{name}_error", 0, mean_error(values.double().numpy()), len(shares)))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
+
+
+def content_weight(run: TrainedRun) -> pd.DataFrame:
+    """How much more a word of content weighs in SAF than another word of its caption, beside the caption's own image:
+    the mean of content_preference over the captions of the test split, with its error.
+
+    Not a number where no list of such words is known (another corpus than scenes) or captions are no words.
+    """
+    split, words = run.prepared().splits["test"], run.prepared().vocabulary
+    values = np.full(len(split.caption_rows), np.nan)
+    if run.config.data.dataset == "scenes" and words is not None:
+        method, content = run.method(), content_words()
+        images, captions = encode_split(method, split)
+        texts = run.prepared().corpus.captions["text"].iloc[split.caption_rows]
+        kinds = [[word in content for word in rule(words.tokeniser)(text)] for text in texts]
+        for image in np.unique(split.owners):
+            own = np.flatnonzero(split.owners == image)
+            with torch.inference_mode():
+                beta = method.similarity.element_weights(images[int(image)], captions[torch.from_numpy(own)])["SAF"][0]
+            is_word, is_content = torch.zeros_like(beta, dtype=torch.bool), torch.zeros_like(beta, dtype=torch.bool)
+            for t, kind in enumerate(kinds[t] for t in own):
+                is_word[t, _BEFORE : _BEFORE + len(kind)] = True
+                is_content[t, _BEFORE : _BEFORE + len(kind)] = torch.tensor(kind)
+            values[own] = content_preference(beta, is_word, is_content).numpy()
+    known = ~np.isnan(values)
+    value = float(values[known].mean()) if known.any() else float("nan")
+    rows = [("", "captions", "saf_content_weight", 0, value, known.sum())]
+    if known.sum() > 1:
+        error = image_error([(values[known], split.owners[known])])
+        rows.append(("", "captions", "saf_content_weight_error", 0, error, known.sum()))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
+
+
+def mean_log_std(run: TrainedRun) -> dict[str, float]:
+    """Mean of log σ over the test items of each modality ('images', 'captions') and their dimensions, of a method with
+    distributions."""
+    items = encode_split(run.method(), run.prepared().splits["test"])
+    return {name: float(own.log_std.double().mean()) for name, own in zip(("images", "captions"), items, strict=True)}
+
+
+# Whether words and slots look at objects, where the corpus knows its objects.
+
+
+_pointing_IMAGES = 200  # of the test split, from its start
+
+
+def words(run: TrainedRun) -> pd.DataFrame:
+    """Looks of the words that name an object ("circle", "crosses"), each at its caption's own image, against all
+    objects of that shape there: 'word_pointing' (share of hits), 'word_pointing_chance' (of random looks),
+    'word_overlap' (intersection over union). No row for another corpus than scenes, or captions that are no words.
+    Raises: BadInput for a method whose words do not attend to cells.
+    """
+    prepared, method, names = run.prepared(), run.method(), shape_words()
+    if prepared.corpus.name != "scenes" or prepared.vocabulary is None:
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    split, read = prepared.splits["test"].first(_pointing_IMAGES), rule(prepared.vocabulary.tokeniser)
+    images, captions = encode_split(method, split)
+    texts = prepared.corpus.captions["text"].iloc[split.caption_rows].tolist()
+    attended, masks = [], []
+    for image, (present, shapes, own_masks) in enumerate(_objects(run, len(split.image_rows))):
+        own = np.flatnonzero(split.owners == image)
+        with torch.inference_mode():
+            attention = method.similarity.attention(images[image], captions[torch.from_numpy(own)])[0]  # t q l
+        for t, weights in zip(own, attention, strict=True):
+            for place, word in enumerate(read(texts[t]), 1):  # <start> comes before the words
+                named = present & (shapes == names.get(word, -1))
+                if named.any():
+                    attended.append(weights[place])
+                    masks.append(_on_grid(own_masks[named].max(0)[None], weights.shape[-1])[0])
+    if not attended:
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    return _rows("word", torch.stack(attended), torch.stack(masks))
+
+
+def slots(run: TrainedRun) -> pd.DataFrame:
+    """The look of each slot in the last round against all objects of its image: 'slot_pointing',
+    'slot_pointing_chance', 'slot_overlap'. No row for another corpus than scenes.
+    Raises: BadInput for a method without slots.
+    """
+    split = run.prepared().splits["test"].first(_pointing_IMAGES)
+    if run.prepared().corpus.name != "scenes":
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    last = slot_attention(run.method(), split.images_at(np.arange(len(split.image_rows))))[:, -1]  # n k l
+    every = np.stack([masks.max(0) for *_, masks in _objects(run, len(last))])
+    masks = _on_grid(every, last.shape[-1])[:, None].expand_as(last)
+    return _rows("slot", last.flatten(0, 1), masks.flatten(0, 1))
+
+
+def _objects(run: TrainedRun, n: int):
+    """(which objects are there, their shapes, their masks) of each of the first n test images."""
+    scenes = scenes_of(run.prepared().corpus, "test")[:n]
+    return zip(scenes.present, scenes.shape, object_masks(scenes), strict=True)
+
+
+def _on_grid(masks: np.ndarray, cells: int) -> torch.Tensor:
+    return F.adaptive_avg_pool2d(torch.from_numpy(masks), isqrt(cells)).flatten(1)
+
+
+def _rows(name: str, weights: torch.Tensor, masks: torch.Tensor) -> pd.DataFrame:
+    hit, share, overlap = (float(x.mean()) for x in pointing(weights, masks))
+    values = {f"{name}_pointing": hit, f"{name}_pointing_chance": share, f"{name}_overlap": overlap}
+    rows = [("", "images", metric, 0, value, len(weights)) for metric, value in values.items()]
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
+
+
+# How fast a run learns, and how many negatives AdOpt takes while it does.
+
+
+SHARE = 0.95
+
+
+def epochs_to(values: Sequence[float], share: float = SHARE) -> float:
+    """When a curve first reaches share · its last value: epochs, straight lines between the ends of epochs and from 0
+    before the first, so that runs with few epochs are told apart.
+
+    Raises: BadInput for no value, or a last value that is not positive.
+
+    >>> epochs_to([2.0, 3.0, 4.0], share=0.875)
+    2.5
+    """
+    values = [0.0, *map(float, values)]
+    if len(values) < 2 or not values[-1] > 0:
+        raise BadInput("a run without epochs, or one that ends at 0, has no epoch in which it had learned nearly all.")
+    goal = share * values[-1]
+    after = next(n for n, value in enumerate(values) if value >= goal)
+    before = values[after - 1]
+    return after - 1 + (goal - before) / (values[after] - before)
+
+
+def negatives_in_training(config: RunConfig) -> pd.DataFrame:
+    """K of every training step of a run: columns step (from 1), epoch (from 1), i2t, t2i, and the candidates that a row
+    offers, 'i2t of' and 't2i of'.
+
+    The method is trained anew, from the weights and with the batches of the run, but without augmentation and without
+    being kept. Raises: BadInput for a method whose objective is not AdOpt.
+
+    >>> from xmr_study import base_config
+    >>> negatives_in_training(base_config("vse++", device="cpu", size="tiny", d=8))
+    Traceback (most recent call last):
+    xmr_core.base.errors.BadInput: vse++ has another objective than AdOpt here...
+    """
+    prepared = prepare(config.data, device=config.device)
+    own = OwnState(config.train, config.device)
+    with own.inside():
+        torch.manual_seed(config.train.seed)
+        method = build(config.method, prepared.inputs, config.form, **config.options).to(config.device)
+        prepared.load_pretrained(method)
+    loss = method.objective.score_loss
+    if not isinstance(loss, AdaptiveClustering):
+        raise BadInput(f"{config.method} has another objective than AdOpt here, which takes no number of negatives.")
+    batches = Batches(
+        prepared.splits["train"], config.batch_images, config.captions_per_image, config.train.seed, config.unit,
+        config.positives,
+    )  # fmt: skip
+    train(method, batches, lambda method: {"value": 0.0}, config.train, own=own)
+    plans = [batches.plan(epoch) for epoch in range(config.train.epochs)]
+    sizes = [(len(captions), len(images)) for plan in plans for images, captions in plan]
+    table = pd.DataFrame([(i2t, t2i) for t2i, i2t in loss.history], columns=["i2t", "t2i"])
+    table.insert(0, "step", range(1, len(table) + 1))
+    table.insert(1, "epoch", [n + 1 for n, plan in enumerate(plans) for _ in plan])
+    return table.assign(**{"i2t of": [c for c, _ in sizes], "t2i of": [i for _, i in sizes]})

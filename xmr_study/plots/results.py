@@ -1,0 +1,311 @@
+"""Figures of quality against the number of elements that are stored and compared."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter, NullFormatter
+
+from xmr_study.plots.style import COLOURS, PAGE, legend_below, line_style, method_style, plain_numbers, start, wrapped
+
+
+def budgets(table: pd.DataFrame) -> Figure:
+    """RSUM against the elements of an item, one panel per method and one line per way to reach a budget.
+
+    table: columns method, model, elements, rsum (percent), seed. Lines are means over seeds; several seeds are shown as
+    points. The upper axis has the products of elements that a pair costs, elements².
+
+    >>> table = pd.DataFrame({"method": "DivE", "model": "nested", "elements": [1, 2], "rsum": [90.0, 99.0], "seed": 0})
+    >>> len(budgets(table).axes)
+    1
+    """
+    methods = list(dict.fromkeys(table["method"]))
+    fig, axes = start(4.4 * len(methods), 4.3, columns=len(methods), sharey=True)
+    for ax, method in zip(axes, methods, strict=True):
+        part = table[table["method"] == method]
+        for n, (model, line) in enumerate(part.groupby("model", sort=False)):
+            mean = line.groupby("elements")["rsum"].mean()
+            ax.plot(mean.index, mean, label=model, **line_style(n))
+            if line["seed"].nunique() > 1:
+                ax.plot(line["elements"], line["rsum"], **line_style(n) | {"ls": "", "ms": 3.5, "alpha": 0.4})
+        ax.set_xscale("log", base=2)
+        ax.set(title=method, xlabel="elements stored for an item")
+        plain_numbers(ax, ticks := sorted(set(part["elements"])))
+        above = ax.secondary_xaxis("top", functions=(np.square, np.sqrt))
+        above.set_xlabel("products of elements for a pair")
+        above.set_xticks([tick**2 for tick in ticks], [str(tick**2) for tick in ticks])
+        above.minorticks_off()
+    axes[0].set_ylabel("RSUM (sum of six recalls, %)")
+    legend_below(fig, axes[0], 3)
+    return fig
+
+
+def budget_grid(table: pd.DataFrame) -> Figure:
+    """RSUM of one model at every pair of budgets, one panel per method; the value stands in its cell.
+
+    table: columns method, images, captions (elements), rsum (percent). Several seeds of a cell are averaged.
+
+    >>> table = pd.DataFrame({"method": "DivE", "images": [1, 2], "captions": [1, 1], "rsum": [90.0, 99.0]})
+    >>> [text.get_text() for text in budget_grid(table).axes[0].texts]
+    ['90', '99']
+    """
+    methods = list(dict.fromkeys(table["method"]))
+    fig, axes = start(3.6 * len(methods), 3.3, columns=len(methods))
+    low, high = table["rsum"].min(), table["rsum"].max()
+    for ax, method in zip(axes, methods, strict=True):
+        cells = table[table["method"] == method].pivot_table(index="images", columns="captions", values="rsum")
+        ax.imshow(cells, cmap="Blues", vmin=low - (high - low) / 2, vmax=high, origin="lower")
+        for (row, column), value in np.ndenumerate(cells.to_numpy()):
+            dark = value > low + 0.45 * (high - low)
+            ax.text(column, row, f"{value:.0f}", ha="center", va="center", color="white" if dark else "black")
+        ax.set(title=method, xlabel="elements of captions", ylabel="elements of images")
+        ax.set_xticks(range(cells.shape[1]), cells.columns)
+        ax.set_yticks(range(cells.shape[0]), cells.index)
+        ax.grid(visible=False)
+    return fig
+
+
+# The ledger of claims as one figure.
+
+
+_VERDICTS = {
+    "held": (COLOURS[2], "o"),
+    "equivalent": (COLOURS[0], "D"),
+    "undecided": ("0.55", "s"),
+    "contradicted": (COLOURS[3], "X"),
+}
+_MOST = 12  # half-widths; what lies further out is drawn there, and said so
+
+
+def ledger(table: pd.DataFrame) -> Figure:
+    """Each claim and corpus on one line: how far the effect lies beyond the claim's bound, in half-widths of its
+    interval.
+
+    All intervals are then equally long: a claim whose point lies right of 1 is held, left of −1 contradicted. A point
+    beyond ±12 is drawn there, with an arrow and the words "≥ 12" or "≤ −12", also where all seeds are equal, so that
+    the interval has no width.
+    table: of claims.ledger. Lines without an interval (not measured, or one seed) are left out.
+
+    >>> row = {"sentence": "A is better.", "corpus": "scenes", "seeds": 3, "effect": 2.0, "low": 1.0, "high": 3.0}
+    >>> len(ledger(pd.DataFrame([row | {"verdict": "held", "claimed": "above", "bound": 0.0}])).axes)
+    1
+    """
+    shown = table[table["low"].notna()].reset_index(drop=True)
+    fig, (ax,) = start(9.0, 0.26 * len(shown) + 1.5)
+    half = (shown["high"] - shown["low"]) / 2
+    beyond = shown["claimed"].map({"above": 1, "below": -1}) * (shown["effect"] - shown["bound"])
+    equal = (half <= 1e-9 * shown["effect"].abs()) & (beyond != 0)  # an interval without a width
+    ratio = np.where(equal, np.sign(beyond) * np.inf, beyond / half.clip(lower=1e-12))
+    heights = range(len(shown), 0, -1)
+    for y, x, verdict in zip(heights, ratio, shown["verdict"], strict=True):
+        colour, marker = _VERDICTS[verdict]
+        place, sign = float(np.clip(x, -_MOST, _MOST)), float(np.sign(x))
+        ax.plot([place], [y], color=colour, marker=marker, ms=6)
+        if place == x:
+            ax.plot([x - 1, x + 1], [y, y], color=colour, lw=1.5)
+            continue
+        words, side = (f"≥ {_MOST}", "right") if x > 0 else (f"≤ −{_MOST}", "left")
+        ax.text(place - 0.6 * sign, y, words, ha=side, va="center", fontsize=7, color="0.3")
+        arrow = {"arrowstyle": "->", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", (place + 1.6 * sign, y), (place, y), arrowprops=arrow)
+    ax.axvline(0, color="0.2", lw=1)
+    ax.set(
+        yticks=list(heights),
+        xlim=(-_MOST - 2, _MOST + 2),
+        ylim=(0.3, len(shown) + 0.7),
+        xlabel="effect beyond the claim's bound, in half-widths of its interval",
+    )
+    one = shown["corpus"].nunique() == 1  # said once, above, and not on every line
+    if one:
+        ax.set_title(f"{shown['corpus'].iloc[0]}; in brackets: number of seeds", fontsize=9)
+    labels = [
+        f"{wrapped(r.sentence.rstrip('.'), 60)}  ({r.seeds if one else f'{r.corpus}, {r.seeds} seeds'})"
+        for r in shown.itertuples()
+    ]
+    ax.set_yticklabels(labels, fontsize=8, linespacing=0.95)
+    ax.grid(axis="y", visible=False)
+    handles = [Line2D([], [], color=c, marker=m, ls="-", label=name) for name, (c, m) in _VERDICTS.items()]
+    fig.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    return fig
+
+
+# Figures of what scoring costs. rows: of study.cost.read, of one machine (study.cost.of_one_machine).
+
+
+_AXES = {
+    "captions": "captions in the gallery",
+    "set size": "elements of a set (samples J)",
+    "width": "width D",
+    "words": "words of a caption",
+}
+_ONLY_PRODUCTS = ("cosine", "smooth-Chamfer", "Chamfer", "MIL", "MP", "match probability")
+
+
+def scaling(rows: pd.DataFrame) -> Figure:
+    """How time grows with size on logarithmic axes, one panel for each size that was varied.
+
+    Against the size of the gallery: milliseconds of one query. Against all other sizes: microseconds of a pair. The
+    dotted line has the slope of proportional growth.
+    """
+    what = np.where(rows["varied"] == "captions", "one query", "all pairs")
+    shown = rows[rows["varied"].isin(_AXES) & (rows["what"] == what)]
+    varied = [name for name in _AXES if name in set(shown["varied"])]
+    fig, axes = start(3.4 * len(varied), 4.6, columns=len(varied))
+    for ax, name in zip(axes, varied, strict=True):
+        part = shown[shown["varied"] == name].sort_values("value")
+        for method, line in part.groupby("method", sort=False):
+            pairs = 1e-3 if name == "captions" else 1e-6 * line["images"] * line["captions"]
+            ax.plot(line["value"], line["seconds"] / pairs, ms=5, lw=1.3, label=method, **_style(method, rows))
+        ax.set(xscale="log", yscale="log")
+        plain_numbers(ax, part["value"])
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        ax.set(xlabel=_AXES[name], ylabel="ms for one query" if name == "captions" else "µs per pair")
+        _draw_slope(ax)
+    fig.get_layout_engine().set(wspace=0.06)
+    legend_below(fig, axes, 7)
+    return fig
+
+
+def counted_and_timed(rows: pd.DataFrame) -> Figure:
+    """Every measured case as a point: multiply–adds of a pair and its nanoseconds.
+
+    The line is the fastest bare matrix product: a method that computes its products cannot lie far below it.
+    """
+    shown = rows[rows["what"] == "all pairs"]
+    pairs = shown["images"] * shown["captions"]
+    fig, (ax,) = start(7.4, 4.4)
+    for method, part in shown.groupby("method", sort=False):
+        ns = 1e9 * part["seconds"] / pairs[part.index]
+        ax.scatter(part["multiply_adds"], ns, s=26, alpha=0.8, label=method, lw=0, **_style(method, rows))
+    # The bare product multiplies the elements of a pair once; for these methods that is every multiply–add.
+    comparable = shown["method"].isin(_ONLY_PRODUCTS)
+    if comparable.any():
+        fastest = (1e9 * shown["bare_seconds"] / pairs / shown["multiply_adds"])[comparable].min()
+        ends = np.array([shown["multiply_adds"].min(), shown["multiply_adds"].max()])
+        label = f"fastest product, {1 / fastest:.0f} per ns"
+        ax.plot(ends, fastest * ends, color="0.3", ls="--", lw=1, label=label)
+    ax.set(xscale="log", yscale="log", xlabel="multiply–adds of a pair", ylabel="ns per pair")
+    fig.legend(loc="outside right center", frameon=False)
+    return fig
+
+
+def _style(method: str, rows: pd.DataFrame) -> dict:
+    """Colour and marker of a method, the same in every panel."""
+    return method_style(list(dict.fromkeys(rows["method"])).index(method))
+
+
+def _draw_slope(ax: Axes) -> None:
+    """A dotted line of proportional growth through the middle of the panel."""
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    middle, height = np.sqrt(left * right), np.sqrt(bottom * top)
+    line = [height * left / middle, height * right / middle]
+    ax.plot([left, right], line, color="0.5", ls=":", lw=1, label="proportional")
+    ax.set(xlim=(left, right), ylim=(bottom, top))
+
+
+# Quality against what it costs: fronts, budgets of training, and gains over ambiguity.
+
+
+_COSTS = {
+    "scoring ms": "scoring 1,000 × 5,000 items (ms)",
+    "train seconds": "training (seconds of a core)",
+}
+
+
+def pareto(table: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
+    """Annotated RSUM with its interval against each cost on a logarithmic axis; the steps join the methods that no
+    other one beats in both.
+
+    table: of study.method_results; a cost that no line has gets no panel. order: all labels, so that a method looks
+    alike in every figure; those of the table by default.
+
+    >>> line = {"label": "DivE", "rsum": 9.0, "rsum low": 8.0, "rsum high": 9.5, "train seconds": 3.0}
+    >>> len(pareto(pd.DataFrame([line])).axes)
+    1
+    """
+    costs = [name for name in _COSTS if name in table and table[name].notna().any()]
+    fig, axes = start(PAGE / 2 * max(1, len(costs)), 4.4, columns=max(1, len(costs)), sharey=True)
+    for ax, cost in zip(axes, costs, strict=False):
+        for label, own in table.groupby("label", sort=False):
+            ends = own[["rsum", "rsum low", "rsum high"]].set_axis(["value", "low", "high"], axis=1)
+            style = _trade_offs_style(label, order or [*table["label"]])
+            faint = {"mfc": to_rgba(style["color"], 0.4), "ls": ""}  # translucent: two methods may stand in one place
+            _draw_line(ax, own[cost], ends, label, style | faint)
+        own = table[table[cost].notna()].sort_values([cost, "rsum"], ascending=[True, False])
+        front = own[own["rsum"] > own["rsum"].cummax().shift(fill_value=float("-inf"))]
+        style = {"color": "0.6", "lw": 1, "zorder": 0, "drawstyle": "steps-post"}
+        ax.plot(front[cost], front["rsum"], label="no other is both better and cheaper", **style)
+        ax.set(xscale="log", xlabel=_COSTS[cost])
+        plain_numbers(ax)
+        ax.xaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))  # 200, where a panel has no 100 or 1000
+    axes[0].set_ylabel("RSUM annotated (%)")
+    legend_below(fig, axes[0], 4)
+    return fig
+
+
+def budget_curves(points: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
+    """Annotated RSUM after each budget, over epochs and over seconds of training; the bar goes from low to high.
+
+    points: columns label, epochs, seconds, rsum, low, high. order: as of `pareto`.
+
+    >>> line = {"label": "DivE", "epochs": 8, "seconds": 3.0, "rsum": 9.0, "low": 8.0, "high": 9.5}
+    >>> len(budget_curves(pd.DataFrame([line])).axes)
+    2
+    """
+    fig, axes = start(PAGE, 4.6, columns=2, sharey=True)
+    for ax, x in zip(axes, ("epochs", "seconds"), strict=True):
+        for label, own in points.groupby("label", sort=False):
+            own = own.sort_values(x)
+            style = _trade_offs_style(label, order or [*points["label"].unique()])
+            _draw_line(ax, own[x], own.rename(columns={"rsum": "value"}), label, style)
+        ax.set(xscale="log", xlabel={"epochs": "epochs of training", "seconds": "seconds of a core"}[x])
+        plain_numbers(ax, points["epochs"] if x == "epochs" else None)
+    axes[0].set_ylabel("RSUM annotated (%)")
+    legend_below(fig, axes[0], 4)
+    return fig
+
+
+def ambiguity_curves(gains: pd.DataFrame, order: Sequence[str] = ()) -> Figure:
+    """What each choice gains over ambiguity, one panel for each kind of choice and what it is compared with; the bar
+    goes from the lowest to the highest gain of a seed.
+
+    gains: columns what, label, against, ambiguity, gain, lowest, highest. order: as of `pareto`.
+
+    >>> line = {"what": "sets", "label": "DivE", "against": "VSE∞", "ambiguity": 0.1, "gain": 2.0}
+    >>> [ax.get_title() for ax in ambiguity_curves(pd.DataFrame([line | {"lowest": 1, "highest": 3}])).axes]
+    ['sets − VSE∞']
+    """
+    panels = list(dict.fromkeys(zip(gains["what"], gains["against"], strict=True)))
+    rows = max(1, (len(panels) + 1) // 2)
+    fig, axes = start(PAGE, 2.6 * rows + 0.9, columns=min(2, max(1, len(panels))), rows=rows, sharex=True, sharey=True)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for n, (ax, (kind, against)) in enumerate(zip(axes, panels, strict=False)):
+        panel = gains[(gains["what"] == kind) & (gains["against"] == against)]
+        for label, own in panel.groupby("label", sort=False):
+            own = own.sort_values("ambiguity").assign(value=own["gain"], low=own["lowest"], high=own["highest"])
+            _draw_line(ax, own["ambiguity"], own, label, _trade_offs_style(label, order or [*gains["label"].unique()]))
+        ax.axhline(0, color="0.3", lw=1)
+        ax.set(xscale="log", title=f"{kind} − {against}", ylabel="" if n % 2 else "gain in RSUM\nexhaustive (points)")
+        if n + 2 >= len(panels):  # nothing stands below
+            ax.set_xlabel("ambiguity")
+            ax.tick_params(labelbottom=True)
+        plain_numbers(ax, gains["ambiguity"])
+    legend_below(fig, axes[: len(panels)], 5)
+    return fig
+
+
+def _draw_line(ax: Axes, x: pd.Series, own: pd.DataFrame, label: str, style: dict) -> None:
+    """One line with bars down to `low` and up to `high`; those that are missing are not drawn."""
+    low, high = (own[end].fillna(own["value"]) for end in ("low", "high"))
+    ends = [(own["value"] - low).clip(lower=0), (high - own["value"]).clip(lower=0)]
+    ax.errorbar(x, own["value"], yerr=ends, label=label, ms=5, lw=1.3, capsize=2, elinewidth=0.8, **style)
+
+
+def _trade_offs_style(label: str, order: Sequence[str]) -> dict:
+    """Colour and marker of a label by its place among all; of one that is not among them, those after the last."""
+    return method_style([*order].index(label) if label in order else len(order))

@@ -1,0 +1,329 @@
+"""The rows that the protocol's runs have, and those of them that compare methods."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from xmr_study import results
+from xmr_study.protocol import (
+    DECIDING,
+    EPOCHS,
+    LONGER,
+    SEEDS,
+    SHORTER,
+    budget_label,
+    canonical,
+    chosen_trials,
+    labels,
+    run_label,
+    variants,
+)
+from xmr_study.results import latest
+
+FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"
+
+
+def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:
+    """All rows that the protocol's runs have so far, tuning included; none where there are no such files."""
+    path = folder / "results.csv"
+    return results.read(path) if path.exists() else pd.DataFrame(columns=list(results.COLUMNS))
+
+
+def protocol_curves(folder: Path = FOLDER) -> pd.DataFrame:
+    """The validation curves of the protocol's runs, columns run_id, epoch, value; none where there is no such file."""
+    path = folder / "curves.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["run_id", "epoch", "value"])
+
+
+def deciding(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that compare methods, on the worlds on which nothing was chosen: without tuning and budget curves; of a
+    label that was run longer those rows only (`longest`); and each under every label that means the same run.
+
+    >>> deciding(pd.DataFrame(columns=list(results.COLUMNS))).empty
+    True
+    """
+    rows = longest(rows)
+    worlds = rows["world"].astype(int).isin(DECIDING) | (rows["dataset"] != "scenes")
+    named = [name for name in rows["variant"].unique() if {*name.split(" + ")} <= {*canonical()}]  # and ensembles
+    own = rows[worlds & rows["variant"].isin(named)]
+    aliases = [(label, first) for label, first in canonical().items() if label != first]
+    more = [own[own["variant"] == first].assign(variant=label) for label, first in aliases]
+    return pd.concat([own, *more], ignore_index=True)
+
+
+def longest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those of a label that was run longer on the same data set, because it was not converged; these
+    stand under the label itself.
+
+    >>> rows = pd.DataFrame({"variant": ["DivE", "DivE, 144 epochs", "DivE"], "dataset": ["scenes"] * 2 + ["flickr8k"]})
+    >>> longest(rows)[["variant", "dataset"]].values.tolist()
+    [['DivE', 'scenes'], ['DivE', 'flickr8k']]
+    """
+    names = rows["variant"].astype(str)
+    stem = names.map({name: run_label(name) for name in names.unique()})
+    on = rows["dataset"].astype(str) + ": " + stem
+    kept = (names != stem) | ~on.isin(set(on[names != stem]))
+    return rows[kept].assign(variant=stem[kept]).reset_index(drop=True)
+
+
+# Whether training was long enough: what the last quarter of the epochs still adds on the validation split.
+
+
+CONVERGENCE_COLUMNS = ["label", "runs", "gain", "best", "converged"]
+MOST_GAIN, LAST = 2.0, 0.95  # points of RSUM that the last quarter may add; share of the epochs before the best one
+
+
+def convergence(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str], epochs: int) -> pd.DataFrame:
+    """One line per label that has runs of so many epochs: label, runs, gain, best, converged.
+
+        gain = mean over runs of 100 (max_t v_t − max_{t ≤ 3E/4} v_t),   best = mean of (best epoch + 1) / E
+
+    v_t: RSUM of epoch t on the validation split, as a fraction of 6; E: epochs. converged: gain below 2 points and best
+    below 0.95. rows: of results.read. curves: columns run_id, epoch (from 0), value.
+    Source: docs/protocol.md#protocol-budget.
+
+    >>> curves = pd.DataFrame({"run_id": "a", "epoch": range(8), "value": [0, 1, 2, 3, 3, 3, 3.01, 3]})
+    >>> rows = pd.DataFrame({"run_id": ["a"], "variant": ["DivE"], "epochs": [8], "best_epoch": [6]})
+    >>> convergence(rows, curves, ["DivE"], 8)[["gain", "best", "converged"]].round(3).values.tolist()
+    [[1.0, 0.875, True]]
+    """
+    lines = []
+    if not len(labels):
+        return pd.DataFrame(columns=CONVERGENCE_COLUMNS)
+    wanted = rows.loc[rows["variant"].isin(labels) & (rows["epochs"].astype(int) == epochs), "run_id"].unique()
+    curves = curves[curves["run_id"].isin(wanted)]
+    by_run = {name: part.sort_values("epoch")["value"].astype(float) for name, part in curves.groupby("run_id")}
+    for label in labels:
+        own = rows[(rows["variant"] == label) & (rows["epochs"].astype(int) == epochs)].drop_duplicates("run_id")
+        own = own[own["run_id"].isin(by_run)]
+        if not len(own):
+            continue
+        values = [by_run[name] for name in own["run_id"]]
+        gain = sum(100 * (v.max() - v.iloc[: 3 * epochs // 4].max()) for v in values) / len(values)
+        best = float((own["best_epoch"].astype(int) + 1).mean() / epochs)
+        lines.append((label, len(own), gain, best, bool(gain < MOST_GAIN and best < LAST)))
+    return pd.DataFrame(lines, columns=CONVERGENCE_COLUMNS)
+
+
+def unconverged(rows: pd.DataFrame, curves: pd.DataFrame, labels: Sequence[str], epochs: int) -> list[str]:
+    """The labels that need more epochs.
+
+    >>> unconverged(pd.DataFrame(columns=["variant", "epochs", "run_id"]), pd.DataFrame(columns=["run_id"]), [], 8)
+    []
+    """
+    table = convergence(rows, curves, labels, epochs)
+    return table.loc[~table["converged"].astype(bool), "label"].tolist()
+
+
+# What every method reached and what it cost, from rows of results: quality with intervals that carry seeds, worlds
+# and pictures, beside seconds of training, parameters and milliseconds of scoring.
+
+
+COLUMNS = [
+    "label", "seeds", "rsum", "rsum low", "rsum high", "rsum lowest", "rsum highest", "rsum exhaustive",
+    "rsum exhaustive low", "rsum exhaustive high", "epochs", "best epoch", "converged", "gain", "trial",
+    "train seconds", "parameters", "scoring ms",
+]  # fmt: skip
+
+
+def seed_values(rows: pd.DataFrame, relevance: str = "annotated") -> dict[str, pd.DataFrame]:
+    """Variant → frame by seed of its RSUM in percent: value, error (of the choice of test images; NaN without one),
+    world. rows: of one corpus."""
+    own = latest(rows[(rows["relevance"] == relevance) & rows["metric"].isin(["rsum", "rsum_error"])])
+    own = own.assign(value=100 * own["value"].astype(float), seed=own["seed"].astype(int))
+    errors = own.loc[own["metric"] != "rsum", ["variant", "seed", "value"]].rename(columns={"value": "error"})
+    table = own[own["metric"] == "rsum"].merge(errors, on=["variant", "seed"], how="left")
+    by_variant = table.groupby("variant", sort=False)
+    return {name: own.set_index("seed")[["value", "error", "world"]].sort_index() for name, own in by_variant}
+
+
+def mean_interval(values: pd.DataFrame, level: float = 0.95) -> tuple[float, float, float]:
+    """(mean over seeds, low, high) of one variant's values.
+
+        half = t_{n−1} √(var(v) / n + mean_s e_s² / W)
+
+    v: values of n seeds on W worlds, e: their standard errors for the choice of test images (NaN counts as none). With
+    one seed the interval is that of the images alone, by the normal law; NaN where these have no error either.
+    values: a frame with the columns value, error, world.
+
+    >>> seeds = pd.DataFrame({"value": [3.0, 5.0, 4.0], "error": np.nan, "world": 0})
+    >>> [round(v, 2) for v in mean_interval(seeds)]
+    [4.0, 1.52, 6.48]
+    """
+    n, mean = len(values), float(values["value"].mean())
+    images = float(values["error"].astype(float).fillna(0.0).pow(2).mean() / values["world"].nunique())
+    if n > 1:
+        half = student.ppf((1 + level) / 2, n - 1) * np.sqrt(values["value"].var(ddof=1) / n + images)
+    else:
+        half = student.ppf((1 + level) / 2, np.inf) * np.sqrt(images) if images else np.nan
+    return mean, float(mean - half), float(mean + half)
+
+
+def method_results(
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    curves: pd.DataFrame | None = None,
+    trials: Mapping[str, int] | None = None,
+    scoring: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """One line per name that has rows, the best annotated RSUM first; COLUMNS.
+
+    rows: of one corpus, of results.read. best epoch: mean over runs, counted from 1. converged, gain (what the last
+    quarter of the epochs added, points): of study.convergence, empty without curves. trial: the one that tuning chose,
+    0 where there was none. rsum low and high are the ends of the interval, lowest and highest those of the seeds. train
+    seconds: median over runs. scoring: columns label, ms (1,000 images against 5,000 captions).
+
+    >>> method_results(pd.DataFrame(columns=["variant"]), ["DivE"]).empty
+    True
+    """
+    named, lines = rows[rows["variant"].isin(names)], []
+    if not len(named):
+        return pd.DataFrame(columns=COLUMNS)
+    kinds = {"rsum": seed_values(named), "rsum exhaustive": seed_values(named, "exhaustive")}
+    for name in (name for name in names if name in kinds["rsum"]):
+        seeds = kinds["rsum"][name]["value"]
+        line = {"label": name, "seeds": len(seeds), "rsum lowest": seeds.min(), "rsum highest": seeds.max()}
+        for key, by_label in kinds.items():
+            if name in by_label:
+                line |= dict(zip((key, f"{key} low", f"{key} high"), mean_interval(by_label[name]), strict=True))
+        runs = named[named["variant"] == name].drop_duplicates("run_id")
+        line["epochs"] = int(runs["epochs"].astype(int).max())
+        state = convergence(rows, curves, [name], line["epochs"]) if curves is not None else ()
+        line |= {
+            "best epoch": float((runs["best_epoch"].astype(int) + 1).mean()),
+            "converged": bool(state["converged"].iloc[0]) if len(state) else None,
+            "gain": float(state["gain"].iloc[0]) if len(state) else float("nan"),
+            "trial": (trials or {}).get(name, 0),
+            "train seconds": float(runs["train_seconds"].astype(float).median()),
+            "parameters": int(runs["parameters"].astype(int).median()),
+        }
+        lines.append(line)
+    table = pd.DataFrame(lines).reindex(columns=COLUMNS)
+    if scoring is not None:
+        table["scoring ms"] = table["label"].map(scoring.set_index("label")["ms"])
+    return table.sort_values("rsum", ascending=False, ignore_index=True)
+
+
+def protocol_results(dataset: str = "scenes", folder: Path = FOLDER) -> pd.DataFrame:
+    """`method_results` of the protocol's own rows on one data set; no line where there are none yet.
+
+    folder: holds results.csv with runs.csv, curves.csv, and scoring.csv where scoring was timed.
+
+    >>> protocol_results("no such data set").empty
+    True
+    """
+    every = protocol_rows(folder)
+    rows = deciding(every)
+    paths = (folder / "curves.csv", folder / "scoring.csv")
+    curves, scoring = (pd.read_csv(path) if path.exists() else None for path in paths)
+    return method_results(rows[rows["dataset"] == dataset], labels(), curves, chosen_trials(every), scoring)
+
+
+def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Annotated RSUM of a name on the worlds of scenes that decide after each budget of epochs, each a run of its own:
+    label, epochs, seeds, seconds (epochs times the median seconds of an epoch in the longest runs, for the others may
+    come from another machine), rsum (mean), low, high (its lowest and its highest seed). Only seeds that all budgets of
+    a name have; a name with one budget has no curve, and is left out. rows: of decision_rows.protocol_rows.
+
+    >>> budget_points(pd.DataFrame(columns=["variant", "dataset", "world"]), ["DivE"]).empty
+    True
+    """
+    rows, lines = rows[(rows["dataset"] == "scenes") & rows["world"].astype(int).isin(DECIDING)], []
+    for name in names:
+        allowed = [name, *(budget_label(name, n) for n in (*SHORTER, EPOCHS, LONGER))]
+        own = rows[rows["variant"].isin(allowed)]
+        by_budget = dict(list(own.groupby(own["epochs"].astype(int)))) if len(own) else {}
+        if len(by_budget) < 2:
+            continue
+        values = {n: seed_values(part.assign(variant=name))[name]["value"] for n, part in by_budget.items()}
+        common = sorted(set.intersection(*(set(value.index) for value in values.values())))
+        longest = by_budget[max(by_budget)].drop_duplicates("run_id")
+        pace = float((longest["train_seconds"].astype(float) / longest["epochs"].astype(int)).median())
+        for epochs, value in values.items() if common else ():
+            value = value[common]
+            lines.append((name, epochs, len(value), epochs * pace, value.mean(), value.min(), value.max()))
+    return pd.DataFrame(lines, columns=["label", "epochs", "seeds", "seconds", "rsum", "low", "high"])
+
+
+def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int = EPOCHS) -> pd.DataFrame:
+    """What each method reaches in the time that the reference takes for so many epochs: label, seeds, seconds, rsum,
+    epochs (that this time buys); the best first. Empty without that run of the reference.
+
+    Between two budgets of a curve, a straight line over the logarithm of seconds; beyond its last budget, the last
+    value; before its first, none. points: of budget_points. Source: docs/protocol.md#protocol-cost.
+
+    >>> line = {"seeds": 2, "low": 0.0, "high": 0.0}
+    >>> points = pd.DataFrame([line | {"label": n, "epochs": e, "seconds": s, "rsum": v} for n, e, s, v in
+    ...     [("VSE∞", 72, 100.0, 300.0), ("SGR", 8, 50.0, 200.0), ("SGR", 32, 200.0, 240.0)]])
+    >>> at_equal_time(points)[["label", "rsum", "epochs"]].round(0).values.tolist()
+    [['VSE∞', 300.0, 72.0], ['SGR', 220.0, 16.0]]
+    """
+    unit, lines = points[(points["label"] == reference) & (points["epochs"] == epochs)]["seconds"], []
+    for label, own in points.groupby("label", sort=False) if len(unit) else ():
+        own, budget = own.sort_values("seconds"), float(unit.iloc[0])
+        at = np.log(own["seconds"].to_numpy(float))
+        reached = np.interp(np.log(budget), at, own["rsum"].to_numpy(float), left=np.nan)
+        bought = np.exp(np.interp(np.log(budget), at, np.log(own["epochs"].to_numpy(float)), left=np.nan))
+        lines.append((label, int(own["seeds"].min()), budget, float(reached), float(bought)))
+    out = pd.DataFrame(lines, columns=["label", "seeds", "seconds", "rsum", "epochs"])
+    return out.sort_values("rsum", ascending=False, ignore_index=True, na_position="last")
+
+
+# The variants of a method of the protocol, and the curve over a setting that a paper sweeps.
+
+
+def variant_results(rows: pd.DataFrame, method: str, curves: pd.DataFrame | None = None) -> pd.DataFrame:
+    """`method_results` of every variant of a method that has rows on the worlds of scenes that decide. rows: of
+    decision_rows.protocol_rows."""
+    names = [name for name, (its_method, _) in variants().items() if its_method == method and canonical()[name] == name]
+    return method_results(deciding(rows[rows["dataset"] == "scenes"]), names, curves)
+
+
+def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.DataFrame:
+    """RSUM of every seed at every value of a setting: columns setting, seed, rsum, low, high (of the mean over the
+    seeds, 95 %). Only seeds that all values with SEEDS runs have; values with fewer runs are left out.
+
+    rows: of decision_rows.protocol_rows. symbol: of the labels, such as 'α' of 'α=16'.
+
+    >>> swept(pd.DataFrame(columns=["variant", "dataset", "world"]), "α", (1, 16)).empty
+    True
+    """
+    values = seed_values(deciding(rows[rows["dataset"] == "scenes"])) if len(rows) else {}
+    own = {x: values[f"{symbol}={x:g}"] for x in settings if len(values.get(f"{symbol}={x:g}", ())) >= SEEDS}
+    common = sorted(set.intersection(*(set(table.index) for table in own.values()))) if own else []
+    lines = []
+    for x, table in own.items():
+        _, low, high = mean_interval(table.loc[common])
+        lines += [(x, seed, float(table.loc[seed, "value"]), low, high) for seed in common]
+    return pd.DataFrame(lines, columns=["setting", "seed", "rsum", "low", "high"])
+
+
+# What methods reach on Flickr8k: by the annotated pairs, by the judgments of people, and in the order of their
+# ratings.
+
+
+def flickr_results(rows: pd.DataFrame, curves: pd.DataFrame | None = None) -> pd.DataFrame:
+    """`method_results` of every variant with rows on Flickr8k, the best annotated RSUM first, and human, human low,
+    human high, τ expert, τ crowd. Of a variant that was run longer, because it was not converged, those rows only.
+
+    human: RSUM where pairs that experts rated 3 or more count as right too. τ: Kendall's τ_c, times 100, between scores
+    and ratings, the mean over seeds; NaN without such ratings. rows: of the protocol.
+
+    >>> flickr_results(pd.DataFrame(columns=["variant", "dataset", "world"])).empty
+    True
+    """
+    own = longest(rows[(rows["dataset"] == "flickr8k") & ~rows["variant"].astype(str).str.contains(", tuning ")])
+    table = method_results(own, list(dict.fromkeys(own["variant"])), curves)
+    if not len(own):
+        return table
+    people = {name: mean_interval(values) for name, values in seed_values(own, "human").items()}
+    for n, column in enumerate(("human", "human low", "human high")):
+        table[column] = [people.get(label, (float("nan"),) * 3)[n] for label in table["label"]]
+    tau = own[own["metric"] == "kendall_tau_c"].drop_duplicates(["variant", "seed", "relevance"], keep="last")
+    mean = 100 * tau.assign(value=tau["value"].astype(float)).pivot_table("value", "variant", "relevance")
+    for grade in ("expert", "crowd"):
+        table[f"τ {grade}"] = table["label"].map(mean.get(grade, pd.Series(dtype=float)))
+    return table.drop(columns=[name for name in table if name.startswith("rsum exhaustive")])

@@ -1,0 +1,150 @@
+"""Tidy rows with provenance: one row per number, ours and published never mixed silently."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import filelock
+import pandas as pd
+
+from xmr_core.base import files as storage
+from xmr_core.base.errors import DamagedFile
+from xmr_core.evaluation.results import Evaluated, rsum_interval
+
+RUNS = (
+    "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",
+    "parameters", "git_commit", "git_dirty", "numerics", "torch", "device", "started_utc", "world",
+)  # fmt: skip
+NUMBERS = ("run_id", "variant", "split", "relevance", "direction", "metric", "k", "value", "n_queries", "protocol")
+COLUMNS = (
+    "run_id", "method", "form", "variant", "dataset", "size", "split", "relevance", "direction", "metric", "k", "value",
+    "n_queries", "seed", "protocol", "origin", "epochs", "best_epoch", "train_seconds", "parameters", "git_commit",
+    "git_dirty", "numerics", "torch", "device", "started_utc", "world",
+)  # fmt: skip
+# a hash may consist of digits, or look like a number with an exponent
+_TEXTS = dict.fromkeys(("relevance", "direction", "git_commit", "numerics", "torch"), str)
+
+
+def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per (run, relevance, direction, metric, k); see COLUMNS. `value` is a fraction (rsum: the sum of six, in
+    [0, 6]; rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the best epoch, validation).
+
+    numerics: the hash of the code that was run. A run_id that ends in '-s<seed>-' and 10 hex digits names configuration
+    and component versions, an older one the code (training.runs.versions.identity_scheme); both stay valid names.
+    variants: a label per run for tables and plots ('α=16'); the method's name when None.
+    """
+    parts = []
+    for run, variant in zip(runs, variants or [r.setting.method for r in runs], strict=True):
+        made = run.provenance
+        best = made.best_value  # not a number for an ensemble, which kept no epoch
+        more = [("annotated", "val_rsum", best)] if best == best else []
+        for kind in run.per_query["relevance"].unique():
+            _, low, high = rsum_interval(run.per_query, kind)
+            more += [(kind, "rsum_low", low / 100), (kind, "rsum_high", high / 100)]
+        bounds = pd.DataFrame(more, columns=["relevance", "metric", "value"]).assign(direction="both", k=0)
+        parts.append(
+            pd.concat([run.metrics, bounds], ignore_index=True).assign(
+                run_id=run.id,
+                **asdict(run.setting),
+                variant=variant,
+                split="test",
+                protocol="full",
+                origin="ours",
+                train_seconds=round(made.train_seconds, 1),
+                numerics=made.code,
+                **{name: getattr(made, name) for name in ("best_epoch", "parameters", "started_utc")},
+                **{k: getattr(made.environment, k) for k in ("git_commit", "git_dirty", "torch", "device")},
+            )
+        )
+    return pd.concat(parts, ignore_index=True).reindex(columns=list(COLUMNS))
+
+
+def study_rows() -> pd.DataFrame:
+    """The protocol's rows that compare methods (decision_rows.deciding), from reports/ beside the package; none where
+    it was installed without them."""
+    from xmr_study.protocol_results import deciding, protocol_rows  # it reads rows with this module
+
+    return deciding(protocol_rows())
+
+
+def latest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows without those that a later run of the same variant, corpus and seed has measured again: code that
+    changes its numbers gives a run another id, and the file of results only grows. Later: further down in the file."""
+    same = (
+        "variant", "dataset", "size", "world", "split", "seed", "relevance", "direction", "metric", "k", "protocol",
+        "origin",
+    )  # fmt: skip
+    return table.drop_duplicates([c for c in same if c in table], keep="last", ignore_index=True)
+
+
+def write(table: pd.DataFrame, path: Path | str) -> None:
+    """A results file of these rows and no others, whole or not at all: what one notebook made. Raises: CannotWrite."""
+    path = Path(path)
+    storage.make_folder(path.parent)
+    storage.write_atomic(path, _csv(table))
+
+
+def append(table: pd.DataFrame, path: Path | str) -> int:
+    """Add rows to the study's results; rows whose run and metric it already holds are not repeated. Returns how many
+    were new.
+
+    They are kept in two files, because what is true of a run need not stand beside each of its numbers: `path` holds
+    NUMBERS, and `runs.csv` beside it RUNS, a line per run. Both only grow. Two processes may append at once; a kill
+    leaves the old files whole.
+    Raises: DamagedFile when the files there are not such tables; CannotWrite.
+    """
+    path = Path(path)
+    storage.make_folder(path.parent)
+    key = ["run_id", "variant", "split", "relevance", "direction", "metric", "k", "protocol"]
+    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+        old = read(path) if path.exists() else pd.DataFrame(columns=list(COLUMNS))
+        held = set(map(tuple, old[key].astype(str).to_numpy()))
+        fresh = table[[k not in held for k in map(tuple, table[key].fillna("").astype(str).to_numpy())]]
+        written = _runs(path)["run_id"] if _runs_file(path).exists() else ()  # a kill may have prevented its rows
+        runs = fresh[~fresh["run_id"].isin(written)].drop_duplicates("run_id")
+        for more, file, columns in ((runs, _runs_file(path), RUNS), (fresh, path, NUMBERS)):  # a run before its numbers
+            if len(more):
+                before = file.read_text(encoding="utf-8") if file.exists() else ""
+                storage.write_atomic(file, before + _csv(more[list(columns)], header=not before))
+    return len(fresh)
+
+
+def append_once(table: pd.DataFrame, path: Path | str) -> None:
+    """Add lines to a file, such as validation curves, an epoch a line; a line that differs in `value` alone is there
+    already. Raises: CannotWrite."""
+    path = Path(path)
+    with filelock.FileLock(path.with_name("." + path.name + ".lock")):
+        if path.exists():
+            key = [name for name in table if name != "value"]
+            table = pd.concat([pd.read_csv(path, keep_default_na=False), table]).drop_duplicates(key)
+        storage.write_atomic(path, table.to_csv(index=False, float_format="%.4f"))
+
+
+def _csv(table: pd.DataFrame, header: bool = True) -> str:
+    # percent to seven digits; a run's own files keep every digit
+    return table.to_csv(index=False, header=header, float_format="%.9g")
+
+
+def _runs(path: Path) -> pd.DataFrame:
+    """The file of runs beside `path`, each run once."""
+    return pd.read_csv(_runs_file(path), dtype=_TEXTS, keep_default_na=False).drop_duplicates("run_id")
+
+
+def _runs_file(path: Path) -> Path:
+    return path.with_name("runs.csv")
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """All COLUMNS of a file of `write`, or of the two of `append`. Raises DamagedFile when a column or a run is
+    missing.
+    """
+    path = Path(path)
+    table = pd.read_csv(path, dtype=_TEXTS, keep_default_na=False)
+    if "run_id" in table and "method" not in table and _runs_file(path).exists():
+        runs = _runs(path)
+        if not table["run_id"].isin(runs["run_id"]).all():
+            raise DamagedFile(f"{_runs_file(path)} lacks runs of {path.name}. Fetch both files of one commit.")
+        table = table.merge(runs, on="run_id", how="left")
+    if missing := [c for c in COLUMNS if c not in table]:
+        raise DamagedFile(f"{path} is not a results table: it lacks {', '.join(missing)}.")
+    return table[list(COLUMNS)].assign(world=pd.to_numeric(table["world"]).fillna(0).astype(int))
