@@ -302,7 +302,7 @@ def item_problems(text: str) -> list[str]:
         rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
         counted[paper] = len({row[0].strip("| ") for row in rows})
         for row in rows:
-            named = re.findall(r"`(\w+)` (\d[\d, ]*)", row[3] if len(row) == 6 else "")
+            named = re.findall(r"`(\w+)` (\d[\d, ]*)", row[2] if len(row) == 5 else "")
             if not named or not all(row):
                 out.append(f"{paper}, {row[0]}: no notebook with cells, or an empty column")
             for name, cells in named:
