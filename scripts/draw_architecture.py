@@ -1,7 +1,7 @@
 """Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by
 hand.
 
-python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/contract/test_architecture.py).
+python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/layout.py).
 """
 
 import io
@@ -17,7 +17,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from test_architecture import FLOORS, imports, package_files, room_imported, room_of  # noqa: E402
+from layout import FLOORS, imports, package_files, room_imported, room_of  # noqa: E402
 
 from xmr_core.base.files import write_atomic  # noqa: E402
 

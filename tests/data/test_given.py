@@ -129,7 +129,7 @@ def test_what_a_corpus_does_not_read():
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"nested": "true"}, "nested must be True or False, got 'true'"), ({"slots": 999_999}, "slots must be")],
+    [({"nested": "true"}, "nested must be of type bool, got 'true'"), ({"slots": 999_999}, "slots must be")],
 )
 def test_an_option_says_what_it_takes(option, message):
     with refused(message):

@@ -17,8 +17,9 @@ from xmr_core.features.pretrained_text import WordPieces
 from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
+from xmr_core.models.dual_encoder import zero_shot_reference
 from xmr_core.training.loop import pretrained_names, stages_learning, thaw
-from xmr_core.training.runs import train_or_load, zero_shot_reference
+from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
 
 N = {"train": 12, "dev": 6, "test": 6}

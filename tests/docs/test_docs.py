@@ -11,29 +11,22 @@ import zlib
 from pathlib import Path
 
 import pytest
-from test_architecture import FLOORS
+from layout import FLOORS
+from pages import DOCS, FENCE, ROOT, python_blocks
 
 from xmr_core.methods import registry
 from xmr_study.method_tables import methods_table, options_table, published_table
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import build_readme  # noqa: E402
+import build_readme
 
-DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 LINKED = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md"))]
-FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
 FILE = re.compile(r"# (\w+)\.py\n")  # the first line of a block that is a file of its own
 LINK = re.compile(r"(?<!\\)\]\(([^)\s]+)\)")
 REPORTS_BYTES = 2 << 20  # as git stores and sends them, compressed
 OUTSIDE = [r"\.\./shared\b", r"\b[A-Z]{4,}(?: §|\.md\b)"]  # a section of, or a file with, a name in capitals
-
-
-def python_blocks(text: str) -> list[str]:
-    """The blocks of a page that run, in order: those marked `python` and nothing else."""
-    return [body for info, body in FENCE.findall(text) if info.strip() == "python"]
 
 
 def run_page(text: str, folder: Path) -> dict:

@@ -80,7 +80,7 @@ GRAPHS = {
     f"sgraf {r} {d}": InPrecision(partial(Sgraf, 6, r, 5, 2, d)) for r in ("sgr", "saf", "mean") for d in ("t2i", "i2t")
 }
 GRAPHS["sgraf joint"] = InPrecision(partial(JointSgraf, 6, 5, 2))
-EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's read distributions: tests/unit/test_pcme.py holds them to the same contract
+EVERY = {**ALL_SIMILARITIES, **GRAPHS}  # PCME's: tests/unit/test_pcme.py, by the same contract
 SETWISE = {**SETS, **CROSS, **GRAPHS}
 every = pytest.mark.parametrize("name", EVERY)
 every_set = pytest.mark.parametrize("name", SETWISE)
