@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by
+"""Draw docs/architecture.svg: every room of both packages on its floor, and who imports whom. Nothing in it is typed by
 hand.
 
 python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/layout.py).
@@ -23,9 +23,9 @@ from xmr_core.base.files import write_atomic  # noqa: E402
 
 OUTPUT = ROOT / "docs" / "architecture.svg"
 COLOURS = {
-    "base": "#e8e8e8", "features": "#d7e8f7", "data": "#d7e8f7", "encoders": "#e3f1dc", "heads": "#e3f1dc",
+    "base": "#e8e8e8", "features": "#e8e8e8", "data": "#d7e8f7", "encoders": "#e3f1dc", "heads": "#e3f1dc",
     "similarities": "#e3f1dc", "losses": "#e3f1dc", "methods": "#cfe8c4", "evaluation": "#fdebc8",
-    "training": "#f9d9c9", "models": "#eadcf3", "retrieval": "#eadcf3", "xmr_study": "#f7d7e0", "xmr_core": "#ffffff",
+    "training": "#f9d9c9", "models": "#eadcf3", "retrieval": "#eadcf3", "xmr_core": "#ffffff", "xmr_study": "#f7d7e0",
 }  # fmt: skip
 WIDTH, HEIGHT = 1.82, 0.62  # of a box; floors are 1.25 apart, boxes at least 1.94
 
@@ -40,13 +40,11 @@ def rooms(files: dict[str, str]) -> dict[str, tuple[int, int]]:
 
 
 def edges(files: dict[str, str]) -> set[tuple[str, str]]:
-    """(room, room of a lower floor that it imports)."""
-    floor = {name: number for number, row in enumerate(FLOORS) for name in row}
+    """(room, room that it imports)."""
     out = set()
     for path, source in files.items():
-        room = room_of(path)
-        targets = {room_imported(name, set(files)) for name in imports(source) if name.startswith("xmr_")} - {None}
-        out |= {(room, other) for other in targets if floor[other] < floor[room]}
+        targets = (room_imported(name, set(files)) for name in imports(source) if name.startswith("xmr_"))
+        out |= {(room_of(path), other) for other in targets if other not in (None, "xmr_core", room_of(path))}
     return out
 
 
@@ -97,12 +95,12 @@ def draw() -> plt.Figure:
     for room, (x, y) in where.items():
         n_files, n_lines = size[room]
         corner = (x - WIDTH / 2, y - HEIGHT / 2)
-        colour = COLOURS[room.removeprefix("xmr_core/").split("/")[0]]
+        colour = COLOURS["xmr_study" if room.startswith("xmr_study") else room.removeprefix("xmr_core/").split("/")[0]]
         box = FancyBboxPatch(
             corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", fc=colour, ec="#666666", lw=0.8
         )
         axes.add_patch(box)
-        axes.text(x, y + 0.12, room, ha="center", va="center", fontsize=8, weight="bold")
+        axes.text(x, y + 0.12, room.removeprefix("xmr_core/"), ha="center", va="center", fontsize=8, weight="bold")
         axes.text(
             x, y - 0.15, f"{n_files} files, {n_lines:,} lines", ha="center", va="center", fontsize=7, color="#444444"
         )

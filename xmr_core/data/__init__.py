@@ -9,6 +9,7 @@
 8
 """
 
+from xmr_core.base.types import SPLITS
 from xmr_core.data.arrays import from_arrays
 from xmr_core.data.augment import Augmentation
 from xmr_core.data.batches import Batches, Split
