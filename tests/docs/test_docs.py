@@ -172,7 +172,7 @@ def test_the_picture_and_the_table_show_every_room():
     wrong = {room for room in rooms if f">{room.removeprefix('xmr_core/')}<" not in drawn}
     assert not wrong, "run `python scripts/draw_architecture.py`"
     listed = set(re.findall(r"^\| `([\w/]+)` \|", (DOCS / "architecture.md").read_text(), re.M))
-    assert rooms <= listed
+    assert rooms <= listed, sorted(rooms - listed)
 
 
 def test_lines_fit_a_window():
