@@ -54,8 +54,8 @@ def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str
         require_elements(items, mask, items.shape[-1], what)
         return EmbeddingSet(items, mask)
     if not isinstance(items, EmbeddingSet) or mask is not None:
-        given = f"{type(items).__name__}{'' if mask is None else ' and a mask'}"
-        raise BadInput(f"sets, or plain tensors with a mask, are needed for the {what}s, got {given}.")
+        kind = f"{type(items).__name__}{'' if mask is None else ' and a mask'}"
+        raise BadInput(f"sets, or plain tensors with a mask, are needed for the {what}s, got {kind}.")
     as_floats(items.x, f"the vectors of the {what}s", 3)
     require_mask(items.mask, items.x)
     return items
@@ -82,8 +82,8 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
             return Embedding(items)
         items = EmbeddingSet(items, torch.ones(items.shape[:2], dtype=torch.bool, device=items.device))
     if not isinstance(items, EmbeddingSet) or items.x.shape[1] != 1:
-        given = f"sets of {items.x.shape[1]}" if isinstance(items, EmbeddingSet) else type(items).__name__
-        raise BadInput(f"single vectors are needed for the {what}s, got {given}. Take another similarity.")
+        kind = f"sets of {items.x.shape[1]}" if isinstance(items, EmbeddingSet) else type(items).__name__
+        raise BadInput(f"single vectors are needed for the {what}s, got {kind}. Take another similarity.")
     return Embedding(items.x[:, 0])
 
 
@@ -140,6 +140,9 @@ def global_of(features: Features, needs: str) -> Tensor:
 def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
     if mask is None:
         return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-    mask = torch.as_tensor(mask, device=x.device)
+    try:
+        mask = torch.as_tensor(mask, device=x.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise BadInput(f"the mask must be Boolean, {tuple(x.shape[:2])}, got {mask!r:.60}.") from None
     require_mask(mask, x)
     return mask

@@ -46,6 +46,8 @@ def _opened(path: Path | str, flags: int) -> int:
         handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     except ValueError as e:  # a zero byte in the name
         raise OSError(errno.EINVAL, str(e), str(path)) from None
+    except OSError as e:
+        raise (OSError(e.errno, "links are not followed", str(path)) if e.errno == errno.ELOOP else e) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -177,16 +177,9 @@ def _query_weights(layers: nn.ModuleDict) -> tuple[Float[Tensor, "m m"], Float[T
     return key.weight.T @ query.weight, query.bias @ key.weight
 
 
-# A pair of items as a small graph of similarity vectors (SGRAF).
-
-
-PARTS = ("both", "local", "global")
-_similarity_nodes_BLOCK = (
-    2_000_000  # elements of an attended block: 8 MB in float32, so that several passes over it find it in a cache
-)
-_similarity_nodes_STORED = (
-    16_000_000  # up to so many elements are stored for the backward pass; of more, blocks are computed twice
-)
+PARTS = ("both", "local", "global")  # nodes of the graph of similarity vectors of a pair
+_ATTENDED_BLOCK = 2_000_000  # elements of an attended block: 8 MB in float32, which stay in a cache over several passes
+_ATTENDED_STORED = 16_000_000  # up to so many are stored for the backward pass; of more, blocks are computed twice
 
 
 class SimilarityNodes(nn.Module):
@@ -267,9 +260,9 @@ class SimilarityNodes(nn.Module):
             nodes = local_nodes(contexts, queries, x, y, self.sharpness, self.local, first)
             return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
         a, q, d = y.shape
-        size = max(1, _similarity_nodes_BLOCK // (a * q * d))
+        size = max(1, _ATTENDED_BLOCK // (a * q * d))
         blocks = [contexts[start : start + size] for start in range(0, len(contexts), size)]
-        if len(contexts) * a * q * d > _similarity_nodes_STORED:
+        if len(contexts) * a * q * d > _ATTENDED_STORED:
             nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
         else:
             nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
