@@ -12,7 +12,6 @@ from PIL import Image
 from tiny_models import MEAN, SIDE, STD
 
 import xmr_core as xmr
-from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
 from xmr_core.features.images import Crop, Fit, array_reader, image_reader
@@ -93,13 +92,6 @@ def test_a_recipe_that_squashes_with_the_usual_filter_is_none_and_others_are_not
     assert read_fit(find_pretrained(folder("clip", "larger")), 2 * SIDE) == Fit(82, True, 2)
 
 
-@pytest.mark.parametrize("resample", ["bicubic", 9, None])
-def test_an_unknown_filter_is_refused(folder, resample):
-    path = folder("vit", "vit")
-    content = json.loads((path / "preprocessor_config.json").read_text())
-    (path / "preprocessor_config.json").write_text(json.dumps({**content, "resample": resample}))
-    with pytest.raises(BadInput, match="names the filter"):
-        PretrainedGrid(path)
 
 
 @pytest.mark.parametrize(("name", "recipe"), [("clip", "clip"), ("clip", "larger"), ("siglip", "siglip")])

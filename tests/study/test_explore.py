@@ -155,11 +155,6 @@ def test_queries_that_cannot_be_asked(libraries, runs):
 
 
 
-def test_padding_takes_no_part_in_contributions(libraries):
-    scan = libraries["scan"]
-    row = int(scan.captions.mask.sum(1).argmin())
-    parts = scan.method.similarity.contributions(scan.images[0], scan.captions[row])
-    assert parts.products.shape == (64, int(scan.captions.mask[row].sum()))
 
 
 def test_a_word_is_worth_what_the_score_loses_without_it(libraries):
@@ -346,18 +341,5 @@ def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, 
     assert library.uncertainty("captions") is None
 
 
-def test_a_folder_with_captions_knows_what_is_right(runs, libraries, folder):
-    own = libraries["dive"]
-    lines = [f"{n}.png,{own.texts[t]}" for t, n in ((0, 0), (5, 1), (6, 1))]
-    (folder / "captions.csv").write_text("image,caption\n" + "\n".join(lines) + "\n")
-    library = open_folder(runs["dive"], folder, progress=iter)
-    assert len(library.texts) == 3 and library.relevance_sets["annotated"].counts.tolist() == [1, 1, 1]
-    found = rank(library, Query("image", item="more/1.png"))
-    assert np.allclose(found.scores, rank(own, Query("image", item=own.image_ids[1])).scores[[0, 5, 6]], atol=2e-3)
-    assert found.table.set_index("text")["annotated"].to_dict() == {
-        own.texts[0]: False,
-        own.texts[5]: True,
-        own.texts[6]: True,
-    }
 
 

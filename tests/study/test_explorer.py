@@ -229,14 +229,6 @@ def test_each_answer_tells_its_rank_by_the_other_method(explorer, libraries):
     assert f"dive, right: rank {everywhere.index(first.order[0]) + 1}<" in explorer.columns[0].cards[0].html.value
 
 
-def test_how_unsure_each_method_is_stands_beside_the_query(explorer, libraries):
-    explorer.text.value = libraries["pcme"].texts[3]
-    explorer.second.value = "pcme"
-    assert "dive: uncertainty" in explorer.query.value and "pcme: uncertainty" in explorer.query.value
-    explorer.first.value = "vse++"
-    assert "vse++: uncertainty" not in explorer.query.value, "a method of single vectors has none"
-    explorer.buttons["Unsure"].click()
-    assert "how sure it is" in said(explorer)
 
 
 def test_a_page_without_widgets_is_told_what_to_do_and_an_example_is_answered(explorer):

@@ -6,7 +6,7 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.feature_extractor import Describer
-from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.data.raw_inputs import RawInputs, read_inputs
 from xmr_core.evaluation.results import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
@@ -123,16 +123,13 @@ def _of_file(path: Path) -> Model:
     method, words, about, inputs = load_with_inputs(path)
     if inputs.text_width:
         raise BadInput(f"{path.name} reads states of a text model, which is not in it. Use Model.save_pretrained.")
-    vocabulary, pieces = (words, None) if isinstance(words, Vocabulary) else (None, words)
-    read = vocabulary.encode if vocabulary else lambda texts: pieces(texts)[0]
-    describer = None
-    if not inputs.image_width:
-        describer = Describer("pixels", inputs.resolution)
-    elif about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
-        cells = CellDescriptor(inputs.resolution)
-        if (inputs.cells, inputs.image_width) == cells.shape:  # else another network described the images
-            describer = Describer("cells", inputs.resolution, cells)
-    return Model(method.name, method, RawInputs(inputs, vocabulary, pieces, describer, read), about)
+    kind = "" if inputs.image_width else "pixels"
+    if kind == "" and about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
+        if (inputs.cells, inputs.image_width) == CellDescriptor(inputs.resolution).shape:  # else of another network
+            kind = "cells"
+    images = {"kind": kind, "resolution": inputs.resolution, "identity": "", "reduced": False} if kind else None
+    description = {"images": images, "texts": "words" if isinstance(words, Vocabulary) else "pieces"}
+    return Model(method.name, method, read_inputs(path.parent, description, inputs, words), about)
 
 
 def _official(path: Path, method: str, vocabulary: str | Path, options: dict) -> Model:
