@@ -92,8 +92,6 @@ def test_a_recipe_that_squashes_with_the_usual_filter_is_none_and_others_are_not
     assert read_fit(find_pretrained(folder("clip", "larger")), 2 * SIDE) == Fit(82, True, 2)
 
 
-
-
 @pytest.mark.parametrize(("name", "recipe"), [("clip", "clip"), ("clip", "larger"), ("siglip", "siglip")])
 def test_models_read_images_as_they_were_trained(folder, tmp_path, name, recipe):
     path, files = folder(name, recipe), []

@@ -144,7 +144,3 @@ def test_a_spoilt_gallery_is_not_opened(tmp_path, spoil):
     path.unlink()
     with pytest.raises(DamagedFile, match="No such file"):
         open_gallery(path)
-
-
-
-

@@ -94,5 +94,3 @@ def test_what_cannot_be_evaluated_is_refused_in_one_line():
     model.index(rows(id=["a"], image=pictures))
     with pytest.raises(BadInput, match="compares images with texts only"):
         model.search(rows(id=["b"], image=pictures), top_k=1)
-
-

@@ -113,8 +113,6 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
         )
 
 
-
-
 def test_queries_need_neither_features_nor_corpus(indexes, libraries, monkeypatch):
     expected = search(libraries["dive"], libraries["dive"].texts[0])
     monkeypatch.setattr(
@@ -254,8 +252,6 @@ def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
         open_index(built / "nowhere")
 
 
-
-
 def test_an_index_needs_no_run_for_its_answers(libraries, built, folder, tmp_path, monkeypatch):
     live = search(libraries["dive"], "a red square", k=5)
     by_image = search(libraries["dive"], image=folder / "0.png", k=3)
@@ -280,8 +276,6 @@ def test_a_folder_is_indexed_by_a_model_without_its_run(runs, folder, tmp_path, 
         open_index(tmp_path / "i").pixels(0)
     again = open_index(tmp_path / "i", images=moved)
     assert np.array_equal(again.pixels(1), first)
-
-
 
 
 def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder, tmp_path):
@@ -370,10 +364,6 @@ save_index(open_library(run), {str(place)!r})
 # ------------------------------------------------------------------------------------------------- runs by id, commands
 
 
-
-
-
-
 def test_commands(runs, libraries, folder, tmp_path, capsys):
     out = tmp_path / "index"
     assert main(["index", runs["dive"].id, str(out), "--folder", str(folder)]) == 0
@@ -396,5 +386,3 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
         "32 images, 160 captions" in capsys.readouterr().out
         and open_index(tmp_path / "own").about["dtype"] == "float16"
     )
-
-

@@ -103,8 +103,6 @@ def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
     assert np.allclose(images.x.norm(dim=-1), 1) and np.allclose(captions.x.norm(dim=-1), 1)
 
 
-
-
 def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     plain = ZeroShot(zoo["siglip"])
     tokens, cut = plain.tokens(["A Dog !", "a dog", "a " * 20])

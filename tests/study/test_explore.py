@@ -148,13 +148,7 @@ def test_queries_that_cannot_be_asked(libraries, runs):
         open_library(runs["dive"], split="dev")
 
 
-
-
 # ------------------------------------------------------------------------------------------------------------------ why
-
-
-
-
 
 
 def test_a_word_is_worth_what_the_score_loses_without_it(libraries):
@@ -277,8 +271,6 @@ def test_two_methods_answer_the_same_query(libraries):
         state.compare("dive", "pcme", "scan")
 
 
-
-
 def test_queries_that_are_chosen_for_one(libraries):
     dive, pcme = libraries["dive"], libraries["pcme"]
     hard = hard_query(dive, seed=1)
@@ -339,7 +331,3 @@ def test_a_folder_of_pictures_without_captions_can_be_searched(runs, libraries, 
         with pytest.raises(BadInput, match="no captions"):
             call()
     assert library.uncertainty("captions") is None
-
-
-
-

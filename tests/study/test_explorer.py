@@ -157,8 +157,6 @@ def test_an_uploaded_picture_is_answered_by_captions_and_a_broken_one_refused(ex
     assert "Why dive found it" in below(explorer) and "what each word adds" in below(explorer)
 
 
-
-
 def test_a_method_that_cannot_be_opened_leaves_everything_as_it_was(libraries):
     def open_one(label):
         if label == "scan":
@@ -195,8 +193,6 @@ def test_nothing_to_explore():
             Explorer(lambda label: None, ["DivE"], k=k)
 
 
-
-
 def test_widgets_are_made_once_and_filled_again(explorer, libraries):
     """Otherwise every move of a slider would send the page a hundred new widgets, and it would keep them all."""
     explorer.text.value = libraries["dive"].texts[3]
@@ -213,8 +209,6 @@ def test_widgets_are_made_once_and_filled_again(explorer, libraries):
     )
 
 
-
-
 def test_each_answer_tells_its_rank_by_the_other_method(explorer, libraries):
     explorer.text.value = libraries["dive"].texts[3]
     explorer.second.value = "dive"
@@ -227,8 +221,6 @@ def test_each_answer_tells_its_rank_by_the_other_method(explorer, libraries):
     assert not np.array_equal(first.scores, second.scores) and "(α = 1)" in explorer.columns[1].head.value
     everywhere = np.argsort(-second.scores, kind="stable").tolist()
     assert f"dive, right: rank {everywhere.index(first.order[0]) + 1}<" in explorer.columns[0].cards[0].html.value
-
-
 
 
 def test_a_page_without_widgets_is_told_what_to_do_and_an_example_is_answered(explorer):

@@ -39,7 +39,7 @@ from xmr_core.models.model_folder import (
     remove,
     require_own,
     write_model,
-)  # fmt: skip
+)
 from xmr_core.retrieval.library import (
     Library,
     Opened,
@@ -49,7 +49,7 @@ from xmr_core.retrieval.library import (
     of_split,
     open_library,
     readers,
-)  # fmt: skip
+)
 from xmr_core.training.runs.folder import TrainedRun, load
 
 FORMAT = 4

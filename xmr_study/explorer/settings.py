@@ -20,7 +20,7 @@ from xmr_study.explorer.filters import (
     judgments_path,
     query_key,
     unjudged_queries,
-)  # fmt: skip
+)
 from xmr_study.explorer.state import ambiguous_queries, hard_query, random_query, unsure_queries
 
 _STYLE = {"description_width": "initial"}

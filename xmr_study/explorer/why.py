@@ -15,7 +15,7 @@ from xmr_core.retrieval.explain import (
     element_names,
     pair_of,
     word_contributions,
-)  # fmt: skip
+)
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import Query, Settings
 from xmr_study.explorer import cards
@@ -27,7 +27,7 @@ from xmr_study.explorer.views import (
     seen_part,
     word_attention_of,
     word_weights,
-)  # fmt: skip
+)
 from xmr_study.plots.images import dimmed
 
 _LARGE = 900  # pixels of the photograph in an explanation
