@@ -160,7 +160,7 @@ def zero_shot_reference(
 
     >>> zero_shot_reference("no/such/folder", DataConfig(size="tiny"), device="tpu")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: unknown device 'tpu'. ...
+    xmr_core.base.errors.BadInput: unknown device 'tpu' ...
     """
     device = resolve_device(device)
     corpus = corpus_of(data)
