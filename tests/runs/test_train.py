@@ -198,27 +198,25 @@ def test_the_best_epoch_is_kept():
 
 
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
-    path, method = tmp_path / "state", nn.Linear(2, 2)
-    optimiser = torch.optim.AdamW(method.parameters())
+    path = tmp_path / "state"
     for epoch in (1, 2):
-        save_state(path, method, optimiser, {"epoch": epoch})
+        save_state(path, {"method": nn.Linear(2, 2).state_dict(), "epoch": epoch})
     path.write_bytes(path.read_bytes()[:-100])
-    said = []
-    state = load_state(path, warn=said.append)
-    assert state["progress"]["epoch"] == 1 and "damaged" in said[0] and str(path) in said[0]
+    with pytest.warns(UserWarning, match="damaged, the state before"):
+        assert load_state(path)["epoch"] == 1
     previous(path).write_bytes(b"nonsense")
-    said.clear()
-    assert load_state(path, warn=said.append) is None and len(said) == 1 and "from the beginning" in said[0]
+    with pytest.warns(UserWarning, match="from the beginning") as said:
+        assert load_state(path) is None
+    assert len(said) == 1
 
 
 def test_the_state_of_another_run_is_not_continued(tmp_path):
-    path, method = tmp_path / "state", nn.Linear(2, 2)
+    path = tmp_path / "state"
     for _ in range(2):
-        save_state(path, method, torch.optim.AdamW(method.parameters()), {"epoch": 1}, "dive-scenes-s0-1")
-    assert load_state(path, "dive-scenes-s0-1")["progress"] == {"epoch": 1}
-    said = []
-    assert load_state(path, "dive-scenes-s1-1", said.append) is None
-    assert len(said) == 1 and "belongs to another run" in said[0]
+        save_state(path, {"epoch": 1}, "dive-scenes-s0-1")
+    assert load_state(path, "dive-scenes-s0-1")["epoch"] == 1
+    with pytest.warns(UserWarning, match="belongs to another run"):
+        assert load_state(path, "dive-scenes-s1-1") is None
 
 
 def test_state_is_read_without_running_code(tmp_path):
@@ -241,7 +239,7 @@ def test_divergence_stops_with_a_remedy():
     watch.see(1.0, 1.0, "epoch 0 step 0")
     with pytest.raises(TrainingFailed, match="epoch 0 step 1. Lower the learning rate"):
         watch.see(float("nan"), 1.0, "epoch 0 step 1")
-    with pytest.raises(TrainingFailed, match="at the first step, before anything was learned"):
+    with pytest.raises(TrainingFailed, match="look for NaN"):
         CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 0")
 
 
