@@ -38,8 +38,8 @@ def with_head(x: str, after: str = "") -> str:
 MEAN = "masked_mean(features.local_feats, features.mask[..., None], dim=1)"
 MISTAKES = {
     "nothing": (with_head(MEAN), None),
-    "padding": (with_head("features.local_feats.mean(1)"), "padding has a say: scores of a caption alone"),
-    "noise": (with_head(f"{MEAN} + torch.randn(())"), "the same captions are encoded differently from call to call"),
+    "padding": (with_head("features.local_feats.mean(1)"), "padding has a say"),
+    "noise": (with_head(f"{MEAN} + torch.randn(())"), "encoded differently from call to call"),
     "detached": (with_head(MEAN, ".detach()"), "no gradient reaches caption_encoder"),
     "no way at all": (
         RIGHT.replace("images.x @ captions.x.T", "(images.x @ captions.x.T).detach()"),

@@ -4,9 +4,9 @@ import contextlib
 import os
 import random
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-import warnings
 from pathlib import Path
 from unittest import mock
 

@@ -8,7 +8,7 @@ from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.evaluation.analysis import budget_table, encode_split, first_element_share
+from xmr_core.evaluation.analysis import budget_table, encode_split
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build, full_options
@@ -18,6 +18,7 @@ from xmr_core.retrieval.search import search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
 from xmr_study import plots
+from xmr_study.analysis import first_element_share
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 

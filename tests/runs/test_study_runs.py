@@ -6,7 +6,7 @@ from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.protocols import random_hit
+from xmr_core.evaluation.metrics import random_hit
 from xmr_core.training.runs import train_or_load
 from xmr_study.examples import first_errors
 from xmr_study.runs import Runs, recalls_beside_chance

@@ -16,7 +16,8 @@ import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.training import TensorBoard, scalars
 from xmr_core.training.runs.folder import MODEL
-from xmr_core.training.runs.train_run import EventFile, report_of, silent
+from xmr_core.training.runs.sweep import EventFile
+from xmr_core.training.runs.train_run import report_of, silent
 
 
 def weights(home, run_id: str) -> bytes:

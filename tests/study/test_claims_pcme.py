@@ -8,12 +8,12 @@ import pytest
 import torch
 from tiny import tiny_config
 from torch.testing import assert_close
+from xmr_core.evaluation.analysis.agreement import gain_rows, mean_rows
 from xmr_core.methods._claims.pcme import ABLATIONS
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.evaluation.analysis import corruption as algebra
-from xmr_core.evaluation.analysis.agreement import gain_rows, mean_rows
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet

@@ -37,13 +37,6 @@ def test_every_element_shares_one_look_among_the_cells(prepared, name, options, 
         assert not torch.allclose(maps[:, 0], maps[:, -1])
 
 
-def test_the_last_round_is_what_the_head_reports(prepared):
-    method, images = method_of(prepared, "dive", iterations=2), prepared.splits["test"].images_at(np.arange(3))
-    with torch.inference_mode():
-        reported = method.encode_images(images).attention
-    assert torch.allclose(slot_attention(method, images)[:, -1], reported, atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "options"), [("scan", {}), ("scan", {"sharpness": 20.0}), ("sgraf", {"m": 8})])
 def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, options):
     split, method = prepared.splits["test"], method_of(prepared, name, **options)

@@ -48,12 +48,6 @@ def test_every_distance_has_a_row_and_the_trained_one_is_the_run_itself(runs):
     assert len(run.with_metrics(sampling_gain(table.reset_index(), 5)).metrics) == len(run.metrics) + 2
 
 
-def test_numbers_of_samples(runs):
-    run = runs["pcme"]
-    table = samples_table(run.method(), run.prepared(), [4, 1], draws=2)
-    assert table["samples"].tolist() == [1, 4] and (table["R-P sd"] >= 0).all() and table["R-P"].between(0, 100).all()
-
-
 @pytest.mark.parametrize("call", [distance_table, lambda m, p: samples_table(m, p, [1])])
 def test_distances_need_distributions(runs, call):
     with pytest.raises(BadInput, match="dive makes no distributions"):

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements, numbers_from_one
+from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities import smooth_chamfer
 
@@ -65,9 +65,3 @@ def test_single_vectors_have_no_elements_to_leave_out():
     one = Embedding(torch.ones(4, 3))
     with pytest.raises(BadInput, match="only a method with several elements"):
         element_ablation(smooth_chamfer, one, one, {"annotated": OWN})
-
-
-def test_readers_count_elements_from_one():
-    table = element_ablation(smooth_chamfer, sets(4, 3, 2), sets(8, 2, 3), {"annotated": OWN})
-    assert numbers_from_one(table["kept"]).tolist()[:4] == ["all", "only 1", "only 2", "only 3"]
-    assert numbers_from_one(table["kept"].iloc[:0]).empty

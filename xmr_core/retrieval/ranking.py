@@ -1,5 +1,6 @@
 """A query: a sentence, an image, or an item of the corpus."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representat
 from xmr_core.data.raw_inputs import one_image, pixels_of
 from xmr_core.evaluation.analysis.elements import keep_elements
 from xmr_core.evaluation.ranks import checked_k, relevant_ranks
-from xmr_core.evaluation.scoring import in_double, items_in_double, score_matrix
+from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.similarities.base import Similarity
@@ -137,16 +138,13 @@ def best_of(
     """
     chosen = gallery[torch.from_numpy(items)]
     fast = _scores(similarity, query, chosen, modality).double().numpy()
-    double = in_double(similarity)
+    double, query_double = copy.deepcopy(similarity).double(), query.to(torch.float64)
     margin = _NEAR * max(1.0, np.abs(fast[np.isfinite(fast)]).max(initial=0.0))
     k = min(k, len(items))
     while True:
         close = np.flatnonzero(fast >= np.partition(fast, -k)[-k] - margin)
-        exact = (
-            _scores(double, items_in_double(query), items_in_double(chosen[torch.from_numpy(close)]), modality)
-            .double()
-            .numpy()
-        )
+        items_double = chosen[torch.from_numpy(close)].to(torch.float64)
+        exact = _scores(double, query_double, items_double, modality).double().numpy()
         with np.errstate(invalid="ignore"):
             off = np.nan_to_num(np.abs(exact - fast[close]), nan=0.0).max()
         if not off or 4 * off <= margin or len(close) == len(items):

@@ -74,7 +74,9 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
-            remedy = "Lower the learning rate" if self.steps else "Nothing was learned yet: look for NaN in the features"
+            remedy = (
+                "Lower the learning rate" if self.steps else "Nothing was learned yet: look for NaN in the features"
+            )
             raise TrainingFailed(f"training diverged: the loss is {loss} at {step}. {remedy}.")
         self.steps += 1
         self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0

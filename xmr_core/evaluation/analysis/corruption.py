@@ -1,4 +1,5 @@
-"""Inputs made less informative on purpose: pixels erased, words replaced."""
+"""Inputs made less informative on purpose: pixels erased, words replaced; and what then becomes of distributions in the
+plane."""
 
 import math
 from collections.abc import Sequence
@@ -103,9 +104,6 @@ def corrupted_uncertainty(
 def _check(share: float) -> None:
     if not 0 <= share <= 1:
         raise BadInput(f"the share to be corrupted must lie in [0, 1], got {share}.")
-
-
-# What happens to a distribution in the plane when its image is erased or mixed with another.
 
 
 _GOLDEN = math.pi * (3 - math.sqrt(5))

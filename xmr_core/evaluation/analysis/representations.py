@@ -52,9 +52,6 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
     raise BadInput(f"order must be 'mean-then-log' or 'log-then-mean', got {order!r}.")
 
 
-# Encoding all items of a split, and how spread out the elements of their sets are.
-
-
 _CHUNK = 256
 
 

@@ -10,7 +10,8 @@ from xmr_core.training.runs.folder import TrainedRun, load
 from xmr_core.training.runs.names import run_table, stored_ids
 from xmr_core.training.runs.presets import PRESETS, base_config, config_from, seeds
 from xmr_core.training.runs.sweep import train_or_load_all
-from xmr_core.training.runs.train_run import TensorBoard, scalars, train_or_load
+from xmr_core.training.trackers import TensorBoard, scalars
+from xmr_core.training.runs.train_run import train_or_load
 
 __all__ = [
     "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "config_from", "ensemble_of", "load",
