@@ -8,16 +8,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64, UInt8
 from torch import Tensor
 
 from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Pixels, Representation, Tokens
+from xmr_core.data.prepare import Prepared
+from xmr_core.evaluation.analysis.corruption import erase_pixels, share_inside, share_of_common
+from xmr_core.evaluation.analysis.distances import TRAINED
+from xmr_core.evaluation.analysis.uncertainty import rank_correlation
 from xmr_core.evaluation.metrics import first_rank
 from xmr_core.evaluation.ranks import relevant_ranks
-from xmr_core.evaluation.stats import image_draws, image_error, seed_interval
+from xmr_core.evaluation.stats import image_draws, image_error, mean_error, seed_interval
+from xmr_core.features.images import read_squares
 from xmr_core.features.words import tokenise
 from xmr_core.methods.method import Method
 
@@ -476,3 +481,108 @@ def first_element_share(images: Comparable, captions: Comparable, owners: Int64[
     x, y = (sets.x / sets.x.norm(dim=-1, keepdim=True).clamp(min=1e-12) for sets in (own, captions))
     cosines = (y @ x.mT).masked_fill(~own.mask[:, None], -2.0).amax(-1).masked_fill(~captions.mask, -2.0)  # "t l"
     return float((cosines.argmax(1) == 0).double().mean())
+
+
+def mix_halves(images: UInt8[np.ndarray, "n h w 3"]) -> UInt8[np.ndarray, "n h w 3"]:
+    """Image n with its right half taken from image n + 1 (from the first for the last): CutMix with one half.
+
+    >>> mix_halves(np.stack([np.zeros((1, 2, 3), np.uint8), np.ones((1, 2, 3), np.uint8)]))[:, 0, :, 0].tolist()
+    [[0, 1], [1, 0]]
+    """
+    out = images.copy()
+    half = images.shape[2] // 2
+    out[:, :, half:] = np.roll(images, -1, axis=0)[:, :, half:]
+    return out
+
+
+def set_algebra(
+    method: Method, prepared: Prepared, share: float = 0.25, images: int = 200, level: float = 0.5, seed: int = 0
+) -> pd.DataFrame:
+    """Inclusion by erasing and intersection by mixing, for the first test images: a row per image n.
+
+    Columns: in_erased, share of the image's region in that of the image with `share` of its pixels erased; erased_in,
+    the converse; in_mixed, share of what images n and n + 1 have in common in the region of their mixture
+    (`mix_halves`); in_other, the same in the region of another pair's mixture; first_in_mixed and second_in_mixed,
+    share of the entire region of image n, and of image n + 1, in that of their mixture, which is near 1 where the
+    mixture is taken for that image. These four are NaN where the two images have nothing in common.
+    Raises: BadInput for a corpus without pixels, or distributions that are not in the plane.
+    Source: PCME, Figure 8; the rectangle, the halves and the level are our choice.
+    """
+    rows = prepared.splits["test"].first(images).image_rows
+    if prepared.corpus.read_pixels is None:
+        raise BadInput(f"{prepared.corpus.name} brings features and no images to be erased or mixed.")
+    pixels = read_squares(prepared.corpus, rows, prepared.inputs.resolution, fit=prepared.fit)
+
+    def encode(changed: np.ndarray) -> GaussianEmbedding:
+        with torch.inference_mode():
+            return method.encode_images(prepared.new_images(changed).to(method.device)).to("cpu")
+
+    own, erased, mixed = encode(pixels), encode(erase_pixels(pixels, share, seed)), encode(mix_halves(pixels))
+    order = torch.arange(len(rows))
+    following, elsewhere = own[order.roll(-1)], mixed[order.roll(-(len(rows) // 2))]
+    columns = {
+        "in_erased": share_inside(own, erased, level),
+        "erased_in": share_inside(erased, own, level),
+        "in_mixed": share_of_common(own, following, mixed, level),
+        "in_other": share_of_common(own, following, elsewhere, level),
+        "first_in_mixed": share_inside(own, mixed, level),
+        "second_in_mixed": share_inside(following, mixed, level),
+    }
+    table = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+    common = table["in_mixed"].notna()
+    return table.assign(**{name: table[name].where(common) for name in ("first_in_mixed", "second_in_mixed")})
+
+
+def set_algebra_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows for Run.with_metrics: 'inclusion_by_erasing', mean of in_erased − erased_in, and 'intersection_by_mixing',
+    mean of in_mixed − in_other (0 where no two images have anything in common), with standard errors.
+
+    >>> table = pd.DataFrame({"in_erased": [1.0, 0.8], "erased_in": 0.5, "in_mixed": [0.5, np.nan], "in_other": 0.25})
+    >>> set_algebra_rows(table)["value"].round(2).tolist()
+    [0.4, 0.1, 0.25, 0.0]
+    """
+    rows = []
+    for metric, this, that in (
+        ("inclusion_by_erasing", "in_erased", "erased_in"),
+        ("intersection_by_mixing", "in_mixed", "in_other"),
+    ):
+        gain = (table[this] - table[that]).dropna()
+        error = mean_error(gain.to_numpy()) if len(gain) > 1 else 0.0
+        rows += [(metric, float(gain.mean()) if len(gain) else 0.0, len(gain)), (f"{metric}_error", error, len(gain))]
+    out = pd.DataFrame(rows, columns=["metric", "value", "n_queries"])
+    return out.assign(relevance="", direction="images", k=0)
+
+
+def sampling_gain(table: pd.DataFrame, n_queries: int) -> pd.DataFrame:
+    """Rows for Run.with_metrics: R-Precision of match probability minus that of the means alone, as a fraction.
+
+    table: of distance_table. One row per direction.
+
+    >>> table = pd.DataFrame({"distance": [TRAINED, "mean only"], "i2t R-P": [50.0, 40.0], "t2i R-P": [30.0, 30.0]})
+    >>> sampling_gain(table, 100)["value"].tolist()
+    [0.1, 0.0]
+    """
+    value = table.set_index("distance")
+    gains = {d: (value.loc[TRAINED, f"{d} R-P"] - value.loc["mean only", f"{d} R-P"]) / 100 for d in ("i2t", "t2i")}
+    row = {"relevance": "annotated", "metric": "r_precision_gain_of_sampling", "k": 0, "n_queries": n_queries}
+    return pd.DataFrame([{**row, "direction": d, "value": gain} for d, gain in gains.items()])
+
+
+def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
+
+    Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
+    of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
+    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
+    """
+    table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
+    rows = []
+    for (kind, direction), part in table.groupby(["relevance", "direction"], sort=False):
+        results = {"spearman_uncertainty_r1": part["R@1"]}
+        if part["n_relevant"].nunique() > 1:
+            results["spearman_uncertainty_answers"] = part["n_relevant"]
+        for metric, values in results.items():
+            x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
+            value, *interval = rank_correlation(x, y, images)
+            rows.append((kind, direction, metric, 0, value, len(part), *interval))
+    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])

@@ -18,11 +18,11 @@ from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_core.training.runs.presets import config_from, seeds
 from xmr_core.training.runs.sweep import train_or_load_all
 from xmr_study import results
 from xmr_study.claims import Variant
 from xmr_study.examples import canvases
+from xmr_study.presets import config_from, seeds
 from xmr_study.variants import comparison, label_of, variant_configs
 
 

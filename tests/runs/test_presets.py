@@ -93,7 +93,7 @@ def test_unknown_corpora_are_refused():
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"epochs": "abc"}, "epochs must be a whole number, got 'abc'"), ({"seed": None}, "seed must be a whole"),
+    [({"epochs": "abc"}, "epochs must be"), ({"seed": None}, "seed must be"),
      ({"seed": 1.5}, "got 1.5"), ({"dataset": 3}, "dataset must be a word, got 3"), ({"method": 3}, "method must be a"),
      ({"published_for": "coco"}, "belongs to preset='published', got preset='quick'")],
 )  # fmt: skip

@@ -50,26 +50,6 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     return pd.concat(parts, ignore_index=True)
 
 
-def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
-
-    Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
-    of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
-    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
-    """
-    table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
-    rows = []
-    for (kind, direction), part in table.groupby(["relevance", "direction"], sort=False):
-        results = {"spearman_uncertainty_r1": part["R@1"]}
-        if part["n_relevant"].nunique() > 1:
-            results["spearman_uncertainty_answers"] = part["n_relevant"]
-        for metric, values in results.items():
-            x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
-            value, *interval = rank_correlation(x, y, images)
-            rows.append((kind, direction, metric, 0, value, len(part), *interval))
-    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
-
-
 def in_bins(order: Sequence[float], values: Sequence[float], images: Sequence[int], bins: int = 10) -> pd.DataFrame:
     """Mean of `values` in bins of (almost) equal size along `order`; ties stay in file order.
 
@@ -129,8 +109,6 @@ def _correlation(sums: Float[np.ndarray, "r 6"]) -> Float[np.ndarray, " r"]:
     n, a, b, aa, bb, ab = sums.T
     with np.errstate(invalid="ignore", divide="ignore"):
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
-
-
 
 
 def selective_recall(right: Sequence[float], confidence: Sequence[float]) -> float:

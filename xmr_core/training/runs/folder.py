@@ -109,10 +109,7 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
     config, identity = config or own_config, identity or own_identity
     if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
         raise DamagedFile(f"{folder / CONFIG} is the configuration of another run or version of this package.")
-    try:
-        history, metrics, per_query = (pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES)
-    except ValueError as e:
-        raise DamagedFile(f"a table in {folder} cannot be read ({e}).") from None
+    history, metrics, per_query = (pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES)
     return TrainedRun(folder.name, config.setting, metrics, per_query, provenance, folder, config, history)
 
 

@@ -12,7 +12,6 @@ from xmr_core.training.config import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 
 PRESETS = ("quick", "study", "published")
-SEEDS = {"quick": 1, "study": 5, "published": 2}
 
 # Settings of the matched form; options that a method does not have (iterations, say) are left out for it. 'photographs'
 # stands for every data set but scenes; its study settings were chosen on Flickr8k's validation split.
@@ -35,10 +34,6 @@ _SIZES = {
 _OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options of methods
 _LEAST_STEPS = 140  # of `quick` on photographs: what its three epochs are on Flickr8k
 _CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
-_SHARED = (  # parameters of notebooks
-    "dataset", "data_root", "preset", "device", "epochs", "seed",
-    "image_model", "text_model", "fine_tune", "features", "ambiguity", "word_drop",
-)  # fmt: skip
 
 
 def base_config(
@@ -103,29 +98,3 @@ def _for_few_images(config: RunConfig) -> RunConfig:
     batch = min(config.batch_images, max(8, images // 4))
     steps = max(1, images // batch)
     return config.replace(batch_images=batch, epochs=max(config.train.epochs, -(-_LEAST_STEPS // steps)))
-
-
-def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
-    """`base_config` from the parameters of a notebook: data set, preset, device, epochs, seed and networks, where it
-    has them.
-
-    parameters: a mapping such as check_parameters gives; its epochs 0 keeps the preset's number.
-
-    >>> config_from({"preset": "quick", "epochs": 0, "seed": 3, "device": "cpu"}, "scan").train.seed
-    3
-    """
-    values = {name: parameters[name] for name in _SHARED if name in parameters} | changes
-    return base_config(method, **{**values, "epochs": values.get("epochs") or None})
-
-
-def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
-    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number.
-
-    Raises: BadInput for a negative n.
-
-    >>> seeds("quick", first=2, n=3)
-    [2, 3, 4]
-    """
-    if n < 0:
-        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
-    return list(range(first, first + (n or SEEDS[preset])))

@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -113,34 +114,29 @@ def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     """Train or continue a planned run that is not finished. Another process that trains it is waited for."""
     config, identity = plan.config, plan.identity
     with joined(config.processes, config.device) as ranks:
-        if not ranks.first:  # rank 0 locks the folder, and is the only one that writes
-            if not ranks.from_first(bool):
-                _train(plan, None, silent, ranks)
-                ranks.from_first(bool)  # wait until it is evaluated
-            return load_finished(plan.folder, config, identity)
-        folder = files.make_folder(plan.folder)
-        with filelock.FileLock(folder / "lock"):
-            run = load_finished(folder, config, identity, locked=True)
-            if ranks.from_first(lambda: run is not None):  # another process finished it
+        folder = files.make_folder(plan.folder)  # rank 0 locks it, and is the only one that writes
+        with filelock.FileLock(folder / "lock") if ranks.first else nullcontext():
+            run = ranks.from_first(lambda: load_finished(folder, config, identity, locked=True))
+            if run is not None:  # another process finished it
                 return run
-            for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
-                left_over.unlink(missing_ok=True)
-            lasting = replace(config, data=config.data.absolute())
-            files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": identity})
             try:
-                _train(plan, folder, report, ranks)
+                _train(plan, report if ranks.first else silent, ranks)
             except Exception:
-                if not (folder / STATE).exists():  # it cannot be continued, so it is no run
+                if ranks.first and not (folder / STATE).exists():  # it cannot be continued, so it is no run
                     (folder / CONFIG).unlink(missing_ok=True)
                 raise
-        ranks.from_first(lambda: True)
+        ranks.from_first(bool)  # wait until it is evaluated
         return load_finished(folder, config, identity)
 
 
-def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> None:
-    """folder: None on a rank that does not write."""
-    config, prepared = plan.config, prepare(plan.config.data, device=plan.config.device)
+def _train(plan: Plan, report: Report, ranks: OneRank) -> None:
+    config, folder, prepared = plan.config, plan.folder, prepare(plan.config.data, device=plan.config.device)
     started = datetime.now(UTC).isoformat(timespec="seconds")
+    if ranks.first:
+        for left_over in folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+            left_over.unlink(missing_ok=True)
+        lasting = replace(config, data=config.data.absolute())
+        files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": plan.identity})
     with (own := OwnState(config.train, config.device)).inside():
         code = code_of(config.method, config.data.dataset)  # now, because files may be edited during the training
         torch.manual_seed(config.train.seed)
@@ -154,9 +150,9 @@ def _train(plan: Plan, folder: Path | None, report: Report, ranks: OneRank) -> N
     # a state of another torch or architecture is not continued: the result would be that of neither; code is only told
     whose = {"owner": f"{plan.id} torch {torch.__version__} {platform.machine()}", "code": code, "own": own}
     validation = prepared.splits["val"].first(config.val_images) if config.val_images else prepared.splits["val"]
-    validate, state = partial(_validated, split=validation), None if folder is None else folder / STATE
+    validate, state = partial(_validated, split=validation), folder / STATE if ranks.first else None
     history = train(method, batches, validate, config.train, state, report, readers=readers, ranks=ranks, **whose)
-    if folder is None:
+    if not ranks.first:
         return
     write_tensors(folder / MODEL, method.state_dict())
     files.write_table(folder / "history.csv", pd.DataFrame(history.epochs))
