@@ -48,20 +48,6 @@ def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, opt
         assert maps.max() > word_attention(method_of(prepared, name), images, captions).max()
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})]
-)
-def test_methods_without_attention_of_words(prepared, name, options):
-    split = prepared.splits["test"]
-    if name == "scan":
-        with pytest.raises(BadInput, match="not encoded by attention to cells"):
-            slot_attention(method_of(prepared, name), split.images_at(np.arange(2)))
-    with pytest.raises(BadInput, match="no attention of words over cells"):
-        word_attention(
-            method_of(prepared, name, **options), split.images_at(np.arange(2)), split.captions_at(np.arange(2))
-        )
-
-
 def _pairs(prepared, reasoner, **options):
     method, split = method_of(prepared, "sgraf", m=8, reasoner=reasoner, **options), prepared.splits["test"]
     images, captions = split.images_at(np.arange(3)), split.captions_at(np.array([0, 6]))

@@ -59,9 +59,3 @@ def test_every_subset_of_either_side_is_evaluated():
         summary = evaluate(smooth_chamfer, *parts, {"annotated": OWN}).summary()
         assert table[side, kept] == pytest.approx(100 * summary.loc[summary["metric"] == "rsum", "value"].item())
     assert table.nunique() > 3, "the subsets must differ for the comparison to mean something"
-
-
-def test_single_vectors_have_no_elements_to_leave_out():
-    one = Embedding(torch.ones(4, 3))
-    with pytest.raises(BadInput, match="only a method with several elements"):
-        element_ablation(smooth_chamfer, one, one, {"annotated": OWN})

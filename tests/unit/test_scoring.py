@@ -159,20 +159,6 @@ def test_attention_blocks_are_attention_before_its_division(normalise, block_siz
     assert (seen == 1).all()
 
 
-def test_pair_matrices_are_for_small_sets_without_padding():
-    images, captions = full(3, 2, 1), full(4, 3, 2)
-    with torch.inference_mode():
-        p = pair_matrices(images, captions, 2.0)
-        for x in range(2):
-            for y in range(3):
-                exact(p[x][y].clone(), 2 * images.x[:, x] @ captions.x[:, y].T)
-        assert pair_matrices(images, ragged(4, 3, seed=2)) is None
-        assert pair_matrices(full(3, 9, 1), full(3, 9, 1)) is None
-        assert pair_matrices(full(3, 2, 1, torch.float16), full(3, 2, 1, torch.float16)) is None
-        with pytest.raises(BadInput, match="width"):
-            pair_matrices(images, EmbeddingSet(captions.x[..., :4], captions.mask))
-
-
 @pytest.mark.parametrize("i, t", [(40, 30), (3, 30), (40, 3)])
 def test_pair_matrices_and_what_reads_them_for_galleries_and_for_single_queries(i, t):
     """Many against many, and few against many on either side, are multiplied in different orders."""
