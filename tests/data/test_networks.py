@@ -55,7 +55,7 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
 
 
 def test_the_line_names_what_will_be_taken(photos, monkeypatch):
-    monkeypatch.setattr("xmr_core.data.prepare.packaged_weights", lambda name: photos)
+    monkeypatch.setattr(sys.modules["xmr_core.data.prepare"], "packaged_weights", lambda name: photos)
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),

@@ -305,6 +305,15 @@ def test_runs_of_other_versions_are_said_once(finished, monkeypatch):
     assert len(said) == 1
 
 
+def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
+    calls, real = [], train_run.prepare
+    monkeypatch.setattr(train_run, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
+    runs = train_or_load_all([run.config for run in finished], workers=2, progress=False)
+    assert [run.id for run in runs] == [run.id for run in finished] and len(calls) == 2, "once for each configuration"
+
+
 @pytest.mark.slow
 def test_a_run_is_evaluated_on_its_own_number_of_threads(monkeypatch):
     used, real = [], train_run.evaluate_corpus

@@ -12,10 +12,10 @@ from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.training import TensorBoard, scalars
 from xmr_core.training.runs.folder import MODEL
 from xmr_core.training.runs.sweep import EventFile
 from xmr_core.training.runs.train_run import report_of, silent
+from xmr_core.training.trackers import TensorBoard, scalars
 
 
 def weights(home, run_id: str) -> bytes:
