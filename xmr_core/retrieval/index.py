@@ -32,10 +32,10 @@ from xmr_core.base.types import (
     Pixels,
     Representation,
     Rows,
+    widened,
 )
 from xmr_core.data.inputs import ImageReader
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.evaluation.analysis.representations import widened
 from xmr_core.models.load import as_model
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import (

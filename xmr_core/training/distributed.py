@@ -22,6 +22,7 @@ from xmr_core.base.coerce import single
 from xmr_core.base.errors import BadInput, TrainingFailed, XmrError
 from xmr_core.base.types import Batch, Representation, Rows
 from xmr_core.methods.method import Method
+from xmr_core.training.loop import TERMS, OneRank
 
 
 def share_of(n: int, rank: int, ranks: int) -> slice:
@@ -130,27 +131,6 @@ class DrawsOfAll(TorchFunctionMode):
 
 
 LONGEST_WAIT = timedelta(hours=12)  # of the others, while rank 0 validates; one that is gone is noticed at once
-TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
-
-
-class OneRank:
-    """A training in one process: nothing is exchanged."""
-
-    first = True
-
-    def from_first(self, compute: Callable[[], object]) -> object:
-        """What `compute` gives on rank 0, on all ranks."""
-        return compute()
-
-    def start(self, method: Method) -> None:
-        """Give all ranks the weights of rank 0."""
-
-    def loss(self, method: Method, batch: Batch, epoch: int) -> TERMS:
-        """The loss of the global batch, its terms and the scores."""
-        return method.loss(batch, epoch)
-
-    def average_gradients(self, method: Method) -> None:
-        """Make the gradients those of the global batch."""
 
 
 class Ranks(OneRank):
@@ -207,19 +187,12 @@ def started_ranks() -> int:
 
 
 @contextmanager
-def joined(ranks: int, device: str) -> Iterator[OneRank]:
+def joined(ranks: int, device: str) -> Iterator[Ranks]:
     """The ranks of this training, which end their exchange with the block. device: 'cpu' is joined by gloo, a GPU by
     NCCL.
 
     Raises: BadInput when torchrun started another number of processes. TrainingFailed when another process is gone.
-
-    >>> with joined(1, "cpu") as ranks:
-    ...     ranks.first
-    True
     """
-    if ranks == 1:
-        yield OneRank()
-        return
     if (started := started_ranks()) != ranks:
         raise BadInput(
             f"this run is trained by {ranks} processes, and {started} started. Start it with "

@@ -32,7 +32,7 @@ from xmr_core.data.scenes.corpus import load_scenes
 from xmr_core.evaluation.results import Setting
 from xmr_core.methods.options import FORMS
 from xmr_core.methods.registry import full_options, method_spec
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 
 STAGES: dict[str, int] = {
     "training": 1,  # the loop, schedules, stages of fine-tuning, choice of the epoch

@@ -22,7 +22,7 @@ from xmr_core.evaluation.results import Evaluated, Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.model_file import save_method
 from xmr_core.methods.registry import build, method_spec
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.config import RunConfig, component_versions
 from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
 

@@ -8,7 +8,7 @@ from xmr_core.base.machine import resolve_device
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of, reader_of
 from xmr_core.methods.registry import method_spec
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 
 PRESETS = ("quick", "study", "published")

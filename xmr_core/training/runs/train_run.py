@@ -27,8 +27,8 @@ from xmr_core.evaluation.results import Provenance
 from xmr_core.evaluation.scoring import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
-from xmr_core.training.distributed import OneRank, joined, started_ranks
-from xmr_core.training.loop import OwnState, train
+from xmr_core.training.distributed import joined, started_ranks
+from xmr_core.training.loop import OneRank, OwnState, train
 from xmr_core.training.runs.config import RunConfig, code_of
 from xmr_core.training.runs.folder import MODEL, STATE, TrainedRun, load_finished, warn_of_other_code, write_record
 from xmr_core.training.runs.names import CONFIG
@@ -113,7 +113,7 @@ def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
 def produce(plan: Plan, report: Report = silent) -> TrainedRun:
     """Train or continue a planned run that is not finished. Another process that trains it is waited for."""
     config, identity = plan.config, plan.identity
-    with joined(config.processes, config.device) as ranks:
+    with joined(config.processes, config.device) if config.processes > 1 else nullcontext(OneRank()) as ranks:
         folder = files.make_folder(plan.folder)  # rank 0 locks it, and is the only one that writes
         with filelock.FileLock(folder / "lock") if ranks.first else nullcontext():
             run = ranks.from_first(lambda: load_finished(folder, config, identity, locked=True))
