@@ -22,8 +22,7 @@ from xmr_core.training.runs.sweep import train_or_load_all
 from xmr_study import results
 from xmr_study.claims import Variant
 from xmr_study.examples import canvases
-from xmr_study.presets import config_from, seeds
-from xmr_study.variants import comparison, label_of, variant_configs
+from xmr_study.variants import comparison, config_from, label_of, seeds, variant_configs
 
 
 def recalls_beside_chance(run: TrainedRun, kind: str = "annotated") -> pd.DataFrame:

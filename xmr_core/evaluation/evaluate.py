@@ -125,8 +125,8 @@ def evaluate_scores(
     own = next(iter(relevances.values()))
     if not isinstance(own, Relevance) or scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(
-            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a Relevance of as many images and "
-            "captions, captions as queries."
+            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a Relevance of as many: "
+            "Relevance.from_pairs(pairs, caption_ids, image_ids)."
         )
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
