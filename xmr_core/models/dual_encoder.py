@@ -16,11 +16,11 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.machine import environment, resolve_device
 from xmr_core.base.masked import require_finite
-from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens
+from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens, joined
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.inputs import pixel_reader
 from xmr_core.data.prepare import DataConfig
-from xmr_core.evaluation.analysis.representations import joined
+from xmr_core.evaluation.evaluate import evaluate_corpus
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.pretrained import load_pretrained, read_settings
@@ -28,7 +28,6 @@ from xmr_core.features.pretrained_images import read_fit, read_scaling
 from xmr_core.features.pretrained_text import word_pieces
 from xmr_core.similarities.vectors import Cosine
 from xmr_core.training.runs.config import STAGES, readable_id
-from xmr_core.training.runs.train_run import evaluate_corpus
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
 # Trained on captions of one length: their padding is read like words, and the last position is the summary

@@ -24,9 +24,8 @@ from xmr_core.base.files import atomic, write_record
 from xmr_core.base.machine import commit
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.safe_open import open_regular
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows, widened
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.evaluation.analysis.representations import widened
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import (
     CONFIG,

@@ -1,6 +1,7 @@
 """Search: a sentence or an image goes in, and a table of answers comes out; in large galleries an engine proposes items
 and the exact similarity ranks them."""
 
+import copy
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,6 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding, Representation
 from xmr_core.data.raw_inputs import pixels_of
 from xmr_core.evaluation.ranks import MODALITIES, checked_k, top_k
-from xmr_core.evaluation.scoring import in_double, items_in_double
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Settings, answer_table, encode, rank, read_words
 from xmr_core.similarities.base import Similarity, as_similarity
@@ -147,7 +147,8 @@ def best_of(
     >>> best_of(Cosine(), gallery[:1], gallery, np.array([1, 2]), 1, "captions")[1].tolist()
     [2]
     """
-    chosen, double = gallery[torch.from_numpy(items)], in_double(similarity)
+    chosen = gallery[torch.from_numpy(items)]
+    double, query_double = copy.deepcopy(similarity).double(), query.to(torch.float64)
 
     def scored(own: Similarity, query: Representation, items: Representation) -> np.ndarray:
         out: Tensor = own.score(items, query)[:, 0] if modality == "captions" else own.score(query, items)[0]
@@ -158,7 +159,7 @@ def best_of(
     k = min(k, len(items))
     while True:
         close = np.flatnonzero(fast >= np.partition(fast, -k)[-k] - margin)
-        exact = scored(double, items_in_double(query), items_in_double(chosen[torch.from_numpy(close)]))
+        exact = scored(double, query_double, chosen[torch.from_numpy(close)].to(torch.float64))
         with np.errstate(invalid="ignore"):
             off = np.nan_to_num(np.abs(exact - fast[close]), nan=0.0).max()
         if not off or 4 * off <= margin or len(close) == len(items):
