@@ -1,8 +1,7 @@
 """Images and sentences from outside a corpus, read as a trained method needs them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,13 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing_file
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
-from xmr_core.data.caption_inputs import StatesReader
-from xmr_core.data.feature_extractor import Describer, copy_model
+from xmr_core.data.caption_inputs import CaptionReader
+from xmr_core.data.image_inputs import Describer, copy_model
 from xmr_core.data.inputs import ImageReader
 from xmr_core.features.images import UNREADABLE, Fit, array_reader, convert_to_rgb, decoded, why_unreadable
 from xmr_core.features.pretrained_text import PretrainedStates, WordPieces
 from xmr_core.features.word_vectors import read_nearest, write_nearest
-from xmr_core.features.words import Vocabulary, rule
+from xmr_core.features.words import Vocabulary
 from xmr_core.methods.common import Inputs
 
 STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen text model, and a file
@@ -30,17 +29,23 @@ STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen t
 class RawInputs:
     """How a method reads what is no corpus of its own.
 
-    inputs: sizes, for building a method. vocabulary: None where a text model brings its own words; pieces is then its
-    tokenizer. describer: of images; None for a method on region features. read: of sentences. nearest: word without a
-    training caption → the training word that it is read as (docs/data.md#data-word-vectors); None where there is none.
+    inputs: sizes, for building a method. captions: reads sentences. describer: of images; None for a method on region
+    features.
     """
 
     inputs: Inputs
-    vocabulary: Vocabulary | None
-    pieces: WordPieces | None
+    captions: CaptionReader
     describer: Describer | None
-    read: Callable[[Sequence[str]], Tokens | Features]
-    nearest: Mapping[str, str] | None = field(default=None, kw_only=True)
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words of captions; None where a text model brings its own."""
+        return self.captions.words if isinstance(self.captions.words, Vocabulary) else None
+
+    @property
+    def pieces(self) -> WordPieces | None:
+        """The tokenizer of a text model; None where there is a vocabulary."""
+        return None if self.vocabulary else self.captions.words
 
     @property
     def fit(self) -> Fit | None:
@@ -53,7 +58,7 @@ class RawInputs:
         Height and width are inputs.resolution.
         Raises: BadInput for a corpus of region features, images of another resolution, or none.
         """
-        describer, shape = self._image_reader(), (self.inputs.resolution, self.inputs.resolution, 3)
+        describer, shape = self._describer(), (self.inputs.resolution, self.inputs.resolution, 3)
         if not len(images) or images.shape[1:] != shape or images.dtype != np.uint8:
             raise BadInput(f"images must be uint8 of n × {shape}, got {images.dtype} of {images.shape}.")
         return describer(images)
@@ -67,67 +72,57 @@ class RawInputs:
         """
         if corpus.read_pixels is None:
             raise BadInput(f"{corpus.name} brings features and no images to be read.")
-        return self._image_reader().images_of(corpus, progress)
+        return self._describer().images_of(corpus, progress)
 
     def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
         """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
         if not len(texts):
             raise BadInput("no sentence given; give at least one.")
-        return self.read(texts)
+        return self.captions(texts)
 
     def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
-        if self.vocabulary is None:
-            return text.split(), []
-        words, nearest = rule(self.vocabulary.tokeniser)(text), self.nearest or {}
-        unknown_words = [w for w in words if w not in self.vocabulary.numbers and w not in nearest]
-        return [w for w in words if w not in unknown_words], unknown_words
+        """(words that are known or read as others, words that are not known)."""
+        return self.captions.words_of(text)
 
     def to(self, device: torch.device | str) -> None:
         """Let the frozen networks that read images and sentences compute on another device; what has none stays."""
-        for network in (self.describer and self.describer.extractor, self.read):
+        for network in (self.describer and self.describer.extractor, self.captions.model):
             if hasattr(network, "to"):
                 network.to(device)
 
-    def _image_reader(self) -> Describer:
+    def _describer(self) -> Describer:
         if self.describer is None:
             raise BadInput("this method reads features of regions; your own images need the detector that made them.")
         return self.describer
 
 
-def write_inputs(raw: RawInputs, folder: Path, text_model: str = "") -> dict:
+def write_inputs(raw: RawInputs, folder: Path) -> dict:
     """Write what reading images and sentences needs into a folder, words excepted, which a saved method brings.
 
-    text_model: folder or hub name of a frozen text model, '' where captions are words or word pieces. Returns the
-    description that `read_inputs` takes. Raises: BadInput for pickled weights; CannotWrite.
+    Returns the description that `read_inputs` takes. Raises: BadInput for pickled weights; CannotWrite.
     """
-    if text_model:
-        copy_model(text_model, folder / STATES)
-    if raw.nearest:
-        write_nearest(raw.nearest, folder / NEAREST)
+    model, nearest = raw.captions.model, raw.captions.nearest
+    if model is not None:
+        copy_model(model.folder, folder / STATES)
+    if nearest:
+        write_nearest(nearest, folder / NEAREST)
     return {
         "images": raw.describer.write(folder) if raw.describer else None,
-        "texts": "states" if text_model else "words" if raw.vocabulary else "pieces",
-        **({"nearest": NEAREST} if raw.nearest else {}),
+        "texts": "states" if model is not None else "words" if raw.vocabulary else "pieces",
+        **({"nearest": NEAREST} if nearest else {}),
     }
 
 
 def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocabulary | WordPieces) -> RawInputs:
     """What `write_inputs` wrote. inputs, words: those of the method. Raises: as Describer.read and PretrainedStates."""
-    vocabulary, pieces = (words, None) if isinstance(words, Vocabulary) else (None, words)
     nearest = read_nearest(folder / NEAREST) if description.get("nearest") else None
-    if description["texts"] == "states":
-        model = PretrainedStates(folder / STATES)
-        read: Callable = StatesReader(model)
-    else:
-        read = partial(vocabulary.encode, nearest=nearest) if vocabulary else lambda texts: pieces(texts)[0]
+    model = PretrainedStates(folder / STATES) if description["texts"] == "states" else None
     images = description["images"]
     describer = Describer.read(folder, images) if images else None
-    return RawInputs(inputs, vocabulary, pieces, describer, read, nearest=nearest)
+    return RawInputs(inputs, CaptionReader(words, model, nearest), describer)
 
 
 # Images in the forms in which a user has them, as a loaded model reads them.
-
 
 ImageLike = str | Path | Image.Image | np.ndarray
 

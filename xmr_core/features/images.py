@@ -1,9 +1,7 @@
 """How an image of any shape becomes a square, and reading images that way from any corpus."""
 
-import inspect
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -53,32 +51,15 @@ class Fit:
 def read_squares(
     corpus: Corpus, rows: np.ndarray, resolution: int = 0, crops: Sequence | None = None, fit: Fit | None = None
 ) -> UInt8[np.ndarray, "n h w 3"]:
-    """Images of a corpus as squares: its `read_pixels`, with those of the arguments that are given.
-
-    A reader of one's own that knows no `fit` squashes, and a warning says so.
+    """Images of a corpus as squares: its `read_pixels`, with those of the arguments that are given. A reader of one's
+    own needs the argument `fit` only for networks that have one.
 
     >>> from types import SimpleNamespace
     >>> read_squares(SimpleNamespace(read_pixels=lambda rows, resolution: (rows, resolution)), [0], 8)
     ([0], 8)
     """
     options = {"resolution": resolution, "crops": crops, "fit": fit}
-    options = {name: value for name, value in options.items() if value}
-    if fit and not _takes_fit(corpus.read_pixels):
-        warnings.warn(
-            f"the image reader of {corpus.name} takes no argument `fit`, so images are squashed where the network was "
-            "trained on the centre of images. Give it the argument, as data.array_reader has it.",
-            stacklevel=2,
-        )
-        del options["fit"]
-    return corpus.read_pixels(rows, **options)
-
-
-def _takes_fit(reader) -> bool:
-    try:
-        parameters = inspect.signature(reader).parameters.values()
-    except (TypeError, ValueError):  # of a compiled function
-        return False
-    return any(p.name == "fit" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return corpus.read_pixels(rows, **{name: value for name, value in options.items() if value})
 
 
 # Pixels as a network reads them.
@@ -199,14 +180,19 @@ def _named(path: Path | str) -> Iterator[None]:
 
 
 def why_unreadable(error: Exception) -> str:
-    """One of UNREADABLE in a few words for people.
+    """One of UNREADABLE in a phrase that is the same for all files with the same fault.
 
     >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
     'it is no image, or of a kind that is not read'
+    >>> why_unreadable(OSError("image file is truncated (17 bytes not processed)"))
+    'image file is truncated'
     """
     if isinstance(error, UnidentifiedImageError):  # whose text names a stream of bytes, not the file
         return "it is no image, or of a kind that is not read"
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    if isinstance(error, Image.DecompressionBombError):
+        return f"more than {LARGEST:,} pixels"
+    text = getattr(error, "strerror", None) or re.sub(r"[(][^)]*[)]|-?[0-9]+", "", str(error))
+    return " ".join(text.split())[:200] or type(error).__name__
 
 
 @contextmanager
@@ -224,7 +210,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
     with source as opened, Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:
-            raise Image.DecompressionBombError(f"{image.size[0]:,} × {image.size[1]:,} pixels, more than are read")
+            raise Image.DecompressionBombError
         yield image
 
 
@@ -340,7 +326,7 @@ def inspect_image(path: Path | str) -> tuple[str, tuple[str, ...]]:
             image.draft(image.mode, (1, 1))
             image.load()
     except UNREADABLE as e:
-        return _reason(e), ()
+        return why_unreadable(e), ()
     return "", unusual
 
 
@@ -366,16 +352,3 @@ def _unusual(image: Image.Image) -> tuple[str, ...]:
         f"very small (shorter edge below {SMALL} pixels)": min(image.size) < SMALL,
     }
     return tuple(kind for kind, applies in kinds.items() if applies)
-
-
-def _reason(e: Exception) -> str:
-    """A phrase that is the same for all files with the same fault."""
-    if isinstance(e, Image.DecompressionBombError):
-        return f"more than {LARGEST:,} pixels"
-    if "truncated" in str(e).lower():
-        return "cut short"
-    if isinstance(e, UnidentifiedImageError):
-        return "not an image, or of an unknown format"
-    if isinstance(e, OSError) and e.strerror:
-        return e.strerror
-    return f"damaged: {' '.join(re.sub(r'[(][^)]*[)]|-?[0-9]+', '', str(e)).split()) or type(e).__name__}"

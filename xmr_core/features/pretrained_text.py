@@ -120,9 +120,8 @@ def _load(folder: ModelFolder):
     tokenizer = None
     try:
         with quiet():
-            with suppress(
-                ImportError
-            ):  # a class may want the package sentencepiece though tokenizer.json has all of it
+            # a class may want the package sentencepiece though tokenizer.json has all of it
+            with suppress(ImportError):
                 tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **LOCAL)
             if (folder.path / "tokenizer.json").exists() and not hasattr(tokenizer, "backend_tokenizer"):
                 tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **LOCAL)
@@ -153,7 +152,7 @@ class PretrainedStates:
     def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
         loaded = load_pretrained(source, "text")
         self.pieces = word_pieces(loaded.folder, max_length)
-        self.net = loaded.model.requires_grad_(False)
+        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
         self.to(device)
         self.width = loaded.config.hidden_size
         self.identity = f"states-1-{self.pieces.identity}-{loaded.folder.identity}"

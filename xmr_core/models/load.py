@@ -5,12 +5,13 @@ from pathlib import Path
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.feature_extractor import Describer
+from xmr_core.data.caption_inputs import CaptionReader
+from xmr_core.data.image_inputs import Describer
 from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.evaluation.results import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained, read_settings
-from xmr_core.features.words import Vocabulary, read_vocabulary
+from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.model_file import load_with_inputs
 from xmr_core.methods.official import official_with_inputs
@@ -141,8 +142,6 @@ def _of_file(path: Path) -> Model:
     method, words, about, inputs = load_with_inputs(path)
     if inputs.text_width:
         raise BadInput(f"{path.name} reads states of a text model, which is not in it. Use Model.save_pretrained.")
-    vocabulary, pieces = (words, None) if isinstance(words, Vocabulary) else (None, words)
-    read = vocabulary.encode if vocabulary else lambda texts: pieces(texts)[0]
     describer = None
     if not inputs.image_width:
         describer = Describer("pixels", inputs.resolution)
@@ -150,7 +149,7 @@ def _of_file(path: Path) -> Model:
         cells = CellDescriptor(inputs.resolution)
         if (inputs.cells, inputs.image_width) == cells.shape:  # else another network described the images
             describer = Describer("cells", inputs.resolution, cells)
-    return Model(method.name, method, RawInputs(inputs, vocabulary, pieces, describer, read), about)
+    return Model(method.name, method, RawInputs(inputs, CaptionReader(words), describer), about)
 
 
 def _official(path: Path, method: str, vocabulary: str | Path, options: dict) -> Model:
@@ -160,13 +159,20 @@ def _official(path: Path, method: str, vocabulary: str | Path, options: dict) ->
             "(vocabulary=FILE)."
         )
     (model, inputs), words = official_with_inputs(path, method, **options), read_vocabulary(vocabulary)
-    raw = RawInputs(inputs, words, None, None, words.encode)
+    raw = RawInputs(inputs, CaptionReader(words), None)
     return Model(method_spec(method).label, model, raw, {"checkpoint": path.name})
+
+
+class _DualCaptions(CaptionReader):
+    """Word pieces the way that a dual encoder was trained on them."""
+
+    def __call__(self, texts):
+        return self.model.tokens(texts)[0]
 
 
 def _dual(name: str) -> Model:
     model = ZeroShot(name)
     describer = Describer("pixels", model.resolution, pixels_fit=model.fit)
     inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=model.resolution)
-    raw = RawInputs(inputs, None, model.pieces, describer, lambda texts: model.tokens(texts)[0])
+    raw = RawInputs(inputs, _DualCaptions(model.pieces, model), describer)
     return Model(find_pretrained(name).name, model, raw, {"model": model.identity})

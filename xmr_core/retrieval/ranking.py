@@ -108,7 +108,7 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
     if query.kind != "text":
         return (), {}
     raw, words = library.prepared, []
-    nearest = raw.nearest or {}
+    nearest = raw.captions.nearest or {}
     if raw.vocabulary is not None:
         words = [w for w in rule(raw.vocabulary.tokeniser)(query.text) if w not in raw.vocabulary.numbers]
     return tuple(raw.words_of(query.text)[1]), {w: nearest[w] for w in words if w in nearest}

@@ -83,7 +83,7 @@ class TrainedRun(Evaluated):
         prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
         record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}
-        words = prepared.vocabulary or prepared.pieces
+        words = prepared.captions.words
         about |= {"run": self.id, "record": record}
         return save_method(path, self.method(), prepared.inputs, words, config.form, dict(config.options), about)
 
