@@ -84,8 +84,8 @@ def check(arguments: argparse.Namespace) -> int:
     """0: the data can be used for training; 1: they cannot."""
     from tqdm import tqdm
 
-    from xmr_core.data.corpora import reader_of
     from xmr_core.data.config import DataConfig
+    from xmr_core.data.corpora import reader_of
     from xmr_core.data.image_inputs import planned_network
     from xmr_core.data.readers.check import check_corpus
 

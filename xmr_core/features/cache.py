@@ -347,7 +347,9 @@ def reduced_features(
     pca, root, kind = f"pca{width}", "root-mean", f"reduction-{corpus.name}"
 
     def learned(name: str, shape: tuple, dtype: type, learn: Callable) -> np.ndarray:
-        return cached_array(kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=f"{identity}-{name}")
+        return cached_array(
+            kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=f"{identity}-{name}"
+        )
 
     reduction = Reduction(
         learned(pca, (1 + width, e), np.float32, lambda: principal_components(features, train, width)),

@@ -217,7 +217,9 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except pickle.UnpicklingError:
-        raise BadInput(f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors.") from None
+        raise BadInput(
+            f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors."
+        ) from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
         fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
         raise BadInput(f"{fault}. Are config.json and weights of one model?") from e

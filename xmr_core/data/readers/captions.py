@@ -1,6 +1,5 @@
 """Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas."""
 
-import ast
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.data.readers.assembly import FaultLog, read_lines
+from xmr_core.data.readers.assembly import FaultLog, literal, read_lines
 from xmr_core.features.images import SUFFIXES
 
 # Column of the result → names that it may have in a file, in any case. The first two columns are needed.
@@ -19,7 +18,7 @@ COLUMNS = {
     "split": ("split",),
     "caption_id": ("caption_id",),
 }
-_NEEDED = " and ".join(f"{names[0]} (or {', '.join(names[1:])})" for names in (COLUMNS["image"], COLUMNS["text"]))
+_COLUMN_OF = {name: column for column in ("image", "text") for name in COLUMNS[column]}
 _DELIMITERS = ",;\t"
 _LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
 UNREADABLE = "caption lines that cannot be read"
@@ -35,41 +34,34 @@ def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
     result has no column split if the file has none. The caption may be a list, in .jsonl or written as one ("['a dog',
     'a cat']"), and then caption_id may be one as well.
     Tolerated: unreadable lines, quotes that are not closed, delimiters in a last field without quotes, bytes that are
-    not UTF-8. Refused: missing columns; a file without any readable line.
+    not UTF-8. Refused: a file without any readable line, as where columns are missing.
     """
     read = _json_records if file.suffix == ".jsonl" else _table_records
     return caption_table(read(read_lines(file, faults), file, faults), str(file), faults)
 
 
-def caption_table(
-    records: Iterable[tuple[int, Mapping[str, object]]], source: str, faults: FaultLog, needed: str = _NEEDED
-) -> pd.DataFrame:
-    """The result of `read_caption_file` from records. records: (number, name of a column → value). source, needed: what
-    holds them and what it must have, in messages.
-
-    Tolerated: records without a name of an image or a text. Refused: missing columns; no readable record.
-    """
-    plain = [
-        (number, {str(name).strip().lower(): record[name] for name in reversed(record)}) for number, record in records
-    ]
-    present = list(dict.fromkeys(name for _, record in plain for name in record))
-    if plain and not all(set(COLUMNS[column]) & set(present) for column in ("image", "text")):
-        faults.refuse(f"{source} needs the columns {needed}; found: {', '.join(map(repr, present[:12])) or 'none'}.")
-        plain = []
-    rows = []
-    for number, record in plain:
-        image, texts, split, ids = (_first(record, column) for column in COLUMNS)
+def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: FaultLog) -> pd.DataFrame:
+    """The result of `read_caption_file` from records. records: (number, name of a column → value). source: what holds
+    them, in messages. Tolerated: records without a name of an image or a text. Refused: no readable record."""
+    rows, found = [], {}
+    for number, record in records:
+        found |= dict.fromkeys(map(str, record))
+        values = {str(name).strip().lower(): record[name] for name in reversed(record)}
+        image, texts, split, ids = (
+            next((values[name] for name in names if name in values), None) for names in COLUMNS.values()
+        )
         texts = _texts(texts) if isinstance(texts, str) else texts
         if not (isinstance(image, str) and isinstance(texts, list) and all(isinstance(t, str) for t in texts)):
             faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
             continue
-        ids = [ids] if isinstance(ids, (str, int)) else ids if isinstance(ids, list) else []
-        ids = [str(i) for i in ids] if len(ids) == len(texts) else [""] * len(texts)
-        common = {"image": image.strip(), **({"split": str(split or "")} if "split" in present else {})}
-        rows += [{**common, "text": one_line(t), "caption_id": i} for t, i in zip(texts, ids, strict=True)]
+        ids = [ids] if isinstance(ids, (str, int)) else ids
+        ids = ids if isinstance(ids, list) and len(ids) == len(texts) else [""] * len(texts)
+        rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
-        faults.refuse(f"{source} holds no caption that can be read. It needs the columns {needed}.")
-    return pd.DataFrame(rows) if rows else pd.DataFrame({"image": [], "text": [], "caption_id": []}, dtype=object)
+        names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
+        faults.refuse(f"{source} holds no caption that can be read: needs the columns {names}; found: {[*found][:12]}.")
+    table = pd.DataFrame(rows, columns=["image", "text", "split", "caption_id"], dtype=object)
+    return table if any(name.strip().lower() == "split" for name in found) else table.drop(columns="split")
 
 
 def frame_records(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, object]]]:
@@ -95,49 +87,38 @@ def _plain(value: object) -> object:
 
 def _texts(text: str) -> list[str]:
     """One caption, or those of a list that was written into one field."""
-    if text.startswith(("['", '["')) and text.endswith("]"):
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return [text]
-        if isinstance(value, list) and all(isinstance(t, str) for t in value):
-            return value
-    return [text]
-
-
-def _first(record: Mapping[str, object], column: str) -> object:
-    """The value of a column, under the first of its names that the record has; None without any."""
-    return next((record[name] for name in COLUMNS[column] if name in record), None)
+    value = literal(text) if text.startswith(("['", '["')) else None
+    return value if isinstance(value, list) and all(isinstance(t, str) for t in value) else [text]
 
 
 def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int]:
     """(the fields of the first row, how many lines it takes); ([], 0) where csv cannot read it."""
     reader = csv.reader(lines, delimiter=delimiter, **how)
     try:
-        return next(reader), reader.line_num
+        return next(reader, []), reader.line_num
     except csv.Error:
         return [], 0
 
 
 def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, str]]]:
     """(line number, name of a column → field) of each row of a table."""
-    header = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
-    column_of = {name: column for column in ("text", "image") for name in COLUMNS[column]}
 
     def needed(names: list[str]) -> list[str | None]:
-        return [column_of.get(name.strip().lower()) for name in names]
+        return [_COLUMN_OF.get(name.strip().lower()) for name in names]
 
-    headers = {delimiter: _fields(lines[header : header + 1] or [""], delimiter)[0] for delimiter in _DELIMITERS}
+    start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
+    headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda d: (len({*needed(headers[d])} - {None}), len(headers[d])))
-    names, start = headers[delimiter], header + 1
+    names = headers[delimiter]
     if file.suffix == ".tsv" and len(names) == 2 and not any(needed(names)) and names[0].lower().endswith(SUFFIXES):
-        names, start = ["image", "caption"], header
+        names = ["image", "caption"]
+    else:
+        start += 1
     while start < len(lines):
         # a quoted field may extend over lines; where its quote is never closed, the quote is read as a letter
         row, used = _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True)
         if mended := not used:
-            row = _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]
-            row = [field.strip().strip('"') for field in row]
+            row = [f.strip().strip('"') for f in _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]]
         number, start = start + 1, start + max(used, 1)
         if used and not any(field.strip() for field in row):
             continue

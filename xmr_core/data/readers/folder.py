@@ -1,8 +1,7 @@
-"""Splits of a folder of images: written beside the captions, named by files and sub-folders, or by a hash."""
+"""Any folder of images, with captions in one of the layouts that people use, or without captions."""
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,6 +31,11 @@ _WORDS = {
 }
 OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
 _HASHED = {8: "val", 9: "test"}
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
+COCO = ("*captions*.json", "annotations/*captions*.json")
+LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
+_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
 def hash_split(image_id: str) -> str:
@@ -47,19 +51,18 @@ def _tenth(image_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
 
 
-def written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
+def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
     """image_id → our name of the split that the rows of a table give (columns image_id, split).
 
     Refused: unknown splits, an image in two of them.
     """
     written = table["split"].str.strip().str.lower()
-    if unknown := sorted(set(written) - set(OUR_SPLIT)):
-        accepted = ", ".join(filter(None, OUR_SPLIT))
-        faults.refuse(f"{source}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {accepted}, or blank.")
+    known = ", ".join(filter(None, OUR_SPLIT))
+    faults.refuse(f"{source}: unknown split (known: {known}, or blank)", sorted(set(written) - set(OUR_SPLIT)))
     table = table.assign(split=written.map(lambda name: OUR_SPLIT.get(name, "")))
     table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
     several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
-    faults.refuse_items(several, f"{source} puts", "images in more than one split", "Give each image one.")
+    faults.refuse(f"{source} puts images in more than one split", several)
     return dict(zip(table["image_id"], table["split"], strict=True))
 
 
@@ -72,12 +75,8 @@ def word_split(words: Iterable[str]) -> str:
     return next((OUR_SPLIT[word] for word in words if OUR_SPLIT.get(word)), "")
 
 
-def folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
-    """image_id → the split that one of its sub-folders names; images outside such a folder are left out.
-
-    >>> folder_splits(["train2017/1.jpg", "data/validation/2.jpg", "trained/3.jpg"])
-    {'train2017/1.jpg': 'train', 'data/validation/2.jpg': 'val'}
-    """
+def _folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
+    """image_id → the split that one of its sub-folders names, such as train2017; images outside of them are left out."""
     pairs = (
         (i, word_split(part.lower().rstrip("0123456789") for part in PurePosixPath(i).parts[:-1])) for i in image_ids
     )
@@ -96,17 +95,7 @@ def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
     return out, how
 
 
-# Which files of a folder hold its captions, in the layouts that people use.
-
-
-FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
-COCO = ("*captions*.json", "annotations/*captions*.json")
-SOUGHT = ", ".join((*FILES, *METADATA, COCO[0]))
-
-LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
-_NEEDED = "of COCO: an object with the lists 'images' (id, file_name) and 'annotations' (image_id, caption)"
-_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
+# Which files of a folder hold its captions.
 
 
 @dataclass(frozen=True)
@@ -123,7 +112,7 @@ class WrittenCaptions:
     source: str
     names: str
     split_origin: str = ""
-    listed: dict[str, str] | None = None
+    listed: Mapping[str, str] | None = None
     collection: bool = False
 
 
@@ -131,31 +120,28 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
 
     METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
-    corpus, and the name of each may say its split. images: paths below base of the images that exist, in any form of
-    their accents.
-    Refused: two files that mean the same; what read_caption_file and read_coco_captions refuse.
+    corpus, and the name of each may say its split. images: paths below base of the images that exist.
+    Refused: two files that mean the same; what read_caption_file and _read_coco_captions refuse.
     """
-    own = [base / name for name in FILES if (base / name).is_file()]
-    if own:
-        _refuse_several(own, base, faults)
+    images = {_composed(image) for image in images}
+    if own := _one_a_folder(_visible(base, FILES), base, faults):
         table = read_caption_file(own[0], faults)
         return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
-    images = {normalize("NFC", image) for image in images}
-    if metadata := _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA]):
-        for folder in {file.parent for file in metadata}:
-            _refuse_several([file for file in metadata if file.parent == folder], base, faults)
-        tables = [_from(file.parent, base, read_caption_file(file, faults), images) for file in metadata]
-        return _joined(metadata, base, tables, "column split of")
-    if coco := _visible(base, COCO):
+    metadata = _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA])
+    if files := _one_a_folder(metadata, base, faults):
+        tables = [_starting_in(file.parent, base, read_caption_file(file, faults), images) for file in files]
+        return _joined(files, base, tables, "column split of")
+    if files := _visible(base, COCO):
         tables = []
-        for file in coco:
-            place = base / file.stem.lower().removeprefix("captions_")
-            table = _from(place, base, _read_coco_captions(file, faults), images)
-            if "split" not in table and (split := word_split(re.findall("[a-z]+", file.stem.lower()))):
+        for file in files:
+            stem = file.stem.lower()
+            place = base / stem.removeprefix("captions_")
+            table = _starting_in(place, base, _read_coco_captions(file, faults), images)
+            if "split" not in table and (split := word_split(re.findall("[a-z]+", stem))):
                 table = table.assign(split=split)
             tables.append(table)
-        listed = _listed_splits(list(dict.fromkeys((*(file.parent for file in coco), base))), faults)
-        return _joined(coco, base, tables, "names or images of", listed)
+        listed = _listed_splits(dict.fromkeys((*(file.parent for file in files), base)), faults)
+        return _joined(files, base, tables, "names or images of", listed)
     return None
 
 
@@ -165,31 +151,29 @@ def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
 
 
-def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
-    if len(files) > 1:
-        names = " and ".join(str(file.relative_to(base)) for file in files)
-        faults.refuse(f"{base} holds {names}. Keep the one that is meant.")
+def _one_a_folder(files: list[Path], base: Path, faults: FaultLog) -> list[Path]:
+    """The files. Refused: two in one folder, of which only one can be meant."""
+    for folder in {file.parent for file in files}:
+        if len(own := [file.relative_to(base).as_posix() for file in files if file.parent == folder]) > 1:
+            faults.refuse(f"{base} holds {' and '.join(own)}. Keep the one that is meant.")
+    return files
 
 
-def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
-    """A table whose names of images start in base, wherever that names one of `images` (in the form NFC); other names
-    stay as they are."""
+def _starting_in(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
+    """A table whose names of images start in base, wherever that names one of `images`; other names stay as they are."""
     prefix = folder.relative_to(base).as_posix()
-    if prefix == "." or not len(table):
-        return table
-    below = {name: f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]}
-    return table.assign(image=[below[n] if normalize("NFC", below[n]) in images else n for n in table["image"]])
+    below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]} if prefix != "." else {}
+    return table.replace({"image": {name: path for name, path in below.items() if _composed(path) in images}})
 
 
 def _joined(
-    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: dict[str, str] | None = None
+    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: Mapping[str, str] | None = None
 ) -> WrittenCaptions:
     table = pd.concat(tables, ignore_index=True)
     if "split" in table:  # of some files only: the others leave it blank
         table["split"] = table["split"].fillna("")
     names = ", ".join(str(file.relative_to(base)) for file in files)
-    source = str(files[0]) if len(files) == 1 else f"{base} ({names})"
-    return WrittenCaptions(table, source, names, f"{origin} {names}", listed, collection=True)
+    return WrittenCaptions(table, f"{base} ({names})", names, f"{origin} {names}", listed, collection=True)
 
 
 def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
@@ -200,36 +184,34 @@ def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     Tolerated: annotations without a caption, or of an image that the file does not list. Refused: no JSON, another
     layout, no caption, image ids that repeat.
     """
-
     value: object = None
     with faults.noting():
         value = read_json(file, faults, _used)
     lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
     if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
+        faults.refuse(f"{file} is not of COCO: an object with the lists 'images' and 'annotations'.")
         lists = [[], []]
-    images, annotations = lists
-    sound = [image for image in images if isinstance(image.get("file_name"), str) and "id" in image]
-    lacking = len(images) - len(sound)
-    faults.tolerate("images without an id or a file_name", file.name, lacking)
+    sound = [image for image in lists[0] if isinstance(image.get("file_name"), str) and "id" in image]
+    faults.tolerate("images without an id or a file_name", file.name, len(lists[0]) - len(sound))
     by_id = {str(image["id"]): image for image in sound}
     if len(by_id) < len(sound):
         faults.refuse(f"{file}: {len(sound) - len(by_id):,} image ids repeat. Give each image one.")
-    has_split, records = any("split" in image for image in sound), []
-    for number, annotation in enumerate(annotations):
-        image = by_id.get(str(annotation.get("image_id")))
-        if image is None and isinstance(annotation.get("caption"), str):
+    splits, records = any("split" in image for image in sound), []
+    for number, annotation in enumerate(lists[1]):
+        image = by_id.get(str(annotation.get("image_id")), {})
+        if not image and isinstance(annotation.get("caption"), str):
             faults.tolerate("captions of an image that their file does not list", f"{file.name} annotation {number}")
             continue
-        record = {"image": (image or {}).get("file_name"), "caption": annotation.get("caption")}
-        records.append((number, record | ({"split": (image or {}).get("split")} if has_split else {})))
-    return caption_table(records, str(file), faults, _NEEDED)
+        record = {"image": image.get("file_name"), "caption": annotation.get("caption")}
+        records.append((number, record | ({"split": image.get("split")} if splits else {})))
+    return caption_table(records, str(file), faults)
 
 
 def _used(item: dict) -> dict:
     return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
 
 
-def _listed_splits(folders: list[Path], faults: FaultLog) -> dict[str, str]:
+def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
     """Name of an image, as written → split, from the lists LISTED in the first of the folders that has one.
 
     Refused: an image in two lists.
@@ -237,15 +219,14 @@ def _listed_splits(folders: list[Path], faults: FaultLog) -> dict[str, str]:
     for folder in folders:
         files = [folder / name for name in LISTED if (folder / name).is_file()]
         pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
-        if pairs:
-            split_of = dict(pairs)
+        if split_of := dict(pairs):
             several = sorted({name for name, split in pairs if split_of[name] != split})
-            faults.refuse_items(several, f"the lists in {folder} put", "images in more than one split")
+            faults.refuse(f"the lists in {folder} put images in more than one split", several)
             return split_of
     return {}
 
 
-# Any folder of images, with captions in one of the layouts that people use, or without captions.
+# The corpus of a folder.
 
 
 def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -261,8 +242,7 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
     was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice in a table (in metadata and COCO's
-    JSON they count twice, as in published collections), names that fit several images, names whose accents are written
-    in another form than those of the files.
+    JSON they count twice, as in published collections), names that fit several images.
     Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
         folder, unknown splits, an image in two splits.
     >>> import tempfile
@@ -276,9 +256,12 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     base, files = _images_of(data_root, faults)
     written = read_captions(base, files, faults)
     if written is None:
-        suffixes = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")
+        sought, suffixes = (
+            ", ".join((*FILES, *METADATA, COCO[0])),
+            (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet"),
+        )
         texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
-        faults.tolerate(f"text files that are not read (captions are looked for in {SOUGHT})", texts)
+        faults.tolerate(f"text files that are not read (captions are looked for in {sought})", texts)
     return _corpus("folder", base, files, written, faults)
 
 
@@ -332,8 +315,8 @@ def _captions(
     written: WrittenCaptions, base: Path, files: Mapping[str, str], faults: FaultLog
 ) -> tuple[pd.DataFrame, dict[str, str], str]:
     """(captions, image_id → split, how the splits came about)."""
-    table = written.table
-    matches = _match_names(table["image"].unique(), files, faults)
+    table, match = written.table, _matcher(files)
+    matches = {name: match(name) for name in table["image"].unique()}
     several = {name: f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1}
     faults.tolerate("names that fit several images, their captions dropped", several.values())
     table = table[~table["image"].isin(several)]
@@ -345,7 +328,7 @@ def _captions(
             f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
             f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
         )
-    split_of, origin = _splits(written, table[exists], files, faults)
+    split_of, origin = _splits(written, table[exists], match, faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
         faults.tolerate("captions given twice for an image", table["image"][twice])
@@ -356,63 +339,53 @@ def _captions(
 
 
 def _splits(
-    written: WrittenCaptions, table: pd.DataFrame, files: Mapping[str, str], faults: FaultLog
+    written: WrittenCaptions, table: pd.DataFrame, match: Callable[[str], list[str]], faults: FaultLog
 ) -> tuple[dict[str, str], str]:
-    """(image_id → split, how it came about). table: the captions whose image exists, with their image_id."""
+    """(image_id → split of the images with captions, where it comes from)."""
     ids = table["image_id"].unique().tolist()
     if written.listed:
-        names = _match_names(written.listed, files)
-        split_of = {i: split for name, split in written.listed.items() for i in names[name] if len(names[name]) == 1}
-        absent = [name for name in written.listed if not names[name]]
-        faults.refuse_items(absent, "the lists of splits name", "images that are not in the folder")
+        matches = {name: match(name) for name in written.listed}
+        absent = [name for name, found in matches.items() if not found]
+        faults.refuse("the lists of splits name images that are not in the folder", absent)
+        split_of = {found[0]: written.listed[name] for name, found in matches.items() if len(found) == 1}
         return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
     if "split" in table:
-        split_of, how = written_splits(table, written.source, faults), ""
+        split_of, how = _written_splits(table, written.source, faults), ""
         if written.collection:
             split_of, how = completed(split_of)
         return split_of, f"{written.split_origin}{how}"
-    if written.collection and (in_folders := folder_splits(ids)):
+    if written.collection and (in_folders := _folder_splits(ids)):
         split_of, how = completed(in_folders)
         return split_of, f"names of sub-folders{how}"
     rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
     return {image_id: hash_split(image_id) for image_id in ids}, f"{rule}, because {written.names} has no column split"
 
 
-def _match_names(
-    names: Iterable[str], files: Mapping[str, str], faults: FaultLog | None = None
-) -> dict[str, list[str]]:
-    """Name of an image as somebody wrote it → the image_ids that it can mean.
+def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
+    """Name of an image as somebody wrote it → the image_ids that it can mean: that of the name itself, else of the
+    longest name that ends it, else of all names that it ends.
 
-    Where none fits letter by letter, é as one character and as e with an accent are the same: macOS writes the second.
+    é as one character and as e with an accent are the same: macOS writes the second.
     """
-    index = _by_last_part(files, str)
-    matches = {name: _fitting(name, index) for name in names}
-    if other := [name for name, ids in matches.items() if not ids and not name.isascii()]:
-        index = _by_last_part(files, _composed)
-        matches |= {name: _fitting(_composed(name), index) for name in other}
-        if faults is not None:
-            fault = "names of images whose accents are written in another form"
-            faults.tolerate(fault, [name for name in other if matches[name]])
-    return matches
-
-
-def _by_last_part(files: Iterable[str], form: Callable[[str], str]) -> dict[str, dict[str, list[str]]]:
-    """Last part of a name → the names with it, in that form → their image_ids."""
-    out: dict[str, dict[str, list[str]]] = {}
+    index: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
     for image_id in files:
-        name = form(image_id)
-        out.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
-    return out
+        name = _composed(image_id)
+        index.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
+
+    def match(written: str) -> list[str]:
+        plain = _composed(_plain(written))
+        names = index.get(PurePosixPath(plain).name, {})
+        if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+            ids = names[max(ends, key=len)]
+            return [written] if written in ids else ids
+        return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+
+    return match
 
 
-def _fitting(written: str, index: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
-    """The image_ids of the name itself, else of the longest name that ends it, else of all names that it ends."""
-    plain = written.replace("\\", "/").removeprefix("./")
-    names = index.get(PurePosixPath(plain).name, {})
-    if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
-        return names[max(ends, key=len)]
-    return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+def _plain(name: str) -> str:
+    return name.replace("\\", "/").removeprefix("./")
 
 
 def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+    return normalize("NFC", name)
