@@ -86,7 +86,7 @@ def check(arguments: argparse.Namespace) -> int:
 
     from xmr_core.data.config import DataConfig
     from xmr_core.data.corpora import reader_of
-    from xmr_core.data.image_inputs import planned_network
+    from xmr_core.data.inputs import planned_network
     from xmr_core.data.readers.check import check_corpus
 
     dataset, root = arguments.dataset, arguments.data_root

@@ -77,7 +77,7 @@ def _uncollected() -> Iterator[None]:
 def search(arguments: argparse.Namespace) -> int:
     """Run `search`. Returns 0."""
     from xmr_core.base.safe_open import printable
-    from xmr_core.data.raw_inputs import pixels_of
+    from xmr_core.data.inputs import pixels_of
     from xmr_core.retrieval.engine import open_elements
     from xmr_core.retrieval.explain import explained, in_sentences
     from xmr_core.retrieval.index import open_index

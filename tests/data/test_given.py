@@ -14,7 +14,7 @@ from xmr_core.base.files import named
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, RelevantRanks
 from xmr_core.data.config import DataConfig
-from xmr_core.data.raw_inputs import listed, regions
+from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.ranks import best
 from xmr_core.evaluation.scoring import MatrixScores

@@ -12,8 +12,8 @@ from PIL import Image
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.commands import read_options
-from xmr_core.data.caption_inputs import word_vector_file
 from xmr_core.data.config import DataConfig
+from xmr_core.data.inputs import word_vector_file
 from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder import hash_split
 from xmr_core.training.runs import run_table

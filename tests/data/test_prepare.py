@@ -13,7 +13,7 @@ from tiny_models import SIDE, WORDS, save
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.prepare import DATASETS, DataConfig, prepare
-from xmr_core.features.pretrained_text import WordPieces
+from xmr_core.features.pretrained import WordPieces
 from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build

@@ -20,9 +20,20 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.encoders.pretrained import SUMMARIES, StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import BertEncoder
-from xmr_core.features.pretrained import find_pretrained, library, load_pretrained
-from xmr_core.features.pretrained_images import PretrainedGrid, Scaling, describe_vision, read_scaling
-from xmr_core.features.pretrained_text import PretrainedStates, WordPieces, by_length, describe_text, word_pieces
+from xmr_core.features.pretrained import (
+    PretrainedGrid,
+    PretrainedStates,
+    Scaling,
+    WordPieces,
+    by_length,
+    describe_text,
+    describe_vision,
+    find_pretrained,
+    library,
+    load_pretrained,
+    read_scaling,
+    word_pieces,
+)
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 
@@ -269,7 +280,7 @@ def test_weights_of_another_network_are_refused(zoo):
 
 
 def test_states_are_the_models_own(zoo, monkeypatch, tmp_path):
-    monkeypatch.setattr("xmr_core.features.pretrained_text._TOKENS", 16)  # several batches
+    monkeypatch.setattr("xmr_core.features.pretrained._TOKENS", 16)  # several batches
     states = PretrainedStates(zoo("bert"))
     got, bert = states(TEXTS), tiny_models.make("bert")
     ids = [[2, *(5 + WORDS.index(piece) for piece in words.split()), 3] for words in (
@@ -522,8 +533,8 @@ GUARD = """
 import sys, warnings
 from pathlib import Path
 import xmr_core.methods.registry, xmr_core.models.dual_encoder
-from xmr_core.features.pretrained_text import PretrainedStates
-from xmr_core.features.pretrained_images import PretrainedGrid, describe_vision
+from xmr_core.features.pretrained import PretrainedStates
+from xmr_core.features.pretrained import PretrainedGrid, describe_vision
 from xmr_core.encoders.pretrained import VisionBackbone
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build

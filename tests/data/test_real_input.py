@@ -20,8 +20,7 @@ from xmr_core.features import cache
 from xmr_core.features.cache import PrincipalComponents, RootMean, cached_features, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.images import TrainingCrops, read_image
-from xmr_core.features.word_vectors import load_word_vectors
-from xmr_core.features.words import Vocabulary, tokenise
+from xmr_core.features.words import Vocabulary, load_word_vectors, tokenise
 
 REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
 

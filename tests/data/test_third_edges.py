@@ -30,7 +30,7 @@ from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.features.cache import cached_array
 from xmr_core.features.images import convert_to_rgb, read_thumbnail
-from xmr_core.features.word_vectors import load_word_vectors
+from xmr_core.features.words import load_word_vectors
 from xmr_core.methods import registry
 from xmr_core.methods.method import Method
 from xmr_core.methods.pcmepp import MixedSamples

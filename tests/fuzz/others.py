@@ -18,8 +18,7 @@ from PIL import Image
 from xmr_core.base.errors import DamagedFile
 from xmr_core.base.row_file import RowFile
 from xmr_core.features.images import inspect_image, read_image
-from xmr_core.features.word_vectors import load_word_vectors
-from xmr_core.features.words import read_vocabulary
+from xmr_core.features.words import load_word_vectors, read_vocabulary
 from xmr_core.methods.official import load_official
 from xmr_study.cli import main
 from xmr_study.parameters import declared_parameters

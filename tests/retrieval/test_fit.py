@@ -16,8 +16,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
 from xmr_core.features.images import Crop, Fit, array_reader, image_reader, read_squares
-from xmr_core.features.pretrained import find_pretrained, library
-from xmr_core.features.pretrained_images import PretrainedGrid, read_fit, read_scaling
+from xmr_core.features.pretrained import PretrainedGrid, find_pretrained, library, read_fit, read_scaling
 from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}

@@ -9,8 +9,8 @@
 8
 """
 
-from xmr_core.data.arrays import from_arrays
-from xmr_core.data.augment import Augmentation
+from xmr_core.data.corpora import from_arrays
+from xmr_core.data.batches import Augmentation
 from xmr_core.data.batches import Batches, Split
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, reader_of, register_reader

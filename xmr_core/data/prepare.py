@@ -10,11 +10,9 @@ from torch import nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.batches import Split
-from xmr_core.data.caption_inputs import caption_inputs
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import READERS, corpus_of
-from xmr_core.data.image_inputs import image_inputs
-from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.data.inputs import RawInputs, caption_inputs, image_inputs
 from xmr_core.methods.common import Inputs
 
 _REMEMBERED = 4  # prepared corpora of a process

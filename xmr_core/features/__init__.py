@@ -5,9 +5,9 @@ from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import EfficientNetLite, EfficientNetLiteGrid
 from xmr_core.features.images import TrainingCrops, array_reader, inspect_image, read_image
 from xmr_core.features.pretrained import find_pretrained, load_pretrained
-from xmr_core.features.pretrained_images import PretrainedGrid, Scaling, describe_vision
-from xmr_core.features.pretrained_text import PretrainedStates, WordPieces, describe_text, word_pieces
-from xmr_core.features.word_vectors import NearestWords, load_word_vectors
+from xmr_core.features.pretrained import PretrainedGrid, Scaling, describe_vision
+from xmr_core.features.pretrained import PretrainedStates, WordPieces, describe_text, word_pieces
+from xmr_core.features.words import NearestWords, load_word_vectors
 from xmr_core.features.words import Vocabulary, read_vocabulary, rule, tokenise
 
 __all__ = [

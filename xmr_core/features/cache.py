@@ -134,7 +134,7 @@ def _continued(part: Path, note: Path, shape: tuple, dtype: np.dtype) -> tuple[B
         file.close()
     note.unlink(missing_ok=True)
     part.unlink(missing_ok=True)  # not written over: it may be a link to another file
-    file = open(part, "xb")
+    file = open(part, "xb")  # noqa: SIM115  closed by who writes into it
     file.write(header)
     return file, 0, hashlib.blake2b(header, digest_size=8)
 

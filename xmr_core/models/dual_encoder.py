@@ -22,9 +22,7 @@ from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.images import read_squares
-from xmr_core.features.pretrained import load_pretrained, read_settings
-from xmr_core.features.pretrained_images import read_preprocessing
-from xmr_core.features.pretrained_text import word_pieces
+from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.similarities.vectors import Cosine
 from xmr_core.training.runs.config import STAGES, readable_id
 from xmr_core.training.runs.train_run import evaluate_corpus

@@ -5,9 +5,7 @@ from pathlib import Path
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.caption_inputs import CaptionReader
-from xmr_core.data.image_inputs import Describer
-from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.data.inputs import CaptionReader, Describer, RawInputs
 from xmr_core.evaluation.results import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained, read_settings

@@ -14,8 +14,7 @@ from xmr_core.base import files, fingerprint
 from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash, file_hash
-from xmr_core.data.image_inputs import NETWORK, SUFFIXES, TENSORS
-from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
+from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
 from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec

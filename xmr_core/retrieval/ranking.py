@@ -13,7 +13,7 @@ from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
-from xmr_core.data.raw_inputs import one_image, pixels_of
+from xmr_core.data.inputs import one_image, pixels_of
 from xmr_core.evaluation.analysis.elements import keep_elements
 from xmr_core.evaluation.ranks import checked_k, relevant_ranks
 from xmr_core.evaluation.scoring import in_double, items_in_double, score_matrix

@@ -8,7 +8,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from xmr_core.base.errors import BadInput
-from xmr_core.data.raw_inputs import pixels_of
+from xmr_core.data.inputs import pixels_of
 from xmr_core.retrieval.engine import Proposer, two_stage
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Settings, answer_table, encode, rank, read_words, require_finite_scores

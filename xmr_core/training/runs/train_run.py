@@ -22,8 +22,7 @@ from xmr_core.base.errors import require
 from xmr_core.base.files import write_tensors
 from xmr_core.base.machine import environment
 from xmr_core.base.types import Corpus
-from xmr_core.data.augment import UNKNOWN_ID, Augmentation
-from xmr_core.data.batches import Batches
+from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches
 from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.evaluation.analysis.agreement import judgment_agreement
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
