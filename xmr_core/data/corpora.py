@@ -1,15 +1,13 @@
 """From a data set's name, or arrays in memory, to its Corpus."""
 
-import hashlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from xmr_core.base import files, fingerprint
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import SPLITS, Corpus
@@ -111,15 +109,6 @@ def corpus_of(config: DataConfig) -> Corpus:
     return require_corpus(corpus, config.dataset)
 
 
-def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:
-    """The named file, or the first that fits in data_root, in data_root/folder or in `folder` beside data_root."""
-    if name:
-        return files.existing(name, f"{folder} file")
-    root = Path(data_root).expanduser()
-    places = (root, root / folder, root.resolve().parent / folder) if data_root else ()
-    return next((file for place in places for file in sorted(place.glob(pattern))), None)
-
-
 # A Corpus from features and captions in memory.
 
 
@@ -151,20 +140,14 @@ def from_arrays(
     """
     require_name(name)
     array = _checked(features)
-    n = len(array)
-    texts = list(captions) if isinstance(captions, Iterable) and not isinstance(captions, str) else [None]
-    if wrong := [n for n, text in enumerate(texts) if not isinstance(text, str)]:
-        raise BadInput(f"captions must be a list of sentences; caption {wrong[0]} is {texts[wrong[0]]!r:.60}.")
+    n, texts = len(array), list(captions)
+    if isinstance(captions, str) or not all(isinstance(text, str) for text in texts):
+        raise BadInput("captions must be a list of sentences.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
-    if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or not np.isin(owners, np.arange(n)).all():
+    if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
         raise BadInput(
-            f"image_of needs one image row, 0 … {n - 1}, for each of {len(texts)} captions; got {owners.dtype} of "
-            f"{owners.shape}."
-        )
-    if len(lonely := np.setdiff1d(np.arange(n), owners)):
-        raise BadInput(
-            f"{len(lonely):,} images have no caption, the first is image {lonely[0]}: there are {n:,} images and "
-            f"{len(texts):,} captions. Give each image a caption, or leave it out."
+            f"image_of needs an image row for each of {len(texts)} captions, and a caption for each row 0 … {n - 1}; "
+            f"got {owners.dtype} of {owners.shape}, {len(set(owners.tolist()))} rows."
         )
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
     table = pd.DataFrame(
@@ -176,14 +159,14 @@ def from_arrays(
         i, t = corpus.rows(split)
         return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
 
-    content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=8).hexdigest()
+    content = fingerprint.bytes_hash(np.ascontiguousarray(array))
     image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
-    fingerprint_of = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
+    whole = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
         images=images,
         captions=table,
-        fingerprint=fingerprint.content_hash(fingerprint_of),
+        fingerprint=fingerprint.content_hash(whole),
         image_fingerprint=image_content,
         read_pixels=None,
         relevance_sets={"annotated": annotated},
@@ -195,36 +178,29 @@ def from_arrays(
 
 def _checked(features) -> np.ndarray:
     """Features as a finite array "n l e"."""
-    if hasattr(features, "detach"):
-        features = features.detach().cpu()
-        features = (features.float() if str(features.dtype) == "torch.bfloat16" else features).numpy()
+    if hasattr(features, "detach"):  # numpy knows no bfloat16
+        features = (features.float() if "bfloat16" in str(features.dtype) else features).numpy(force=True)
     array = np.asarray(features)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
         raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}.")
-    if not (finite := np.isfinite(array).reshape(len(array), -1).all(1)).all():
-        raise BadInput(f"features of image {np.flatnonzero(~finite)[0]} are not finite. Correct them or leave it out.")
+    if not np.isfinite(array).all():
+        raise BadInput("features must be finite. Correct them or leave the image out.")
     return array if array.ndim == 3 else array[:, None]
 
 
 def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> list[str]:
     """The split of each of n images. Raises: BadInput for unknown names, other counts, or a split without an image."""
+    names = splits
     if splits is None or isinstance(splits, Mapping):
         shares = dict(splits or {"train": 0.8, "val": 0.1, "test": 0.1})
         if min(shares.values()) < 0 or not np.isclose(sum(shares.values()), 1):
             raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
         ends = np.round(np.cumsum(list(shares.values())) * n)
-        drawn = [list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)]
         names = np.empty(n, object)
-        names[np.random.default_rng(0).permutation(n)] = drawn
-    else:
-        names = np.asarray(splits, object)
-        if names.shape != (n,):
-            raise BadInput(
-                f"splits needs a name for each of {n} images, or shares {{'train': 0.8, …}}; got {splits!r:.60}."
-            )
-    if {*names} != {*SPLITS}:
-        raise BadInput(
-            f"every split of {', '.join(SPLITS)} needs an image, and there is no other; got {sorted({*names})}."
-        )
-    return names.tolist()
+        names[np.random.default_rng(0).permutation(n)] = [
+            list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
+        ]
+    if len(names) != n or {*names} != {*SPLITS}:
+        raise BadInput(f"splits needs one of {', '.join(SPLITS)} for each of {n} images, each at least once.")
+    return list(names)

@@ -20,7 +20,7 @@ from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.safe_open import require_plain, require_trusted
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import find_file, import_named
+from xmr_core.data.corpora import import_named
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
@@ -240,10 +240,8 @@ class Describer:
 
 
 def copy_model(source: ModelFolder | str, folder: Path) -> None:
-    """Copy what reading a model of transformers needs. Raises: BadInput for pickled weights; CannotWrite."""
+    """Copy what reading a model of transformers needs. Raises: CannotWrite."""
     chosen = [path for path in find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
-    if not any(path.suffix == ".safetensors" for path in chosen):
-        raise BadInput(f"{source} has no weights as safetensors, and pickled ones are not shared. Convert them first.")
     for path in files.make_folder(folder).iterdir():  # of another model that lay here
         if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
             path.unlink()
@@ -482,7 +480,11 @@ def word_vector_file(config: DataConfig) -> Path | None:
     >>> word_vector_file(DataConfig(dataset="flickr8k", data_root="no such folder")) is None
     True
     """
-    return find_file(config.word_vectors, config.data_root, "glove", "glove*50d*.txt")
+    if config.word_vectors:
+        return files.existing(config.word_vectors, "file of word vectors")
+    root = Path(config.data_root).expanduser()
+    places = (root, root / "glove", root.resolve().parent / "glove") if config.data_root else ()
+    return next((file for place in places for file in sorted(place.glob("glove*50d*.txt"))), None)
 
 
 def _of_text_model(

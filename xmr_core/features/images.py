@@ -302,53 +302,37 @@ def _resized(image: Image.Image, resolution: int, crop: Crop, fit: Fit | None = 
     return np.asarray(ImageOps.mirror(image) if crop.mirrored else image)
 
 
-# Which image files of a folder cannot be decoded, and which are unusual.
+# Which image files of a folder cannot be decoded.
 
 
-SMALL = 64  # pixels; an image whose shorter edge is below this is called very small
-_ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
 _BATCH = 64  # files in one piece of work
 
 
-def inspect_image(path: Path | str) -> tuple[str, tuple[str, ...]]:
-    """(why the file cannot be decoded, '' if it can; what is unusual about an image that can be decoded).
+def inspect_image(path: Path | str) -> str:
+    """Why the file cannot be decoded, '' if it can.
 
     Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
     which is faster.
     >>> import io
     >>> Image.new("L", (80, 9)).save(file := io.BytesIO(), "PNG")
-    >>> inspect_image(file)
-    ('', ('grey', 'very small (shorter edge below 64 pixels)'))
+    >>> inspect_image(file), inspect_image(io.BytesIO(b"GIF89a"))
+    ('', 'it is no image, or of a kind that is not read')
     """
     try:
         with opened_image(path) as image:
-            unusual = _unusual(image)
             image.draft(image.mode, (1, 1))
             image.load()
     except UNREADABLE as e:
-        return why_unreadable(e), ()
-    return "", unusual
+        return why_unreadable(e)
+    return ""
 
 
-def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[tuple[str, tuple[str, ...]]]:
+def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[str]:
     """`inspect_image` for every file, in order, in several threads. progress: wraps the list of pieces of work."""
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
         results = [pool.submit(list, map(inspect_image, batch)) for batch in batches]
-        return [inspection for result in (progress or iter)(results) for inspection in result.result()]
+        return [reason for result in (progress or iter)(results) for reason in result.result()]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
-
-
-def _unusual(image: Image.Image) -> tuple[str, ...]:
-    kinds = {
-        "grey": image.mode in ("L", "LA", "1"),
-        "16 bits or more a channel": image.mode.startswith(("I", "F")),
-        "CMYK": image.mode == "CMYK",
-        "transparent": image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info,
-        "animated (the first frame is read)": getattr(image, "is_animated", False),
-        "turned by EXIF": image.getexif().get(_ORIENTATION, 1) != 1,
-        f"very small (shorter edge below {SMALL} pixels)": min(image.size) < SMALL,
-    }
-    return tuple(kind for kind, applies in kinds.items() if applies)

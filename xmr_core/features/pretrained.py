@@ -1,7 +1,6 @@
 """Pretrained models of transformers: finding and loading them, as frozen extractors of images and captions."""
 
 import json
-import pickle
 import re
 import sys
 import warnings
@@ -28,7 +27,6 @@ from xmr_core.base.machine import alone
 from xmr_core.base.types import Tokens
 from xmr_core.features.images import Fit, by_few, channels_first
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
 
@@ -90,24 +88,17 @@ def packaged_minilm() -> Path:
 
 
 def model_files(folder: Path, name: str) -> list[Path]:
-    """config.json, then the files that hold the weights: one, or the shards that an index lists.
+    """config.json, then the safetensors that hold the weights: one, or the shards that an index lists.
 
     name: of the model, for messages. Raises: BadInput naming what is missing; DamagedFile for an index that is none.
     """
-    weights = [folder / _WEIGHTS[0]]
-    for file in (folder / kind for kind in _WEIGHTS):
-        if file.exists():
-            weights = [file]
-            break
-        if (index := folder / f"{file.name}.index.json").exists():
-            shards = read_settings(index).get("weight_map")
-            weights = sorted({folder / str(shard) for shard in (shards if isinstance(shards, dict) else {}).values()})
-            break
+    weights, index = [folder / "model.safetensors"], folder / "model.safetensors.index.json"
+    if not weights[0].exists() and index.exists():
+        shards = read_settings(index).get("weight_map")
+        weights = sorted({folder / str(shard) for shard in (shards if isinstance(shards, dict) else {}).values()})
     files = [folder / "config.json", *weights]
     if missing := [file.name for file in files if not file.exists()]:
-        raise BadInput(
-            f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote, with weights."
-        )
+        raise BadInput(f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote.")
     return files
 
 
@@ -155,25 +146,19 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
-    def copy(revision: str | None, patterns: list[str] = _HUB_FILES, local: bool = False) -> Path:
-        options = {"allow_patterns": patterns, "ignore_patterns": "*/*", "local_files_only": local}
-        return Path(snapshot_download(name, revision=revision, **options))
-
-    with suppress(Exception):  # not cached, or not completely
-        model_files(folder := copy(revision, local=True), name)
-        return folder
-    try:
-        with quiet():
-            folder = copy(revision)
-            if not any(folder.glob("model*.safetensors")):
-                copy(folder.name, ["pytorch_model*.bin"])
-        model_files(folder, name)
-    except Exception as e:
-        raise BadInput(
-            f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it "
-            f"({_first_line(e)}). Give a local folder that save_pretrained wrote."
-        ) from None
-    return folder
+    patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
+    for local in (True, False):  # a cached copy is used as it is
+        try:
+            with quiet():
+                folder = Path(snapshot_download(name, revision=revision, local_files_only=local, **patterns))
+            model_files(folder, name)
+            return folder
+        except Exception as e:
+            reason = _first_line(e)
+    raise BadInput(
+        f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason}). Give a "
+        "local folder that save_pretrained wrote."
+    )
 
 
 # Loading a model, or building it again from its architecture.
@@ -215,17 +200,12 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
                 folder.path,
                 config=config,
                 dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
-                use_safetensors=model_files(folder.path, name)[1].suffix == ".safetensors",
-                weights_only=True,
+                use_safetensors=True,
                 output_loading_info=True,
                 **LOCAL,
             )
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
-    except pickle.UnpicklingError:
-        raise BadInput(
-            f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors."
-        ) from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
         fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
         raise BadInput(f"{fault}. Are config.json and weights of one model?") from e

@@ -1,4 +1,4 @@
-"""What all readers share: what is wrong in the files of a corpus, finding and reading them, relevance, and the tables."""
+"""What all readers share: faults in files, finding and reading them, relevance, and tables that become a Corpus."""
 
 import ast
 import codecs
@@ -193,13 +193,10 @@ def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) ->
     raw = read_bytes(file)
     encoding = json.detect_encoding(raw)  # by its first bytes
     try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
-        text = raw.decode(encoding if encoding.startswith("utf-8") else "utf-8-sig", "surrogateescape")
+        text = raw.decode(encoding, "surrogateescape" if encoding.startswith("utf-8") else "strict")
+        del raw  # hundreds of megabytes
         text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
         faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
-    del raw  # hundreds of megabytes
-    try:
         return json.loads(text, object_hook=reduce)
     except (ValueError, RecursionError) as e:
         raise DamagedFile(f"{file} is no whole JSON file ({e}). It was cut short or altered; get it again.") from None

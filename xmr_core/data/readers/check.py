@@ -79,17 +79,16 @@ def check_corpus(
     shown.append(
         f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"
     )
-    unusual: list[str] = []
     if corpus.features is not None:
         _examine_features(corpus, deep, shown, obstacles)
     elif deep:
-        unusual = _decode_images(corpus, progress, shown, obstacles)
+        _decode_images(corpus, progress, shown, obstacles)
     for split in SPLITS:
         if lacking := [
             kind for kind, n in zip(("images", "captions"), map(len, corpus.rows(split)), strict=True) if not n
         ]:
             obstacles.append(f"no {' and no '.join(lacking)} in split {split}")
-    sections = {"what was read:": shown, "tolerated, and counted:": tolerated, "unusual, but read:": unusual}
+    sections = {"what was read:": shown, "tolerated, and counted:": tolerated}
     sections |= {f"{split}:": _samples(captions[split]) for split in SPLITS}
     rows = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
     size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
@@ -125,19 +124,15 @@ def _listed(names: Sequence[str], n: int) -> str:
     return f": {', '.join(map(str, names[:EXAMPLES]))}{more}" if len(names) else ""
 
 
-def _decode_images(corpus: Corpus, progress: Callable | None, shown: list[str], obstacles: list[str]) -> list[str]:
-    """What is unusual about the images. Adds how many are decoded, and which cannot be."""
-    bad, unusual = defaultdict(list), defaultdict(list)
-    inspections = inspect_images(corpus.images["path"].tolist(), progress)
-    for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
-        if reason:
-            bad[reason].append(image_id)
-        for kind in kinds:
-            unusual[kind].append(image_id)
-    failed = sum(map(len, bad.values()))
-    shown.append(f"images: {len(corpus.images) - failed:,} decoded; {failed:,} cannot be")
+def _decode_images(corpus: Corpus, progress: Callable | None, shown: list[str], obstacles: list[str]) -> None:
+    """Adds how many images are decoded, and which cannot be."""
+    bad = defaultdict(list)
+    for image_id, reason in zip(
+        corpus.images.index, inspect_images(corpus.images["path"].tolist(), progress), strict=True
+    ):
+        bad[reason].append(image_id)
+    shown.append(f"images decoded: {len(bad.pop('', ())):,} of {len(corpus.images):,}")
     obstacles += [f"{len(i):,} images cannot be decoded ({reason}){_listed(i, len(i))}" for reason, i in bad.items()]
-    return [_counted(kind, len(ids), ids) for kind, ids in unusual.items()]
 
 
 def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: list[str]) -> None:

@@ -30,7 +30,6 @@ from xmr_core.data.readers.assembly import (
 
 # restval is a part of COCO's validation images on which everybody trains
 SPLIT_OF = {"train": "train", "restval": "train", "val": "val", "test": "test"}
-_NEEDED = {"filename", "sentences", "split"}
 _FOLDERS = ("", "annotations/", "karpathy/", "caption_datasets/", "splits/")
 
 
@@ -52,7 +51,7 @@ def karpathy_tables(
     """
     base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
-    records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
+    records = _read_records(file, name, id_field, faults)
     paths = _paths(records, base, places, name)
     missing = [record["filename"] for record in records.values() if not paths[record["filename"]]]
     faults.refuse(f"{name}: images are missing in {', '.join(places)} of {base}", missing)
@@ -76,8 +75,8 @@ def karpathy_tables(
     return images, captions
 
 
-def _read_records(file: Path, name: str, faults: FaultLog) -> list:
-    """The records of a file that is Karpathy's, of this collection."""
+def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dict[object, dict]:
+    """id → record of a file that is Karpathy's, of this collection."""
 
     def without_tokens(item: dict) -> dict:
         item.pop("tokens", None)  # most of the file, and never used: 'raw' is the caption
@@ -85,36 +84,29 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
 
     value = read_json(file, faults, without_tokens)
     records = value.get("images") if isinstance(value, dict) else None
-    if not isinstance(records, list) or not any(isinstance(r, dict) and r.keys() >= _NEEDED for r in records):
+    if not isinstance(records, list) or str(value.get("dataset", name)).lower() != name:
         raise BadInput(
             f"{file} is not one of Karpathy's split files. Give dataset_{name}.json of caption_datasets.zip."
         )
-    if str(dataset := value.get("dataset", name)).lower() != name:
-        faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}.")
-    return records
-
-
-def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -> dict[object, dict]:
-    """id → record of those that can be used."""
-    unfit, repeated, sound, names = [], [], {}, set()
+    sound, names, unfit, repeated = {}, set(), [], []
     for number, record in enumerate(records):
         try:
-            name = record["filename"]
-            usable = name and isinstance(name, str) and record["split"] in SPLIT_OF
-            usable = usable and isinstance(record["sentences"], list)
-            image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
+            image_id = int(str(record[id_field])) if id_field else record["filename"]  # 896.5 is no id
+            usable = record["filename"] and record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
         except (KeyError, TypeError, ValueError):
             usable = False
-        if not usable:
+        if not usable or not isinstance(record["filename"], str):
             unfit.append(number)
-        elif image_id in sound or name in names:
-            repeated.append(name if name in names else image_id)
+        elif image_id in sound or record["filename"] in names:
+            repeated.append(image_id)
         else:
             sound[image_id] = record
-            names.add(name)
-    fields = ", ".join(filter(None, (*sorted(_NEEDED), id_field)))
+            names.add(record["filename"])
+    fields = ", ".join(filter(None, ("filename", "sentences", "split", id_field)))
     faults.refuse(f"{file}: records, numbered from 0, lack one of {fields}, or hold another value there", unfit)
     faults.refuse(f"{file}: records repeat a file name or id", repeated)
+    if not sound:
+        raise BadInput(f"{file} holds no usable record. Give dataset_{name}.json of caption_datasets.zip.")
     return sound
 
 
@@ -239,15 +231,14 @@ def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, 
 
     def collect(item: dict) -> dict | None:
         nonlocal unfit
-        if "category_id" not in item:
-            if "supercategory" in item and isinstance(item.get("id"), int):
-                names[item["id"]] = str(item.get("name", item["id"]))
-            return item if "annotations" in item else None
-        try:
-            pairs.add((int(item["image_id"]), int(item["category_id"])))
-        except (KeyError, TypeError, ValueError):
-            unfit += 1
-        return None
+        if "category_id" in item:
+            try:
+                pairs.add((int(item["image_id"]), int(item["category_id"])))
+            except (KeyError, TypeError, ValueError):
+                unfit += 1
+        elif "supercategory" in item and isinstance(item.get("id"), int):
+            names[item["id"]] = str(item.get("name", item["id"]))
+        return item if "annotations" in item else None
 
     value = read_json(file, faults, collect)
     if not pairs or not isinstance(value, dict):

@@ -177,7 +177,6 @@ _HASHED = {8: "val", 9: "test"}
 FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
 METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
 COCO = ("*captions*.json", "annotations/*captions*.json")
-LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
 _USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
@@ -246,16 +245,15 @@ class WrittenCaptions:
     """Captions as they are written beside images.
 
     table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
-    names: its files, below the folder. split_origin: where the column split comes from. listed: name of an image →
-    split, from lists of names. collection: laid out as published collections are, so that sub-folders may name splits,
-    and a caption given twice for an image counts twice, as in the official numbers.
+    names: its files, below the folder. split_origin: where the column split comes from. collection: laid out as
+    published collections are, so that sub-folders may name splits, and a caption given twice for an image counts twice,
+    as in the official numbers.
     """
 
     table: pd.DataFrame
     source: str
     names: str
     split_origin: str = ""
-    listed: Mapping[str, str] | None = None
     collection: bool = False
 
 
@@ -283,8 +281,7 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
             if "split" not in table and (split := word_split(re.findall("[a-z]+", stem))):
                 table = table.assign(split=split)
             tables.append(table)
-        listed = _listed_splits(dict.fromkeys((*(file.parent for file in files), base)), faults)
-        return _joined(files, base, tables, "names or images of", listed)
+        return _joined(files, base, tables, "names or images of")
     return None
 
 
@@ -309,14 +306,12 @@ def _starting_in(folder: Path, base: Path, table: pd.DataFrame, images: Containe
     return table.replace({"image": {name: path for name, path in below.items() if _composed(path) in images}})
 
 
-def _joined(
-    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: Mapping[str, str] | None = None
-) -> WrittenCaptions:
+def _joined(files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str) -> WrittenCaptions:
     table = pd.concat(tables, ignore_index=True)
     if "split" in table:  # of some files only: the others leave it blank
         table["split"] = table["split"].fillna("")
     names = ", ".join(str(file.relative_to(base)) for file in files)
-    return WrittenCaptions(table, f"{base} ({names})", names, f"{origin} {names}", listed, collection=True)
+    return WrittenCaptions(table, f"{base} ({names})", names, f"{origin} {names}", collection=True)
 
 
 def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
@@ -354,21 +349,6 @@ def _used(item: dict) -> dict:
     return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
 
 
-def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
-    """Name of an image, as written → split, from the lists LISTED in the first of the folders that has one.
-
-    Refused: an image in two lists.
-    """
-    for folder in folders:
-        files = [folder / name for name in LISTED if (folder / name).is_file()]
-        pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
-        if split_of := dict(pairs):
-            several = sorted({name for name, split in pairs if split_of[name] != split})
-            faults.refuse(f"the lists in {folder} put images in more than one split", several)
-            return split_of
-    return {}
-
-
 # The corpus of a folder.
 
 
@@ -379,8 +359,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     the library datasets, or COCO's JSON. A line names its image by this path, by a longer path that ends in it, or by
     an end of it that only one image has. Without such a file the corpus can be searched: every image is in test, and
     there are no captions.
-    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from lists
-    of names, names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
+    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from
+    names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
     captions gets a split by a hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no
     other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
     was taken.
@@ -471,7 +451,7 @@ def _captions(
             f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
             f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
         )
-    split_of, origin = _splits(written, table[exists], match, faults)
+    split_of, origin = _splits(written, table[exists], faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
         faults.tolerate("captions given twice for an image", table["image"][twice])
@@ -481,17 +461,9 @@ def _captions(
     return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
 
 
-def _splits(
-    written: WrittenCaptions, table: pd.DataFrame, match: Callable[[str], list[str]], faults: FaultLog
-) -> tuple[dict[str, str], str]:
+def _splits(written: WrittenCaptions, table: pd.DataFrame, faults: FaultLog) -> tuple[dict[str, str], str]:
     """(image_id → split of the images with captions, where it comes from)."""
     ids = table["image_id"].unique().tolist()
-    if written.listed:
-        matches = {name: match(name) for name in written.listed}
-        absent = [name for name, found in matches.items() if not found]
-        faults.refuse("the lists of splits name images that are not in the folder", absent)
-        split_of = {found[0]: written.listed[name] for name, found in matches.items() if len(found) == 1}
-        return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
     if "split" in table:
         split_of, how = _written_splits(table, written.source, faults), ""
         if written.collection:
