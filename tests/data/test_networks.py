@@ -9,7 +9,7 @@ from PIL import Image
 
 from xmr_core import data
 from xmr_core.base.errors import BadInput
-from xmr_core.data.prepare import planned_network
+from xmr_core.data.inputs import planned_network
 from xmr_core.data.readers.folder import load_folder
 from xmr_study.cli import main
 
@@ -55,7 +55,7 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
 
 
 def test_the_line_names_what_will_be_taken(photos, monkeypatch):
-    monkeypatch.setattr("xmr_core.data.prepare.packaged_weights", lambda name: photos)
+    monkeypatch.setattr("xmr_core.data.inputs.packaged_weights", lambda name: photos)
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),

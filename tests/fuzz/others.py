@@ -124,7 +124,7 @@ def fuzz_cases(place: Path, count: int, seed: int = 0) -> list[Case]:
     glove = b"dog 0.1 0.2 0.3\ncat 0.4 0.5 0.6\nsits 1 2 3\n"
 
     def look(path: Path) -> str:
-        reason, _ = inspect_image(path)
+        reason = inspect_image(path)
         try:
             read_image(path, 8)
         except DamagedFile:

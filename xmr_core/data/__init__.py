@@ -16,8 +16,11 @@ from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, reader_of, register_reader
 from xmr_core.data.inputs import CaptionStates
 from xmr_core.data.prepare import Prepared, prepare, prepare_corpus
+from xmr_core.data.readers.folder import from_frame, load_folder
+from xmr_core.data.scenes import load_scenes
 
 __all__ = [
     "DATASETS", "READERS", "Augmentation", "Batches", "CaptionStates", "DataConfig", "Prepared", "Split",
-    "config_for", "corpus_of", "from_arrays", "prepare", "prepare_corpus", "reader_of", "register_reader",
+    "config_for", "corpus_of", "from_arrays", "from_frame", "load_folder", "load_scenes", "prepare", "prepare_corpus",
+    "reader_of", "register_reader",
 ]  # fmt: skip

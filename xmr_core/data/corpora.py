@@ -140,8 +140,8 @@ def from_arrays(
     """
     require_name(name)
     array = _checked(features)
-    n, texts = len(array), list(captions)
-    if isinstance(captions, str) or not all(isinstance(text, str) for text in texts):
+    n, texts = len(array), [None] if captions is None or isinstance(captions, str) else list(captions)
+    if not all(isinstance(text, str) for text in texts):
         raise BadInput("captions must be a list of sentences.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
@@ -161,12 +161,12 @@ def from_arrays(
 
     content = fingerprint.bytes_hash(np.ascontiguousarray(array))
     image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
-    whole = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
+    parts = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
         images=images,
         captions=table,
-        fingerprint=fingerprint.content_hash(whole),
+        fingerprint=fingerprint.content_hash(parts),
         image_fingerprint=image_content,
         read_pixels=None,
         relevance_sets={"annotated": annotated},
@@ -201,6 +201,6 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
         names[np.random.default_rng(0).permutation(n)] = [
             list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
         ]
-    if len(names) != n or {*names} != {*SPLITS}:
+    if np.shape(names) != (n,) or {*names} != {*SPLITS}:
         raise BadInput(f"splits needs one of {', '.join(SPLITS)} for each of {n} images, each at least once.")
     return list(names)
