@@ -59,7 +59,7 @@ def test_the_line_names_what_will_be_taken(photos, monkeypatch):
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),
-        ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2, frozen"),
+        ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2"),
         ({}, "features='auto' takes efficientnet_lite0, frozen, with the weights of its installed package"),
         ({"features": "cells"}, "the built-in descriptor"),
     ):

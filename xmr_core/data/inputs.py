@@ -424,8 +424,8 @@ class CaptionReader:
         """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
         if not isinstance(self.words, Vocabulary):
             return text.split(), []
-        words, known = rule(self.words.tokeniser)(text), (self.words.numbers, self.nearest or {})
-        unknown_words = [word for word in words if not any(word in part for part in known)]
+        words, tables = rule(self.words.tokeniser)(text), (self.words.numbers, self.nearest or {})
+        unknown_words = [word for word in words if not any(word in table for table in tables)]
         return [word for word in words if word not in unknown_words], unknown_words
 
 

@@ -1,4 +1,4 @@
-"""Arrays that are computed once and kept as memory-mapped files in `cache/`: frozen features, whole and reduced."""
+"""Arrays that are computed once and kept as memory-mapped files in `cache/`: frozen features, vectors and reduced."""
 
 import hashlib
 import io
@@ -365,7 +365,7 @@ def reduced_features(
 
     def view(array: np.ndarray, source: str) -> View:
         local = reduced(array, source, pca, (array.shape[1], width), reduction.local)
-        whole = reduced(array, source, root, (1, e), lambda part: reduction.vectors(part)[:, None])
-        return local, whole[:, 0]
+        vectors = reduced(array, source, root, (1, e), lambda part: reduction.vectors(part)[:, None])
+        return local, vectors[:, 0]
 
     return view(features, identity), [view(*v) for v in views], f"{identity}-{pca}-{root}", reduction

@@ -87,8 +87,8 @@ class FaultLog:
 
 def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
-    if found := [folder / name for name in names if (folder / name).exists()]:
-        return found[0]
+    if paths := [folder / name for name in names if (folder / name).exists()]:
+        return paths[0]
     wanted = " or ".join(names)
     raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
 
@@ -319,8 +319,8 @@ def same_class(
 
 
 def _of_matrix(relevant: np.ndarray, *ids: Sequence | None) -> Relevance:
-    given = [np.arange(n) if own is None else own for n, own in zip(relevant.shape, ids, strict=True)]
-    return Relevance.from_matrix(relevant, *given)
+    named = [np.arange(n) if own is None else own for n, own in zip(relevant.shape, ids, strict=True)]
+    return Relevance.from_matrix(relevant, *named)
 
 
 # From tables of images and captions to a Corpus.

@@ -128,13 +128,13 @@ def _read_classes(file: Path, names: dict[int, str], faults: FaultLog) -> list[s
     classes, bad = [], []
     for line in filter(None, map(str.strip, read_lines(file, faults))):
         prefix, _, name = line.partition(".")
-        known = names.get(int(prefix) if prefix.isdecimal() else number_of.get(line, -1))
-        if known is None:
+        listed = names.get(int(prefix) if prefix.isdecimal() else number_of.get(line, -1))
+        if listed is None:
             bad.append(line)
             continue
-        if name and line != known:
+        if name and line != listed:
             faults.tolerate("classes with another name than in classes.txt", f"{line} in {file.name}")
-        classes.append(known)
+        classes.append(listed)
     faults.refuse(f"{file} names classes that are not in classes.txt", bad)
     return list(dict.fromkeys(classes))
 

@@ -62,9 +62,9 @@ def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
 def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: FaultLog) -> pd.DataFrame:
     """The result of `read_caption_file` from records. records: (number, name of a column → value). source: what holds
     them, in messages. Tolerated: records without a name of an image or a text. Refused: no readable record."""
-    rows, found = [], {}
+    rows, columns = [], {}
     for number, record in records:
-        found |= dict.fromkeys(map(str, record))
+        columns |= dict.fromkeys(map(str, record))
         values = {str(name).strip().lower(): record[name] for name in reversed(record)}
         image, texts, split, ids = (
             next((values[name] for name in names if name in values), None) for names in COLUMNS.values()
@@ -78,9 +78,9 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
         rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
-        faults.refuse(f"{source} holds no caption that can be read: needs the columns {names}; found: {[*found][:12]}.")
+        faults.refuse(f"{source} holds no caption that can be read: needs the columns {names}; found: {[*columns][:12]}.")
     table = pd.DataFrame(rows, columns=["image", "text", "split", "caption_id"], dtype=object)
-    return table if any(name.strip().lower() == "split" for name in found) else table.drop(columns="split")
+    return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
 
 
 def frame_records(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, object]]]:
@@ -199,8 +199,8 @@ def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[
     Refused: unknown splits, an image in two of them.
     """
     written = table["split"].str.strip().str.lower()
-    known = ", ".join(filter(None, OUR_SPLIT))
-    faults.refuse(f"{source}: unknown split (known: {known}, or blank)", sorted(set(written) - set(OUR_SPLIT)))
+    accepted = ", ".join(filter(None, OUR_SPLIT))
+    faults.refuse(f"{source}: unknown split (known: {accepted}, or blank)", sorted(set(written) - set(OUR_SPLIT)))
     table = table.assign(split=written.map(lambda name: OUR_SPLIT.get(name, "")))
     table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
     several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
