@@ -1,7 +1,7 @@
-"""Draw docs/architecture.svg: every room of the package on its floor, and who imports whom. Nothing in it is typed by
+"""Draw docs/architecture.svg: every room of both packages on its floor, and who imports whom. Nothing in it is typed by
 hand.
 
-python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/contract/test_architecture.py).
+python scripts/draw_architecture.py. Rooms, floors and imports are read from the code (tests/layout.py).
 """
 
 import io
@@ -17,15 +17,15 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from test_architecture import FLOORS, imports, package_files, room_imported, room_of  # noqa: E402
+from layout import FLOORS, imports, package_files, room_imported, room_of  # noqa: E402
 
 from xmr_core.base.files import write_atomic  # noqa: E402
 
 OUTPUT = ROOT / "docs" / "architecture.svg"
 COLOURS = {
-    "base": "#e8e8e8", "data": "#d7e8f7", "encoders": "#e3f1dc", "heads": "#e3f1dc", "similarities": "#e3f1dc",
-    "losses": "#e3f1dc", "methods": "#cfe8c4", "evaluation": "#fdebc8", "training": "#f9d9c9", "study": "#eadcf3",
-    "search": "#eadcf3", "ui": "#f7d7e0", ".": "#ffffff",
+    "base": "#e8e8e8", "features": "#e8e8e8", "data": "#d7e8f7", "encoders": "#e3f1dc", "heads": "#e3f1dc",
+    "similarities": "#e3f1dc", "losses": "#e3f1dc", "methods": "#cfe8c4", "evaluation": "#fdebc8",
+    "training": "#f9d9c9", "models": "#eadcf3", "retrieval": "#eadcf3", "xmr_core": "#ffffff", "xmr_study": "#f7d7e0",
 }  # fmt: skip
 WIDTH, HEIGHT = 1.82, 0.62  # of a box; floors are 1.25 apart, boxes at least 1.94
 
@@ -43,8 +43,8 @@ def edges(files: dict[str, str]) -> set[tuple[str, str]]:
     """(room, room that it imports)."""
     out = set()
     for path, source in files.items():
-        targets = (room_imported(name, set(files)) for name in imports(source) if name.split(".")[0] == "xmr_core")
-        out |= {(room_of(path), other) for other in targets if other not in (None, ".", room_of(path))}
+        targets = (room_imported(name, set(files)) for name in imports(source) if name.startswith("xmr_"))
+        out |= {(room_of(path), other) for other in targets if other not in (None, "xmr_core", room_of(path))}
     return out
 
 
@@ -95,12 +95,12 @@ def draw() -> plt.Figure:
     for room, (x, y) in where.items():
         n_files, n_lines = size[room]
         corner = (x - WIDTH / 2, y - HEIGHT / 2)
-        colour = COLOURS[room.split("/")[0]]
+        colour = COLOURS["xmr_study" if room.startswith("xmr_study") else room.removeprefix("xmr_core/").split("/")[0]]
         box = FancyBboxPatch(
             corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.08", fc=colour, ec="#666666", lw=0.8
         )
         axes.add_patch(box)
-        axes.text(x, y + 0.12, "xmr_core" if room == "." else room, ha="center", va="center", fontsize=8, weight="bold")
+        axes.text(x, y + 0.12, room.removeprefix("xmr_core/"), ha="center", va="center", fontsize=8, weight="bold")
         axes.text(
             x, y - 0.15, f"{n_files} files, {n_lines:,} lines", ha="center", va="center", fontsize=7, color="#444444"
         )

@@ -1,8 +1,8 @@
 """Golden cases, and single outputs of cases, that no test compares, each with the reason.
 
-A key is "group/case" or "group/case:out.name"; * stands for anything. tests/golden/test_golden_cases.py fails for a stored
-case that is neither compared nor listed here, tests/conftest.py for an output, and both for an entry that is out of
-date. Whoever adds the missing operation takes its entries off this list and compares them.
+A key is "group/case" or "group/case:out.name"; * stands for anything. tests/golden/test_golden_cases.py fails for a
+stored case that is neither compared nor listed here, tests/conftest.py for an output, and both for an entry that is out
+of date. Whoever adds the missing operation takes its entries off this list and compares them.
 """
 
 _NO_ORDER = "scores are equal and the authors' sort is not stable; the test compares the bounds of the ranks"

@@ -1,4 +1,5 @@
-"""Shapes checked by jaxtyping: pytest --jaxtyping-packages=xmr_core.heads,shape_checks.checked tests/unit/test_heads.py.
+"""Shapes checked by jaxtyping. pytest
+--jaxtyping-packages=xmr_core.heads,shape_checks.checked tests/unit/test_heads.py.
 
 It checks annotations that name shapes and leaves the others alone, which allow less than Python does (a list where a
 Sequence is meant, an int for a float).

@@ -9,7 +9,7 @@ from xmr_core.base.errors import unknown
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_study.claims.claim import Claim
 
-VERDICTS = Path(__file__).resolve().parents[2] / "reports" / "verdicts.csv"
+VERDICTS = Path(__file__).resolve().parents[1] / "reports" / "verdicts.csv"
 DECIDED = ("held", "contradicted", "equivalent", "undecided")
 COLUMNS = [
     "claim", "method", "paper", "source", "whose", "sentence", "measure", "corpus", "kind", "verdict", "claimed",

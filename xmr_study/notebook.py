@@ -144,7 +144,7 @@ def _shorten_errors() -> None:
 # The study's notebooks as files: those of the checkout, or those that the wheel carries.
 
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parent
 
 
 def shipped_notebooks() -> list[Path]:

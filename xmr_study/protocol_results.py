@@ -23,7 +23,7 @@ from xmr_study.protocol import (
 )
 from xmr_study.results import latest
 
-FOLDER = Path(__file__).resolve().parents[2] / "reports" / "protocol"
+FOLDER = Path(__file__).resolve().parents[1] / "reports" / "protocol"
 
 
 def protocol_rows(folder: Path = FOLDER) -> pd.DataFrame:

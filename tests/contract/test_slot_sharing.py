@@ -1,4 +1,4 @@
-"""Slots with one block of weights in all rounds, or a block of their own in each; tests/unit/test_heads.py has the loops."""
+"""Slots with one block of weights in all rounds, or a block of their own in each (loops: tests/unit/test_heads.py)."""
 
 from functools import partial
 

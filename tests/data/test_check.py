@@ -63,7 +63,7 @@ FAULTS = {
     "a truncated JPEG": (cut, "1 images cannot be decoded", False),
     "ids that repeat": (lambda r: edit(r, b"2.jpg#1", b"2.jpg#0"), "the first is '2.jpg#0'", False),
     "fewer than five captions": (
-        lambda r: edit(r, b"A dog number 0 runs in way 4 .", b"..."), "1  images with fewer than 5 captions: 0.jpg", True
+        lambda r: edit(r, b"A dog number 0 runs in way 4 .", b"..."), "images with fewer than 5 captions: 0.jpg", True
     ),
     "a caption without an image": (
         lambda r: edit(r, b"3.jpg#2", b"gone.jpg#2"), "1  captions of a missing image: gone.jpg#2", True

@@ -186,7 +186,9 @@ REFUSED = {
     "an image in two splits": (
         {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"}, "more than one split"
     ),
-    "ids that repeat": ({"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"}, "ids of captions"),
+    "ids that repeat": (
+        {"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"}, "ids of captions"
+    ),
 }  # fmt: skip
 
 

@@ -271,7 +271,7 @@ def test_a_frame_is_refused_in_one_line(scenes, tmp_path):
     folder, frame = save(tmp_path, scenes[:3]), frame_of(scenes[:3])
     for wrong, message in (
         (frame.rename(columns={"caption": "words"}), "found: .*'words'"),
-        (frame.iloc[:0], "holds no caption"),
+        (frame.iloc[:0], "holds no readable caption"),
         (frame.assign(image="a.png"), "none of the"),
     ):
         with pytest.raises(BadInput, match=message):

@@ -110,7 +110,7 @@ class TestModel:
     def test_a_folder_of_a_model_without_vectors_has_no_table(self, trained, tmp_path):
         model, _ = trained
         model.save_pretrained(tmp_path / "model")
-        xmr.search.example_model().save_pretrained(tmp_path / "model")
+        xmr.retrieval.example_model().save_pretrained(tmp_path / "model")
         assert not (tmp_path / "model" / "nearest_words.json").exists(), "that of the older model is removed"
 
     def test_a_search_says_which_word_was_read(self, trained, capsys, monkeypatch, tmp_path):
@@ -124,7 +124,7 @@ class TestModel:
 
     def test_a_ranking_and_its_card_say_so(self, trained):
         model, _ = trained
-        library = xmr.search.open_library(xmr.training.runs.load(model.about["run"]))
+        library = xmr.retrieval.open_library(xmr.training.runs.load(model.about["run"]))
         assert isinstance(library, Library) and known_words(library, "dogs of zzz") == ["dogs"]
         ranking = rank(library, Query("text", "dogs of a boat"))
         assert ranking.nearest == {"dogs": "dog"} and ranking.unknown_words == ("of",)

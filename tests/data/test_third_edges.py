@@ -215,6 +215,18 @@ def versions_of(text: str, name: str, *values) -> list[str]:
     return out
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [([1.0, 2.0], [1.0, 9.0]), ({"a": 1}, {"a": 2}), (np.zeros(3), np.ones(3)), ((1, [2]), (1, [3])), ({1}, {2})],
+)
+def test_a_value_that_a_function_of_a_notebook_reads_is_part_of_its_version(one, two, monkeypatch):
+
+    text = "def read(x):\n    return x * VALUE\n"
+    monkeypatch.setattr(own_code_version.__globals__["inspect"], "getsource", lambda thing: text)  # as IPython keeps it
+    first, second, again = versions_of(text, "read", one, two, one)
+    assert first != second and first == again
+
+
 def test_a_number_in_a_function_without_a_source_is_part_of_its_version():
     two, three = (eval(f"lambda x: {n} * x", {"__name__": "__main__"}) for n in (2, 3))
     assert own_code_version(two) != own_code_version(three)

@@ -230,7 +230,7 @@ class TestLightCore:
         loaded = loaded_by("import xmr_core as xmr; xmr.similarities.cosine, xmr.similarities.smooth_chamfer")
         assert "torch" in loaded and not loaded & {"transformers", "PIL", *STUDY_ONLY}
 
-    @pytest.mark.parametrize("names", ["xmr.load", "xmr.search.search, xmr.search.open_index", "xmr.train_or_load"])
+    @pytest.mark.parametrize("names", ["xmr.load", "xmr.retrieval.open_index", "xmr.train_or_load"])
     def test_loading_searching_and_training_need_no_notebook(self, names):
         loaded = loaded_by(f"import xmr_core as xmr\n{names}")
         assert "torch" in loaded and not loaded & {"transformers", "faiss", *STUDY_ONLY}
@@ -255,10 +255,10 @@ class TestLightCore:
     @pytest.mark.parametrize(
         ("code", "message"),
         [
-            ("xmr.ui.plots.ablation", "a figure needs matplotlib: pip install 'xmr-study[notebooks]'."),
-            ("xmr.ui.widgets.Explorer", "the explorer needs ipywidgets: pip install 'xmr-study[notebooks]'."),
-            ("xmr.ui.given_parameters({}, [], [])", "reading parameters needs yaml"),
-            ("xmr.search.faiss_library()", "needs faiss: pip install 'xmr-study[search]'."),
+            ("xmr_study.plots.ablation", "a figure needs matplotlib: pip install 'xmr-study[notebooks]'."),
+            ("xmr_study.explorer.Explorer", "the explorer needs ipywidgets: pip install 'xmr-study[notebooks]'."),
+            ("xmr_study.running.given_parameters({}, [], [])", "reading parameters needs yaml"),
+            ("xmr.retrieval.faiss_library()", "needs faiss: pip install 'xmr-study[search]'."),
             (
                 "import torch\nfrom xmr_core.evaluation.analysis import element_map\n"
                 "sets = xmr.EmbeddingSet(torch.randn(4, 4, 3), torch.ones(4, 4, dtype=torch.bool))\n"

@@ -314,7 +314,7 @@ def test_a_pickled_vocabulary_is_restored(tmp_path, monkeypatch, protocol):
 
 
 def test_a_vocabulary_with_gaps_is_refused(tmp_path):
-    for content, word in (({"word2idx": {"<pad>": 0, "dog": 2}}, "0 … 1"), ({"dog": 1}, "word2idx")):
+    for content, word in (({"word2idx": {"<pad>": 0, "dog": 2}}, "0, 1"), ({"dog": 1}, "word2idx")):
         (tmp_path / "v.pkl").write_bytes(pickle.dumps(content))
         with pytest.raises(DamagedFile, match=word):
             read_vocabulary(tmp_path / "v.pkl")

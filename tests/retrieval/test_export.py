@@ -84,7 +84,7 @@ def test_projections_keep_what_they_promise():
     [
         ("no-such-run", {}, "no-such-run"),
         (example_library, {"project": "globe"}, "globe"),
-        (xmr.search.example_model, {}, "holds no items"),
+        (xmr.retrieval.example_model, {}, "holds no items"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(source, options, word):

@@ -217,7 +217,7 @@ def test_what_a_killed_write_left_over_is_removed_by_the_next(tmp_path):
 
 
 def test_input_that_says_nothing_is_told():
-    model = xmr.search.example_model()
+    model = xmr.retrieval.example_model()
     image = np.full((32, 32, 3), 200, np.uint8)
     with pytest.warns(UserWarning, match=r"1 of 2 sentences have no word that this model knows.*'zzz qqq'"):
         model.rank(["zzz qqq", "a red circle"], [image])

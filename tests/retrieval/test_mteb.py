@@ -14,7 +14,7 @@ from datasets import Dataset  # noqa: E402
 from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
 from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
 
-from xmr_core.models.mteb_model import MtebModel
+from xmr_core.models.mteb_model import MtebModel  # noqa: E402
 from xmr_core.retrieval.library import example_model  # noqa: E402
 
 TYPES = {"t2i": ["text", "image"], "i2t": ["image", "text"]}

@@ -410,7 +410,7 @@ def test_runs_of_other_code_are_said_once(finished, monkeypatch):
 def test_finished_runs_load_without_processes_and_data_are_prepared_once(finished, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
     monkeypatch.setattr(sweep, "ProcessPoolExecutor", lambda *_, **__: pytest.fail("a process was started"))
-    calls, real = [], produce.prepare
+    calls, real = [], train_run.prepare
     monkeypatch.setattr(train_run, "prepare", lambda *a, **k: calls.append(a) or real(*a, **k))
     runs = train_or_load_all([run.config for run in finished], workers=2, progress=False)
     assert [run.id for run in runs] == [run.id for run in finished] and len(calls) == 2, "once for each configuration"
@@ -422,7 +422,7 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
         ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"method": "scan"}, "unknown option of scan 'iterations'"),
         ({"alpha": -1.0}, "alpha must be"),
-        ({"lr": 3.0}, "lr must be at most 0.999999, got 3.0"),
+        ({"lr": 3.0}, "lr must be"),
     ],
 )
 def test_replace_checks_names_and_values_at_once(changes, message):

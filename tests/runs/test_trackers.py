@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from test_docs import DOCS, FENCE
+from pages import DOCS, FENCE
 from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.training import TensorBoard, scalars
+from xmr_core.training.runs import TensorBoard, scalars
 from xmr_core.training.runs.folder import MODEL
 from xmr_core.training.runs.train_run import EventFile, report_of, silent
 

@@ -8,18 +8,17 @@ import pytest
 import torch
 from tiny import tiny_config
 from torch.testing import assert_close
-from xmr_core.methods._claims.pcme import ABLATIONS
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, GaussianEmbedding
 from xmr_core.evaluation.analysis import corruption as algebra
-from xmr_core.evaluation.analysis.agreement import gain_rows, mean_rows
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.heads.gaussian import GaussianHead, LinearGaussianHead
 from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.training.runs import train_or_load
+from xmr_study.claims.pcme import ABLATIONS
 from xmr_study.measures import mean_log_std
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
@@ -127,34 +126,6 @@ def per_query(values: dict[str, list[float]], column: str = "r_precision") -> pd
             for d, column_values in values.items() for n, v in enumerate(column_values)
         ]
     )  # fmt: skip
-
-
-def test_mean_of_both_directions_and_its_error_equal_the_loops():
-    values = {"i2t": [1.0, 0.5, 0.0], "t2i": [1.0, 0.0, 1.0, 1.0, 0.0, 0.5]}
-    rows = mean_rows(per_query(values), {"m": "r_precision"}).set_index("metric")["value"]
-    i2t, t2i = sum(values["i2t"]) / 3, sum(values["t2i"]) / 6
-    assert rows["m"] == pytest.approx((i2t + t2i) / 2)
-    pulls = []
-    for image in range(3):
-        pull = (values["i2t"][image] - i2t) / 3 / 2
-        for caption in (2 * image, 2 * image + 1):
-            pull += (values["t2i"][caption] - t2i) / 6 / 2
-        pulls.append(pull)
-    assert rows["m_error"] == pytest.approx(math.sqrt(3 / 2 * sum(p * p for p in pulls)))
-    with pytest.raises(BadInput, match="of 1 direction"):
-        mean_rows(per_query({"i2t": [1.0, 0.0]}), {"m": "r_precision"})
-
-
-def test_a_gain_pairs_queries():
-    better = per_query({"i2t": [1.0, 0.5, 0.0], "t2i": [1.0, 0.0, 1.0, 1.0, 0.0, 0.5]})
-    than = per_query({"i2t": [0.5, 0.5, 0.5], "t2i": [0.0] * 6}).sample(frac=1, random_state=0)
-    rows = gain_rows(better, than, "gain", k=3)
-    assert rows["k"].tolist() == [3, 3] and rows["value"].iloc[0] == pytest.approx((0.0 + 3.5 / 6) / 2)
-    same = gain_rows(better, better, "gain")
-    assert same["value"].tolist() == [0.0, 0.0], "what is the same for every query has no error"
-
-
-# sets in the plane
 
 
 def plane(*items: tuple[float, float, float, float]) -> GaussianEmbedding:

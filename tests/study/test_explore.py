@@ -83,7 +83,8 @@ def test_the_ranks_of_right_answers_are_those_of_the_evaluation(libraries, runs)
 
 def test_ties_never_help_a_right_answer(libraries, monkeypatch):
     library = replace(libraries["dive"])
-    monkeypatch.setattr("xmr_core.retrieval.ranking.score_matrix", lambda s, a, b: np.zeros((len(a), len(b)), np.float32))
+    zeros = lambda s, a, b: np.zeros((len(a), len(b)), np.float32)  # noqa: E731
+    monkeypatch.setattr("xmr_core.retrieval.ranking.score_matrix", zeros)
     found = rank(library, Query("caption", item=library.caption_ids[0]))
     own = found.relevant[found.relevant["kind"] == "annotated"]
     assert own["rank"].tolist() == [32]

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from xmr_core.methods.registry import papers
-from xmr_study.cost import TIMED
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "gpu.py"
 
@@ -36,7 +35,8 @@ def test_every_part_measures_every_case(tmp_path):
     rows = pd.read_csv(tmp_path / "gpu.csv", keep_default_na=False, dtype=str)
     cases = rows.groupby("part")["case"].agg(set).to_dict()
     every = set(papers())
-    assert cases == {"golden": {"all"}, "ranks": every, "scoring": set(TIMED), "steps": every, "evaluation": every}
+    timed = set(benchmark.TIMED)
+    assert cases == {"golden": {"all"}, "ranks": every, "scoring": timed, "steps": every, "evaluation": every}
     golden = rows[rows["part"] == "golden"]
     assert golden["value"].tolist() == golden["beside"].tolist() and float(golden["value"].iloc[0]) > 10
     assert (rows[["device", "processor", "torch", "commit", "date_utc"]] != "").all().all()
@@ -47,7 +47,7 @@ def test_every_part_measures_every_case(tmp_path):
 @pytest.mark.slow
 def test_what_does_not_fit_the_time_is_named(tmp_path):
     done = told("--part=scoring", "--minutes=0", home=tmp_path)
-    assert done.returncode == 0 and f"not begun: scoring, {next(iter(TIMED))}" in done.stdout
+    assert done.returncode == 0 and f"not begun: scoring, {next(iter(benchmark.TIMED))}" in done.stdout
     assert not (tmp_path / "gpu.csv").exists()
 
 

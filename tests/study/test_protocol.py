@@ -17,7 +17,7 @@ import run_study  # noqa: E402
 
 from xmr_core.methods.registry import method_spec  # noqa: E402
 from xmr_study import jobs, protocol, protocol_results, results  # noqa: E402
-from xmr_study.ambiguity import AMBIGUITIES, AMBIGUOUS, ambiguity, ambiguity_label, chosen_rates
+from xmr_study.ambiguity import AMBIGUITIES, AMBIGUOUS, ambiguity, ambiguity_label, chosen_rates  # noqa: E402
 from xmr_study.claims import CLAIMS  # noqa: E402
 from xmr_study.protocol import Job  # noqa: E402
 from xmr_study.protocol_results import deciding, longest, protocol_curves, protocol_rows  # noqa: E402

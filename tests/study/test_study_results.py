@@ -12,7 +12,7 @@ from scipy.stats import t as student
 import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_study import ambiguity as ambiguity
-from xmr_study import plots, protocol_results, results
+from xmr_study import plots, results
 from xmr_study.ambiguity import AMBIGUITIES, ambiguity_label
 from xmr_study.claims import CLAIMS
 from xmr_study.claims.claim import Claim, Measure
@@ -21,6 +21,7 @@ from xmr_study.protocol import labels
 from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
+    deciding,
     mean_interval,
     method_results,
     protocol_results,
@@ -222,7 +223,7 @@ def test_a_gain_over_ambiguity_carries_seeds_and_images():
 
 def test_only_the_longest_runs_of_a_label_count_and_all_labels_of_a_run_do():
     own = pd.concat([rows("DivE", [520.0]), rows("DivE, 144 epochs", [530.0], epochs=144), rows("SGR", [510.0])])
-    kept = protocol_results.deciding(own)
+    kept = deciding(own)
     kept = kept[(kept["metric"] == "rsum") & (kept["relevance"] == "annotated")].set_index("variant")["value"]
     assert kept["DivE"] == kept["α=16"] == kept["K=4"] == pytest.approx(5.3) and kept["SGR"] == pytest.approx(5.1)
     assert study.results.study_rows()["variant"].nunique() > 40

@@ -205,17 +205,18 @@ def test_padding_has_no_say_blocks_agree_and_gradients_are_right(reasoner):
 def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, monkeypatch):
     """Of the plain form, which other devices than processors train with."""
     images, captions, found, calls = graphs(5, 4, 5), graphs(4, 5, 6), [], []
-    recompute = similarity_nodes.checkpoint
-    for module in (sgraf, sgraf):
+    recompute = sgraf.checkpoint
+    for module in (sgraf,):
         monkeypatch.setattr(
             module,
             "checkpoint",
             lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options),
         )
         monkeypatch.setattr(module, "_BLOCK", 1)
+        monkeypatch.setattr(module, "_ATTENDED_BLOCK", 1)
         monkeypatch.setattr(module, "by_blocks", lambda *tensors: False)
     for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
-        monkeypatch.setattr(sgraf, "_STORED", stored)
+        monkeypatch.setattr(sgraf, "_ATTENDED_STORED", stored)
         monkeypatch.setattr(sgraf, "_STORED", stored_nodes)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()

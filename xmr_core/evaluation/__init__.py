@@ -9,16 +9,13 @@ from xmr_core.evaluation.metrics import (
     first_rank, map_at_r, mean_rank, median_rank, precision_at_k, r_precision, recall_at_k,
 )  # fmt: skip
 from xmr_core.evaluation.protocols import PROTOCOLS, Protocol, get_protocol
-from xmr_core.evaluation.ranks import Question, Ranked, best, checked_k, ranks, relevant_ranks, top_k
-from xmr_core.evaluation.scoring import (
-    MAX_ELEMENTS, MatrixScores, MeanScores, Scores, Scoring, as_matrix, score_blocks, score_matrix,
-)  # fmt: skip
+from xmr_core.evaluation.ranks import Question, best, ranks
+from xmr_core.evaluation.scoring import MeanScores, Scoring
 from xmr_core.evaluation.stats import bootstrap_interval, decided, holm, paired_permutation, seed_interval
 
 __all__ = [
-    "MAX_ELEMENTS", "PROTOCOLS", "Evaluation", "MatrixScores", "MeanScores", "Protocol", "Question", "Ranked",
-    "Scores", "Scoring", "as_matrix", "best", "bootstrap_interval", "checked_k", "decided", "evaluate",
-    "evaluate_scores", "first_rank", "get_protocol", "holm", "map_at_r", "mean_rank", "median_rank",
-    "paired_permutation", "precision_at_k", "r_precision", "rank_metrics", "ranks", "recall_at_k", "relevant_ranks",
-    "score_blocks", "score_matrix", "seed_interval", "top_k",
+    "PROTOCOLS", "Evaluation", "MeanScores", "Protocol", "Question", "Scoring", "best", "bootstrap_interval",
+    "decided", "evaluate", "evaluate_scores", "first_rank", "get_protocol", "holm", "map_at_r", "mean_rank",
+    "median_rank", "paired_permutation", "precision_at_k", "r_precision", "rank_metrics", "ranks", "recall_at_k",
+    "seed_interval",
 ]  # fmt: skip

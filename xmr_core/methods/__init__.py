@@ -2,14 +2,12 @@
 
 from xmr_core.methods.common import Inputs, MatchedOptions, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
-from xmr_core.methods.model_file import load_method, load_with_inputs, save_method
-from xmr_core.methods.official import Official, load_official, official_with_inputs, read_official
+from xmr_core.methods.model_file import load_method
 from xmr_core.methods.options import Options, option
 from xmr_core.methods.registry import build, method_spec, methods, papers, register
 from xmr_core.methods.spec import MethodSpec
 
 __all__ = [
-    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Official", "Options", "build", "load_method",
-    "load_official", "load_with_inputs", "matched_encoders", "matched_objective", "method_spec", "methods",
-    "official_with_inputs", "option", "papers", "read_official", "register", "save_method",
+    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Options", "build", "load_method", "matched_encoders",
+    "matched_objective", "method_spec", "methods", "option", "papers", "register",
 ]  # fmt: skip

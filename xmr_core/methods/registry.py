@@ -57,9 +57,11 @@ def method_spec(name: str) -> MethodSpec:
     >>> method_spec("pcme").citation
     'Chun et al., CVPR 2021'
     """
+    if not isinstance(name, str):
+        raise unknown("method", name, methods())
     if name in MODULES:  # without importing the others
         return _own(name)
-    if isinstance(name, str) and ":" in name:
+    if ":" in name:
         return _from_address(name)
     if (spec := methods().get(name)) is None:
         raise BadInput(f"{unknown('method', name, methods())} One of your own is named 'module:SPEC', or registered.")

@@ -360,8 +360,8 @@ def build_engine(
         write_record(
             folder / ENGINE_MANIFEST,
             {
-                "format": ENGINE_FORMAT, "gallery": digest, "items": n, "elements": total, "width": width, "slots": slots,
-                "graph": graph, "server": server,
+                "format": ENGINE_FORMAT, "gallery": digest, "items": n, "elements": total, "width": width,
+                "slots": slots, "graph": graph, "server": server,
             },
         )  # fmt: skip
     return folder

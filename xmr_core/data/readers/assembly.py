@@ -326,7 +326,7 @@ def _of_matrix(relevant: np.ndarray, *ids: Sequence | None) -> Relevance:
 # From tables of images and captions to a Corpus.
 
 
-_REMEDY = "A reader is shown in docs/howto/add_a_corpus.md."
+_REMEDY = "A reader is shown in docs/howto/extend.md."
 
 
 def require_corpus(value: object, name: str) -> Corpus:

@@ -78,7 +78,7 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
         rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
     if not rows:
         names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
-        faults.refuse(f"{source} holds no caption that can be read: needs the columns {names}; found: {[*columns][:12]}.")
+        faults.refuse(f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}.")
     table = pd.DataFrame(rows, columns=["image", "text", "split", "caption_id"], dtype=object)
     return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
 

@@ -1,8 +1,8 @@
 """Versions of what decides the numbers of a run. Raise one when its numbers change, and never for a change of words.
 
 A run's identity holds its configuration, names of its data by content, and these versions. The code is hashed too, but
-only recorded: tidying code trains nothing again. `tests/contract/test_numerics.py` holds numbers of every stage and method, and
-fails when numbers change and the version here (or in the method's own file) does not.
+only recorded: tidying code trains nothing again. `tests/contract/test_numerics.py` holds numbers of every stage
+and method, and fails when numbers change and the version here (or in the method's own file) does not.
 
 A method from outside the package, and a reader or a frozen extractor without a version, count by the code they run too:
 `own_code_version`.
