@@ -3,7 +3,13 @@
     prepare(DataConfig(…)) or prepare(from_arrays(features, captions)) → Prepared: splits, input sizes, words
 
 >>> import numpy as np
->>> from xmr_core.base.types import SPLITS
+>>> from xmr_core import data
+>>> corpus = data.from_arrays(np.random.default_rng(0).normal(size=(10, 3, 8)), ["a dog", "two cats"] * 5)
+>>> data.prepare(corpus).inputs.image_width
+8
+"""
+
+from xmr_core.base.types import SPLITS
 from xmr_core.data.batches import Augmentation, Batches, Split
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, from_arrays, reader_of, register_reader
