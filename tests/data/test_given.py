@@ -16,8 +16,6 @@ from xmr_core.base.types import RelevantRanks
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation import metrics
-from xmr_core.evaluation.ranks import best
-from xmr_core.evaluation.scoring import MatrixScores
 from xmr_core.features.cache import cached_array
 from xmr_core.retrieval.judgments import Judgments
 from xmr_core.retrieval.library import example_library, example_model
@@ -63,17 +61,6 @@ MEASURES += [lambda r: metrics.recall_at_k(r, 10), lambda r: metrics.precision_a
 def test_a_query_without_a_relevant_item_has_no_rank_of_another(measure, indptr):
     with refused("has no relevant item"):
         measure(RelevantRanks(np.array(indptr), np.array([2, 9]), 10))
-
-
-def test_the_best_of_scores_that_are_no_numbers_are_refused():
-    for scores in (np.array([[0.1, np.nan, 0.3]]), np.full((1, 3), np.nan)):
-        with refused("is not a number"):
-            best(MatrixScores(scores), 3, "images")
-    with refused("unknown modality of the queries 'image'"):
-        best(MatrixScores(np.eye(2)), 1, modality="image")
-    for k in ("3", 1.5, 0, True):
-        with refused("k must be at least 1 and a whole number"):
-            best(MatrixScores(np.eye(2)), k)
 
 
 def test_features_beyond_the_stored_type_are_refused(tmp_path, monkeypatch):
@@ -166,24 +153,6 @@ def test_a_search_by_any_image_and_by_one_sentence():
     for k in ("3", 1.5, 0):
         with refused("k must be at least 1 and a whole number"):
             search(library, "a red square", k=k)
-
-
-def test_a_model_is_loaded_as_it_is_and_another_object_is_named_shortly():
-    model = example_model()
-    assert xmr.load(model, device="cpu") is model
-    with pytest.raises(BadInput) as error:
-        xmr.load(xmr.base_config("dive", device="cpu"))
-    assert len(str(error.value)) < 200 and "RunConfig" in str(error.value)
-
-
-def test_scores_of_any_kind_are_evaluated():
-    relevance = Relevance.from_pairs([(0, 0), (1, 1)], [0, 1], [0, 1])
-    for scores in (np.eye(2, dtype=int), torch.eye(2).bfloat16(), torch.eye(2, requires_grad=True), [[1, 0], [0, 1]]):
-        table = xmr.evaluation.evaluate_scores(scores, {"annotated": relevance}).per_query
-        assert table["first_rank"].tolist() == [1, 1, 1, 1]
-    for relevances in (relevance, {"annotated": [[0], [1]]}):
-        with refused("relevances must be a mapping such as"):
-            xmr.evaluation.evaluate_scores(np.eye(2), relevances)
 
 
 def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):

@@ -110,14 +110,6 @@ def test_a_filepath_leads_nowhere_else(coco, filepath):
         coco.read()
 
 
-@pytest.mark.parametrize("folder", ["annotations", "caption_datasets"])
-def test_usual_places_of_the_json(either, folder):
-    before = either.load().fingerprint
-    (either.root / folder).mkdir()
-    either.json.rename(either.root / folder / either.json.name)
-    assert either.read().fingerprint == before
-
-
 def test_the_fingerprint_follows_texts_and_splits(either):
     before = either.load().fingerprint
     either.records[0]["sentences"][0]["raw"] += " indeed"

@@ -60,8 +60,8 @@ def test_the_line_names_what_will_be_taken(photos, monkeypatch):
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),
         ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2"),
-        ({}, "features='auto' takes efficientnet_lite0, frozen, with the weights of its installed package"),
-        ({"features": "cells"}, "the built-in descriptor"),
+        ({}, "features='auto' takes efficientnet_lite0"),
+        ({"features": "cells"}, "takes cells"),
     ):
         config = data.DataConfig("folder", str(photos), **options)
         assert line in planned_network(config, corpus)

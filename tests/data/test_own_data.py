@@ -211,15 +211,6 @@ def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, 
     assert torch.equal(*scores)
 
 
-@pytest.mark.slow
-def test_a_model_of_one_vector_an_image_reads_vectors():
-    features, captions, image_of = arrays(l=1)
-    model = xmr.fit("vse++", images=features[:, 0], captions=captions, image_of=image_of, d=8, epochs=1, device="cpu")
-    assert torch.equal(model.similarity(features[:3, 0], ["a dog"]), model.similarity(features[:3], ["a dog"]))
-    with pytest.raises(BadInput, match=r"n × regions × 12, got \(3, 1, 11\)"):
-        model.encode_images(features[:3, 0, :11])
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 from PIL import Image
 
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.data.prepare import DataConfig, prepare
 from xmr_core.data.readers.flickr8k import load_flickr8k
 from xmr_core.features import cache
 from xmr_core.features.cache import Reduction, cached_features, principal_components, reduced_features
@@ -187,26 +184,6 @@ def test_word_vectors(tmp_path):
         file.write_text(text)
         with pytest.raises(BadInput, match=message):
             load_word_vectors(file, ("dog", "cat"))
-
-
-def test_mobile_networks_pad_as_tensorflow_does():
-    """Stride 2 on an even side: one row and column of zeros at the bottom and right only."""
-    from xmr_core.features.efficientnet_lite import Convolution
-
-    torch.manual_seed(0)
-    layer, x = Convolution(2, 3, 3, stride=2), torch.randn(1, 2, 6, 6)
-    wanted = F.conv2d(F.pad(x, (0, 1, 0, 1)), layer.weight, layer.bias, stride=2)
-    torch.testing.assert_close(layer(x), wanted)
-    odd = torch.randn(1, 2, 7, 7)  # an odd side gets one on each side
-    torch.testing.assert_close(layer(odd), F.conv2d(F.pad(odd, (1, 1, 1, 1)), layer.weight, layer.bias, stride=2))
-
-
-def test_the_whole_path_from_files_to_inputs(flickr):
-    prepared = prepare(DataConfig("flickr8k", str(flickr), features="cells", reduce=20))
-    assert prepared.inputs.image_width == 20 and prepared.inputs.cells == 784 and prepared.inputs.word_vectors is None
-    assert prepared.splits["train"].images_at(np.array([1, 0])).local_feats.shape == (2, 784, 20)
-    with pytest.raises(BadInput, match="needs data_root"):
-        prepare(DataConfig("flickr8k"))
 
 
 class Counting(CellDescriptor):

@@ -246,7 +246,7 @@ def load_word_vectors(
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w+") as file:
-    ...     _ = file.write("dog 1 2\ncat 3 4\n"), file.flush()
+    ...     _ = file.write("dog 1 2\\ncat 3 4\\n"), file.flush()
     ...     load_word_vectors(file.name, ["cat", "d-og"])[0].tolist()
     [[3.0, 4.0], [1.0, 2.0]]
     """

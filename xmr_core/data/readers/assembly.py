@@ -349,22 +349,22 @@ def usable_tables(
     faults: FaultLog,
     usual: int = USUAL,
     splits: Sequence[str] = SPLITS,
+    columns: Sequence[str] = ("split",),
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(images, captions) without what cannot be used; every caption gets the split of its image.
 
     Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
-        so that is no fault. splits: names that a split may have.
+        so that is no fault. splits: names that a split may have. columns: those that images must have.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
     than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say),
     images in a split of another name than `splits`.
     Raises: BadInput for tables without these columns.
     """
-    for kind, table, columns in (("images", images, {"split"}), ("captions", captions, {"image_id", "text"})):
-        if not isinstance(table, pd.DataFrame) or (lacking := columns - set(table)):
-            got = f"no {', '.join(sorted(lacking))}" if isinstance(table, pd.DataFrame) else type(table).__name__
-            needed = " and ".join(sorted(columns))
-            raise BadInput(f"{name}: the {kind} must be a DataFrame with a column {needed}, got {got}. {_REMEDY}")
+    for kind, table, needed in (("images", images, columns), ("captions", captions, ("image_id", "text"))):
+        if not isinstance(table, pd.DataFrame) or not set(needed) <= set(table):
+            got = list(table) if isinstance(table, pd.DataFrame) else type(table).__name__
+            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}, got {got}. {_REMEDY}")
         faults.refuse(f"{name}: ids of {kind} repeat", table.index[table.index.duplicated()])
     images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
@@ -418,7 +418,7 @@ def photograph_corpus(
     ...     photograph_corpus("mine", images, captions, FaultLog()).faults
     {'images with fewer than 5 captions': 1}
     """
-    images, captions = usable_tables(name, images, captions, faults, usual, splits)
+    images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
     content = files_content(files)
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
