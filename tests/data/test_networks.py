@@ -66,7 +66,7 @@ def test_the_line_names_what_will_be_taken(photos, monkeypatch):
         config = data.DataConfig("folder", str(photos), **options)
         assert line in planned_network(config, corpus)
     own = data.from_arrays(np.eye(10), ["a dog"] * 10)
-    assert "the features that the corpus brings" in planned_network(data.config_for(own), own)
+    assert "takes regions" in planned_network(data.config_for(own), own)
 
 
 def test_ways_without_a_network_work(photos, nothing_installed):

@@ -210,7 +210,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
     with source as opened, Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:
-            raise Image.DecompressionBombError
+            raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
         yield image
 
 
