@@ -8,7 +8,7 @@ from karpathy_files import coco_folder, draw, flickr_folder, record
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.readers.assembly import FaultLog
-from xmr_core.evaluation.protocols import PROTOCOLS, Protocol
+from xmr_core.evaluation.metrics import PROTOCOLS, Protocol
 
 
 @pytest.fixture(autouse=True)

@@ -15,13 +15,13 @@ import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Tokens
 from xmr_core.data.scenes import content_words, load_scenes
-from xmr_core.evaluation.analysis.attention import content_preference, node_cosines
 from xmr_core.features.words import tokenise
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec
 from xmr_core.training.runs import train_or_load
 from xmr_study import paper_tables as published
 from xmr_study import plots
+from xmr_study.analysis import content_preference, node_cosines
 from xmr_study.claims import ABLATIONS, CLAIMS
 from xmr_study.claims.claim import Claim
 from xmr_study.measures import content_weight
