@@ -46,7 +46,7 @@ def read_with_frozen_networks(folder: Path) -> None:
     scores = plain.similarity(images, texts)
     with Stand():
         moved = load(kept, device=NAME)
-        networks = moved.raw.describer.extractor.net, moved.raw.read.model.net, moved.method
+        networks = moved.raw.describer.extractor.net, moved.raw.captions.model.net, moved.method
         devices = {p.device.type for network in networks for p in network.parameters()}
         assert devices == {NAME}, f"something stayed: {devices}"
         assert torch.allclose(moved.similarity(images, texts), scores, atol=1e-4), "moved when it was loaded"

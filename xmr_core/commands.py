@@ -107,8 +107,9 @@ def check(arguments: argparse.Namespace) -> int:
     """0: the data can be used for training; 1: they cannot."""
     from tqdm import tqdm
 
+    from xmr_core.data.config import DataConfig
     from xmr_core.data.corpora import reader_of
-    from xmr_core.data.prepare import DataConfig, planned_network
+    from xmr_core.data.inputs import planned_network
     from xmr_core.data.readers.check import check_corpus
 
     dataset, root = arguments.dataset, arguments.data_root
@@ -182,7 +183,7 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _search(arguments: argparse.Namespace) -> int:
-    from xmr_core.data.raw_inputs import pixels_of
+    from xmr_core.data.inputs import pixels_of
     from xmr_core.retrieval.engine import open_elements
     from xmr_core.retrieval.explain import explained, in_sentences
     from xmr_core.retrieval.index import open_index

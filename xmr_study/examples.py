@@ -94,7 +94,7 @@ def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w
 
     Raises: BadInput for a corpus that has neither images nor boxes.
 
-    >>> from xmr_core.data.arrays import from_arrays
+    >>> from xmr_core.data.corpora import from_arrays
     >>> canvases(from_arrays(np.zeros((10, 36, 4)), ["a dog", "two cats"] * 5), [0])
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: arrays has neither images nor boxes of its regions, so that...

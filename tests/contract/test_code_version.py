@@ -10,7 +10,7 @@ from tiny import tiny_config
 
 from xmr_core.base import fingerprint
 from xmr_core.base.fingerprint import own_code_version
-from xmr_core.data import corpora
+from xmr_core.data import corpora, inputs
 from xmr_core.features.cache import identity_of
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.training.runs.config import code_of, component_versions
@@ -56,7 +56,7 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
         sys.modules.pop(f"helper{n}", None)
         imported(tmp_path, f"helper{n}", HELPER.format(factor=factor))
         extractor = imported(tmp_path, name, EXTRACTOR.format(helper=f"helper{n}")).Brightness()
-        monkeypatch.setattr(preparing, "_extractor", lambda *_, extractor=extractor: extractor)
+        monkeypatch.setattr(inputs, "_extractor", lambda *_, extractor=extractor: extractor)
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         prepared = preparing.prepare(plan.config.data)

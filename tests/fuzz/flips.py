@@ -153,7 +153,7 @@ def partly(base: Path) -> dict[str, Written]:
             for n in range(start, 12):
                 if n == stop:
                     raise KeyboardInterrupt
-                yield np.array([n]), np.full((1, 5), n + 0.5, np.float32)
+                yield np.full((1, 5), n + 0.5, np.float32)
 
         return rows
 

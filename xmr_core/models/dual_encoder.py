@@ -23,9 +23,7 @@ from xmr_core.data.prepare import DataConfig
 from xmr_core.evaluation.evaluate import evaluate_corpus
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.scoring import score_matrix
-from xmr_core.features.pretrained import load_pretrained, read_settings
-from xmr_core.features.pretrained_images import read_fit, read_scaling
-from xmr_core.features.pretrained_text import word_pieces
+from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.similarities.vectors import Cosine
 from xmr_core.training.runs.config import STAGES, readable_id
 
@@ -47,8 +45,8 @@ class ZeroShot(nn.Module):
     Args: source: folder or hub name. device: where it computes, None for the CPU.
     Attributes: identity: names weights, tokenizer and preprocessing by content. resolution: of the images in pixels.
         fit: how images become squares, None for squashing.
-    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces, read_scaling and read_fit
-        do.
+    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and
+        read_preprocessing do.
 
     >>> ZeroShot("no/such/folder")
     Traceback (most recent call last):
@@ -61,8 +59,8 @@ class ZeroShot(nn.Module):
         super().__init__()
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
-        self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
-        self.fit = read_fit(loaded.folder, self.scaling.resolution)
+        vision = getattr(loaded.config, "vision_config", loaded.config)
+        self.scaling, self.fit = read_preprocessing(loaded.folder, vision)
         self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):

@@ -5,8 +5,7 @@ from pathlib import Path
 from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.feature_extractor import Describer
-from xmr_core.data.raw_inputs import RawInputs, read_inputs
+from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
 from xmr_core.evaluation.results import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
@@ -136,13 +135,20 @@ def _official(path: Path, method: str, vocabulary: str | Path, options: dict) ->
     if not method or not vocabulary:
         raise BadInput(f"{path.name} is a checkpoint of the authors: say whose (method='scan', vocabulary=FILE).")
     (model, inputs), words = official_with_inputs(path, method, **options), read_vocabulary(vocabulary)
-    raw = RawInputs(inputs, words, None, None, words.encode)
+    raw = RawInputs(inputs, CaptionReader(words), None)
     return Model(method_spec(method).label, model, raw, {"checkpoint": path.name})
+
+
+class _DualCaptions(CaptionReader):
+    """Word pieces the way that a dual encoder was trained on them."""
+
+    def __call__(self, texts):
+        return self.model.tokens(texts)[0]
 
 
 def _dual(name: str) -> Model:
     model = ZeroShot(name)
     describer = Describer("pixels", model.resolution, pixels_fit=model.fit)
     inputs = Inputs(image_width=0, cells=0, vocabulary=0, resolution=model.resolution)
-    raw = RawInputs(inputs, None, model.pieces, describer, lambda texts: model.tokens(texts)[0])
+    raw = RawInputs(inputs, _DualCaptions(model.pieces, model), describer)
     return Model(find_pretrained(name).name, model, raw, {"model": model.identity})

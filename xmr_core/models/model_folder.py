@@ -16,8 +16,7 @@ from xmr_core import __version__
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.data.feature_extractor import NETWORK, SUFFIXES, TENSORS
-from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
+from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
 from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec
@@ -125,7 +124,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
         remove(folder, [CONFIG])  # without it, what is being written is no model
         words = model.raw.vocabulary or model.raw.pieces
         save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
-        inputs = write_inputs(model.raw, folder, model.about.get("text_model", ""))
+        inputs = write_inputs(model.raw, folder)
         card, path = model_card(model.label, about), folder / CARD
         left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
         if left != card and content_hash(left) != written["card"]:

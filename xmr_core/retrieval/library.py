@@ -13,11 +13,10 @@ from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
-from xmr_core.data.arrays import from_arrays
 from xmr_core.data.config import DataConfig
-from xmr_core.data.inputs import ImageReader
+from xmr_core.data.corpora import from_arrays
+from xmr_core.data.inputs import ImageReader, RawInputs
 from xmr_core.data.prepare import Prepared, prepare
-from xmr_core.data.raw_inputs import RawInputs
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty

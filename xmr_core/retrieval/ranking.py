@@ -13,7 +13,7 @@ from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
-from xmr_core.data.raw_inputs import one_image, pixels_of
+from xmr_core.data.inputs import one_image, pixels_of
 from xmr_core.evaluation.ranks import checked_k, relevant_ranks
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.words import rule
@@ -103,9 +103,9 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
     if query.kind != "text":
         return (), {}
     raw, nearest = library.raw, {}
-    if raw.nearest:
-        words = rule(raw.vocabulary.tokeniser)(query.text)
-        nearest = {w: raw.nearest[w] for w in words if w not in raw.vocabulary.numbers and w in raw.nearest}
+    if raw.captions.nearest:
+        words, table = rule(raw.vocabulary.tokeniser)(query.text), raw.captions.nearest
+        nearest = {w: table[w] for w in words if w not in raw.vocabulary.numbers and w in table}
     return tuple(raw.words_of(query.text)[1]), nearest
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding, Representation
-from xmr_core.data.raw_inputs import pixels_of
+from xmr_core.data.inputs import pixels_of
 from xmr_core.evaluation.ranks import MODALITIES, checked_k, top_k
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Settings, answer_table, encode, rank, read_words

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding, Tokens
-from xmr_core.data.augment import SPECIAL, UNKNOWN_ID
+from xmr_core.data.batches import SPECIAL, UNKNOWN_ID
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.stats import bootstrap_interval

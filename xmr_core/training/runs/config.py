@@ -24,8 +24,7 @@ from xmr_core.base.fingerprint import (
     package_hash,
 )
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.augment import CELL_RULES, WORD_RULES
-from xmr_core.data.batches import POSITIVES, UNITS
+from xmr_core.data.batches import CELL_RULES, POSITIVES, UNITS, WORD_RULES
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.data.scenes.corpus import load_scenes
@@ -96,7 +95,7 @@ class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
     method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of
+    cell_drop … erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many images of
     the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
         ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.

@@ -18,8 +18,7 @@ from tqdm import tqdm
 from xmr_core.base import files, paths
 from xmr_core.base.files import write_tensors
 from xmr_core.base.machine import environment
-from xmr_core.data.augment import UNKNOWN_ID, Augmentation
-from xmr_core.data.batches import Batches, Split
+from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches, Split
 from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
 from xmr_core.evaluation.evaluate import evaluate, evaluate_corpus
