@@ -42,7 +42,7 @@ BROKEN = {
     "dropout": (lambda a, b: dropout(a.x @ b.x.T, 0.1), "nor on the call"),
     "noise": (lambda a, b: a.x @ b.x.T + 0.01 * torch.randn(len(a), len(b)), "nor on the call"),
     "a count of calls": (Counts(), "Counts gives a pair .* alone and .* nor on the call"),
-    "two functions": (OtherScore(), "OtherScore gives a pair .* by forward, which is trained, and .* by score"),
+    "two functions": (OtherScore(), "OtherScore gives a pair .* by forward"),
     "a vector": (lambda a, b: (a.x @ b.x.T).sum(1), r"of shape \(\d+, \d+\), got \(\d+,\)"),
     "captions first": (lambda a, b: b.x[:7] @ a.x.T, r"of shape \(\d+, \d+\), got \(7, \d+\)"),
     "an array": (lambda a, b: (a.x @ b.x.T).numpy(), "as a tensor .*, got ndarray"),

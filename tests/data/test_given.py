@@ -148,7 +148,7 @@ def test_a_search_by_any_image_and_by_one_sentence():
         assert np.array_equal(pixels_of(image), pixels)
     with refused("got int"):
         search(library, image=3)
-    with refused("got list"):
+    with refused("one sentence or one image"):
         search(library, ["a red square"])
     for k in ("3", 1.5, 0):
         with refused("k must be at least 1 and a whole number"):

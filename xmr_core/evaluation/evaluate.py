@@ -132,10 +132,12 @@ def evaluate_scores(
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        asked = [q for kind, relevance in relevances.items() for q in _questions(kind, relevance, own, i, t, image_of)]
+        questions = [
+            q for kind, relevance in relevances.items() for q in _questions(kind, relevance, own, i, t, image_of)
+        ]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
-        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in asked], done)
-        for (kind, direction, without, image, question), found in zip(asked, answers.ranks, strict=True):
+        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
+        for (kind, direction, without, image, question), query_ranks in zip(questions, answers.ranks, strict=True):
             dropped[kind, direction] = dropped.get((kind, direction), 0) + without
             columns = {
                 "relevance": kind,
@@ -144,11 +146,11 @@ def evaluate_scores(
                 "query": question.relevance.query_ids,
                 "image": image,
                 "n_relevant": question.relevance.counts,
-                "first_rank": metrics.first_rank(found),
-                "r_precision": metrics.r_precision(found),
-                "map_at_r": metrics.map_at_r(found),
+                "first_rank": metrics.first_rank(query_ranks),
+                "r_precision": metrics.r_precision(query_ranks),
+                "map_at_r": metrics.map_at_r(query_ranks),
             }
-            tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(found, k) for k in KS}))
+            tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(query_ranks, k) for k in KS}))
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
 
 

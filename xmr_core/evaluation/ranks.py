@@ -68,9 +68,9 @@ def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], o
     streams = [_Stream(scores, question) for question in questions]
     wanted = [images * scores.shape[1] + captions for images, captions in (s.pairs(s.owner, s.items) for s in streams)]
     once = np.unique(np.concatenate([*wanted, np.empty(0, np.int64)]))  # most are relevant in several questions
-    known = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
+    relevant_scores = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
     for s, keys in zip(streams, wanted, strict=True):
-        s.know(known[np.searchsorted(once, keys)])
+        s.know(relevant_scores[np.searchsorted(once, keys)])
     while True:
         out = Ranked([], scores.error)
         for s in streams:
@@ -126,8 +126,8 @@ class _Stream:
     def __init__(self, scores: Scores, question: Question):
         relevance, self.turned = question.relevance, question.modality == "captions"
         shape = scores.shape[::-1] if self.turned else scores.shape
-        given = zip((question.queries, question.gallery), shape, strict=True)
-        self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in given]
+        sides = zip((question.queries, question.gallery), shape, strict=True)
+        self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in sides]
         own = len(relevance), len(relevance.gallery_ids)
         if own != tuple(map(len, self.places)):
             raise BadInput(

@@ -28,10 +28,10 @@ _NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
 _AGAIN = "copy the folder, or Model.save_pretrained"
 
 
-def remove(folder: Path, names: Collection[str], whole: Iterable[str] = ()) -> None:
-    """Remove files in this order, and what killed processes left while they wrote these, or others that are `whole` and
+def remove(folder: Path, names: Collection[str], kept: Iterable[str] = ()) -> None:
+    """Remove files in this order, and what killed processes left while they wrote these, or others that are `kept` and
     stay. Raises: CannotWrite."""
-    written = (folder / name for name in (*names, *whole))
+    written = (folder / name for name in (*names, *kept))
     try:
         for path in (*(folder / n for n in names), *(p for w in written for p in w.parent.glob(f".{w.name}.*.tmp"))):
             path.unlink(missing_ok=True)
@@ -72,9 +72,9 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     """
     if not path.exists():
         raise BadInput(f"{path.parent} has no {path.name}, so nothing was finished there. Build it: {again}.")
-    found = json_object(path).get("format", version)
-    if found != version:
-        raise BadInput(f"{path} has format {found!r}, this version reads format {version}. Build it again: {again}.")
+    stored = json_object(path).get("format", version)
+    if stored != version:
+        raise BadInput(f"{path} has format {stored!r}, this version reads format {version}. Build it again: {again}.")
     return files.read_record(path)
 
 
@@ -85,10 +85,10 @@ def check_files(folder: Path, listed: Mapping[str, Mapping], again: str, verify:
     for name, written in listed.items():
         path = folder / name
         size = path.stat().st_size if path.is_file() else -1
-        whole = 0 <= size == written.get("bytes", size)
-        if whole and (verify or size <= fingerprint.LARGE):
-            whole = fingerprint.file_hash(path) == written["digest"]
-        if not whole:
+        intact = 0 <= size == written.get("bytes", size)
+        if intact and (verify or size <= fingerprint.LARGE):
+            intact = fingerprint.file_hash(path) == written["digest"]
+        if not intact:
             raise DamagedFile(f"{path} is missing, cut or altered. Copy it again, or build it again: {again}.")
 
 
@@ -138,7 +138,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
                 needed += sorted(f"{part}/{path.name}" for path in (folder / part).iterdir() if path.suffix in SUFFIXES)
             else:  # of an older model
                 shutil.rmtree(folder / part, ignore_errors=True)
-        remove(folder, {TENSORS, NEAREST} - {*needed}, whole=[*needed, CARD])
+        remove(folder, {TENSORS, NEAREST} - {*needed}, kept=[*needed, CARD])
         listed = {name: fingerprint.file_hash(folder / name) for name in needed}
         files.write_record(
             folder / CONFIG,

@@ -60,8 +60,8 @@ class MtebModel:
             places, answers = {name: n for n, name in enumerate(self._ids)}, []
             for n, name in enumerate(names):
                 chosen = [str(item) for item in top_ranked[name]]
-                some = items[np.array([places[item] for item in chosen])]
-                values, order = best_of(similarity, encoded[[n]], some, len(chosen), modality)
+                candidates = items[np.array([places[item] for item in chosen])]
+                values, order = best_of(similarity, encoded[[n]], candidates, len(chosen), modality)
                 answers.append(zip([chosen[m] for m in order[0]], values[0], strict=True))
         return {name: {item: float(v) for item, v in own} for name, own in zip(names, answers, strict=True)}
 

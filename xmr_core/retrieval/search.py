@@ -78,8 +78,8 @@ def search(
         table = rank(library, query, Settings(k=k), target=target).table
     else:
         scores, positions = two_stage(elements, encode(library, query), library.method.similarity, k)
-        found = positions[0] >= 0
-        table = answer_table(library, target, positions[0][found], scores[0][found])
+        filled = positions[0] >= 0
+        table = answer_table(library, target, positions[0][filled], scores[0][filled])
     table.attrs |= dict(zip(("unknown_words", "nearest"), read_words(library, query), strict=True))
     return table
 
@@ -128,9 +128,9 @@ def recall(
 
     Args and raises: as two_stage. Every item of the gallery is compared with every query, so give a sample of queries.
     """
-    found = two_stage(index, queries, similarity, k, per_element, modality)[1]
+    proposed = two_stage(index, queries, similarity, k, per_element, modality)[1]
     exact = top_k(similarity, queries, index.gallery, k, modality)[1]
-    return float(np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)]))
+    return float(np.mean([np.isin(e, f).mean() for e, f in zip(exact, proposed, strict=True)]))
 
 
 def best_of(

@@ -365,14 +365,18 @@ def train(
         progress, own.random = state["progress"], state["random"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
-        at, told = f"from epoch {first_epoch} step {first_step}", []
+        where, messages = f"from epoch {first_epoch} step {first_step}", []
         if (begun := progress.get("device", place)) != place and first_epoch < config.epochs:
             # told, not refused: a queue may move a run at any time
-            told.append(f"{at} on {place}, before on {begun}: the bits are those of neither, as with another seed.")
+            messages.append(
+                f"{where} on {place}, before on {begun}: the bits are those of neither, as with another seed."
+            )
         if (coded := progress.get("code", code)) != code:  # also where only the evaluation is left, which records it
-            told.append(f"{at} by code {code}, before by code {coded}: the result is that of neither alone.")
-        history.messages += told
-        for message in told:
+            messages.append(
+                f"{where} by code {code}, before by code {coded}: the result is that of neither alone."
+            )
+        history.messages += messages
+        for message in messages:
             warnings.warn(message, stacklevel=2)
 
     ranks.start(method)
@@ -395,7 +399,7 @@ def train(
         method.train()
         thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
         for step, batch in enumerate(batches.ahead(epoch, first_step, plan, readers), first_step):
-            at, position = f"epoch {epoch} step {step}", epoch * steps + step
+            where, position = f"epoch {epoch} step {step}", epoch * steps + step
             schedule = (config.schedule, config.warmup_steps, steps, config.decay_every)
             factor = lr_factor(position, config.epochs * steps, *schedule)
             for group in optimiser.param_groups:
@@ -406,7 +410,7 @@ def train(
                     loss, terms, scores = ranks.loss(method, batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
-                if message := watch.see(value, spread, at):
+                if message := watch.see(value, spread, where):
                     history.messages.append(message)
                     if ranks.first:
                         warnings.warn(message, stacklevel=2)
@@ -416,7 +420,9 @@ def train(
                     norm = clip_gradients(method.parameters(), config.clip)
                     # elsewhere each look waits for the device
                     if (on_cpu or step + 1 == steps) and not math.isfinite(norm):
-                        raise TrainingFailed(f"the gradient has norm {float(norm)} at {at}, though the loss is finite.")
+                        raise TrainingFailed(
+                            f"the gradient has norm {float(norm)} at {where}, though the loss is finite."
+                        )
                 optimiser.step()
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())

@@ -144,14 +144,14 @@ class RunConfig:
         for name in changes.keys() - settings - offered:
             raise unknown(f"option of {spec.id}", name, settings | offered)
 
-        def given(names: set[str]) -> dict:
+        def part(names: set[str]) -> dict:
             return {name: value for name, value in changes.items() if name in names}
 
-        options = {**changes.get("options", self.options), **given(offered)}
+        options = {**changes.get("options", self.options), **part(offered)}
         spec.make_options(changes.get("form", self.form), options)  # which checks them
         # fields of one class change together, because some values are allowed only beside others
-        made = replace(self, **given(own))
-        of_train, of_data = replace(made.train, **given(train - own)), replace(made.data, **given(data - train - own))
+        made = replace(self, **part(own))
+        of_train, of_data = replace(made.train, **part(train - own)), replace(made.data, **part(data - train - own))
         return replace(made, train=of_train, data=of_data, options=options)
 
     @property

@@ -66,19 +66,19 @@ def train_or_load_all(
     for config in configs:  # all of them before any work
         full_options(config.method, config.form, config.options)
     plans = [plan_run(config) for config in configs]
-    asked = {plan.id: plan for plan in plans}
-    runs = {run_id: run for run_id, plan in asked.items() if (run := plan.finished()) is not None}
+    planned = {plan.id: plan for plan in plans}
+    runs = {run_id: run for run_id, plan in planned.items() if (run := plan.finished()) is not None}
     warn_of_other_code([*runs.values()])
-    missing = [plan for run_id, plan in asked.items() if run_id not in runs]
+    missing = [plan for run_id, plan in planned.items() if run_id not in runs]
     movable = sum(not only_here(plan.config) for plan in missing)
     workers = workers or _workers([plan.config for plan in missing])
     apart = executor is not None or (workers > 1 and movable > (0 if more else 1))
-    here, elsewhere, free = deque[Plan](), deque[Plan](), list[_Process]()
+    local, remote, free = deque[Plan](), deque[Plan](), list[_Process]()
     pending: dict[Future, tuple[Plan, EventFile, Executor]] = {}
     epochs, errors, call = dict[str, int](), dict[str, Exception](), uuid.uuid4().hex
 
     def add(plan: Plan) -> None:
-        (elsewhere if apart and not only_here(plan.config) else here).append(plan)
+        (remote if apart and not only_here(plan.config) else local).append(plan)
         epochs[plan.id] = 0
         bar.total += plan.config.train.epochs
 
@@ -111,11 +111,11 @@ def train_or_load_all(
         for plan in missing:
             add(plan)
         try:
-            while here or elsewhere or pending:
-                while elsewhere and (executor is not None or len(pending) < workers):
-                    start(elsewhere.popleft())
+            while local or remote or pending:
+                while remote and (executor is not None or len(pending) < workers):
+                    start(remote.popleft())
                 if not pending:
-                    plan, error = here.popleft(), None
+                    plan, error = local.popleft(), None
                     try:
                         produce(plan, report_of(plan.id, tell))
                     except Exception as e:
