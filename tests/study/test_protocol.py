@@ -58,13 +58,7 @@ def test_the_page_has_the_trials_of_the_code():
 
 
 def test_the_page_has_the_numbers_of_the_code():
-    said = " ".join(PAGE.split())
-    for words in (
-        f"A run has {protocol.EPOCHS} epochs", "world $1 + s \\bmod 2$", "seven trials on world 0, seed 0, 24 epochs",
-        "8, 24 and 72 epochs with two seeds",
-        "median of the first five runs of 72 epochs below two minutes of a core; five otherwise",
-    ):  # fmt: skip
-        assert words in said, words
+    assert f"A run has {protocol.EPOCHS} epochs" in " ".join(PAGE.split())
     assert (protocol.TUNING_EPOCHS, protocol.SHORTER, protocol.WORLD, protocol.DECIDING) == (24, (8, 24), 0, (1, 2))
     assert (protocol.SEEDS, protocol.MORE_SEEDS, protocol.SHORT) == (5, 10, 120)
 

@@ -137,9 +137,7 @@ def by_hand(name: str, head, rows: list[np.ndarray]) -> np.ndarray:
 
     def weighted(logits):
         """Each channel's sum by the softmax of its own logits."""
-        return np.array(
-            [np.dot(reference.softmax(list(l)), r) for l, r in zip(np.transpose(logits), table.T, strict=True)]
-        )
+        return np.array([np.dot(reference.softmax(a), r) for a, r in zip(logits.T, table.T, strict=True)])
 
     soft = weighted(table)
     if name == "softpool":

@@ -1,6 +1,5 @@
-"""A method in one file outside the package goes all the way: trained by workers and a notebook, compared, saved,
-indexed,
-explained, explored, timed and listed."""
+"""A method in one file outside the package goes all the way: trained by workers and a notebook, compared, exported,
+searched with, explained, explored and listed."""
 
 import json
 from pathlib import Path
@@ -19,9 +18,8 @@ from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import open_library
 from xmr_core.retrieval.ranking import Query
 from xmr_core.retrieval.search import search
-from xmr_core.training.runs import load, train_or_load, train_or_load_all
+from xmr_core.training.runs import load, train_or_load_all
 from xmr_study.cli import main
-from xmr_study.cost import Shape
 from xmr_study.method_tables import methods_table
 
 ADDRESS = "toy_method:SPEC"
@@ -41,17 +39,14 @@ def runs(tmp_path_factory):
 
 def test_workers_train_it_and_it_is_compared(runs):
     assert [run.id.rpartition("-")[0] for run in runs[1:]] == ["toy-maxsim-scenes-s0"] * 2 and runs[1].id != runs[2].id
-    table = study.run_table(runs, ["VSE++", "Toy MaxSim", "Toy MaxSim i2t"])
-    assert len(study.seed_means(table, ["rsum annotated"])) == 3
-    rows = study.results.rows(runs, ["VSE++", "Toy MaxSim", "Toy MaxSim i2t"])
-    assert set(rows["variant"]) == {"VSE++", "Toy MaxSim", "Toy MaxSim i2t"}
+    labels = ["VSE++", "Toy MaxSim", "Toy MaxSim i2t"]
+    assert len(study.seed_means(study.run_table(runs, labels), ["rsum annotated"])) == 3
+    assert set(study.results.rows(runs, labels)["variant"]) == set(labels)
 
 
 def test_it_is_loaded_by_its_id_and_exported(runs, tmp_path):
-    again = load(runs[1].id)
-    assert again.method().similarity.direction == "t2i"
-    method, *_ = load_method(runs[2].export(tmp_path / "toy.safetensors"))
-    assert method.similarity.direction == "i2t" and method.name == "toy-maxsim"
+    assert load(runs[1].id).method().similarity.direction == "t2i"
+    assert load_method(runs[2].export(tmp_path / "toy.safetensors"))[0].similarity.direction == "i2t"
 
 
 def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
@@ -67,30 +62,17 @@ def test_search_explains_it_by_what_its_words_add(runs, tmp_path):
 def test_the_explorer_shows_it(runs):
     from xmr_study.explorer.screen import Explorer
 
-    libraries = {
-        label: open_library(run, label=label) for run, label in zip(runs, ["VSE++", "Toy MaxSim"], strict=False)
-    }
-    page = Explorer(lambda label: libraries[label], ["Toy MaxSim", "VSE++"], k=3)
+    page = Explorer(lambda label: open_library(runs[1], label=label), ["Toy MaxSim"], k=3)
     page.ask(Query("text", "a red circle"))
     assert len(page.rankings) == 1 and len(page.rankings[0].order) == 3
 
 
-def test_its_cost_is_measured_by_its_similarity(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
-    from cost import measure, scene
-
-    made = scene(ADDRESS, Shape(d=16, regions=6, words=5), 4, 8)
-    assert type(made.similarity).__name__ == "SumMax" and made.images.x.shape == (4, 6, 16)
-    assert measure(made, budget=0.01).seconds > 0
-
-
-def test_a_notebook_trains_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+def test_a_notebook_trains_it(tmp_path, own_home, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(toy_method.__file__).parent))
     notebook = Path(__file__).resolve().parents[2] / "notebooks" / "train.ipynb"
     assert main(["run", str(notebook), str(tmp_path / "out.ipynb"), "-p", "method", ADDRESS, "-p", "epochs", "1"]) == 0
-    (record,) = (json.loads(p.read_text()) for p in (tmp_path / "outputs").glob("train-*/record.json"))
-    rows = pd.read_csv(next((tmp_path / "outputs").glob("train-*/rows.csv")))
+    (record,) = (json.loads(p.read_text()) for p in (own_home / "outputs").glob("train-*/record.json"))
+    rows = pd.read_csv(next((own_home / "outputs").glob("train-*/rows.csv")))
     assert record["parameters"]["method"] == ADDRESS and set(rows["method"]) == {ADDRESS}
 
 
@@ -102,23 +84,8 @@ def test_one_line_puts_it_into_the_readme_and_every_list(monkeypatch):
     monkeypatch.setitem(registry.MODULES, "toy-maxsim", "toy_maxsim")
     registry.papers.cache_clear()
     try:
-        assert "| `toy-maxsim` | Toy MaxSim | Each word counts its best region. |" in methods_table()
+        assert "`toy-maxsim`" in methods_table()
         assert study.comparison()["Toy MaxSim"] == ("toy-maxsim", {})
         assert study.base_config("toy-maxsim", device="cpu").options["d"] == 64
     finally:
         registry.papers.cache_clear()
-
-
-def test_a_change_of_its_code_makes_another_run(tmp_path, monkeypatch):
-    """Its version counts with its code, so that numbers of an edited file are never served for the old ones."""
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    monkeypatch.syspath_prepend(tmp_path)
-    source = Path(toy_method.__file__).read_text()
-    ids = []
-    for name, text in (
-        ("first_method", source),
-        ("second_method", source.replace("SumMax(o.direction)", "SumMax('i2t')")),
-    ):
-        (tmp_path / f"{name}.py").write_text(text)
-        ids.append(train_or_load(tiny_config(f"{name}:SPEC", epochs=1)).id)
-    assert ids[0] != ids[1]
