@@ -119,7 +119,8 @@ def fuzz_cases(place: Path, count: int, seed: int = 0) -> list[Case]:
         folder_of(path.parent / "images", "a.jpg", "b.jpg", "c.jpg")
         return checked(path.parent, "flickr30k")
 
-    lists = {"captions.csv": CSV, "captions.tsv": CSV.replace(b",", b"\t"), "metadata.jsonl": LINES}
+    lists = {"captions.csv": CSV, "captions.tsv": CSV.replace(b",", b"\t")}
+    lists |= {name: LINES for name in ("captions.jsonl", "metadata.jsonl")}
     lists["captions_train.json"] = json.dumps(COCO).encode()
     checkpoints = {"a.pth": saved(official()), "b.pth": saved(official(), True)}
     kinds = [
