@@ -66,14 +66,6 @@ def test_another_setting_keeps_what_was_learned():
     other = learned.replace(scale=4.0)
     assert other.weight.tolist() == [7.0] * 3 and other.settings == {"scale": 4.0} and not other.training
 
-    class Forgets(Scaled):
-        def __init__(self, scale=1.0):
-            nn.Module.__init__(self)
-            self.options = {}
-
-    with pytest.raises(BadInput, match="scale"):
-        _ = Forgets().settings
-
 
 def test_the_published_form_is_asked_for_without_options_that_it_does_not_read(written):
     lean = RIGHT.replace("variants={", "published=matched, variants={").replace(

@@ -40,10 +40,10 @@ def refused(match: str):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Relevance.from_positions([0], [1], ["q0", "q1"], ["g0"]), "1 to 1 were given for 1 gallery items"),
-        (lambda: Relevance.from_positions([2], [0], **IDS), "2 to 2 were given for 2 queries"),
+        (lambda: Relevance.from_positions([0], [1], ["q0", "q1"], ["g0"]), "1 gallery items"),
+        (lambda: Relevance.from_positions([2], [0], **IDS), "2 queries"),
         (lambda: Relevance.from_positions([-1], [0], **IDS), "-1 to -1"),
-        (lambda: Relevance.from_positions([0, 1], [0], **IDS), "2 of queries and 1 of items"),
+        (lambda: Relevance.from_positions([0, 1], [0], **IDS), "two positions"),
         (lambda: Relevance.from_matrix(np.array([[0, 0, 1], [0, 0, 0]]) > 0, **IDS), r"got shape \(2, 3\)"),
     ],
 )

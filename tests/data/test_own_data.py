@@ -243,7 +243,7 @@ def test_a_model_of_one_vector_an_image_reads_vectors():
         ({"method": "div"}, "unknown method 'div'. Did you mean 'dive'"),
         ({"images": np.zeros((40, 9), np.uint8)}, "must be floats"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
-        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epochs": 0}, "epochs must be"),
     ],
 )
 def test_fit_refuses_in_one_line(changes, message):

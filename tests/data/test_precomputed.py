@@ -173,7 +173,7 @@ REFUSED = {
         lambda f: (write(f, "test", 1, True), (f / "testall_caps.txt").unlink()),
         r"needs testall_caps\.txt, looked for in",
     ),
-    "Fortran order": (spoil_array(np.asfortranarray), r"float32, shape \(10, 3, 4\), Fortran order; .*numpy\.save"),
+    "Fortran order": (spoil_array(np.asfortranarray), "C order"),
     "a cut array": (
         cut("dev_ims.npy", 200),
         "cut short",
@@ -251,7 +251,7 @@ def test_a_file_that_is_cut_while_in_use_raises_and_does_not_kill(tmp_path):
     with open(tmp_path / "a.npy", "r+b") as f:
         f.truncate(10_000)
     assert (file[:100] == features(2000)[:100]).all()
-    with pytest.raises(DamagedFile, match="ends at byte 10,000: it was cut short while it was in use"):
+    with pytest.raises(DamagedFile, match="cut short"):
         file[[5, 1999, 204, 205, 206]]
 
 

@@ -212,7 +212,7 @@ def test_validation_on_some_pictures_only(flickr):
     [
         ({"fine_tune": "image"}, "needs image_model"),
         ({"fine_tune": "pictures"}, "unknown fine_tune"),
-        ({"views": -1}, "views must be at least 0"),
+        ({"views": -1}, "views must be"),
         ({"features": "pretrained"}, "needs image_model"),
         ({"features": "regions"}, "do not fit"),
         ({"features": "grid"}, "unknown features"),

@@ -334,7 +334,7 @@ def test_a_full_disk_while_writing_features(corpus, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np.lib.format, "open_memmap", full)
-    with pytest.raises(CannotWrite, match="The disk is full"):
+    with pytest.raises(CannotWrite, match="No space left"):
         cached_features(corpus, CellDescriptor(), progress=iter)
 
 

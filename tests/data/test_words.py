@@ -1,4 +1,4 @@
-"""The field's words, one spelling each: docs/glossary.md says which words are no names here, and this refuses them in
+"""The field's words, one spelling each: CONTRIBUTING.md says which words are no names here, and this refuses them in
 identifiers.
 """
 
@@ -12,16 +12,16 @@ import pytest
 import xmr_core
 
 PACKAGE = Path(xmr_core.__file__).parent
-GLOSSARY = PACKAGE.parent / "docs" / "glossary.md"
+PAGE = PACKAGE.parent / "CONTRIBUTING.md"
 MAY = {  # identifiers that another library gave
     "side",  # numpy.searchsorted(side=…)
 }
 
 
 def banned(block: str) -> set[str]:
-    """The words of one fenced block of the glossary."""
-    found = re.search(rf"^```{block}\n(.*?)^```", GLOSSARY.read_text(), re.M | re.S)
-    assert found, f"docs/glossary.md has no block {block}"
+    """The words of one fenced block of the page."""
+    found = re.search(rf"^```{block}\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    assert found, f"CONTRIBUTING.md has no block {block}"
     return set(found[1].split())
 
 

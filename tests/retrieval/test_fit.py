@@ -15,7 +15,7 @@ import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
-from xmr_core.features.images import Crop, Fit, array_reader, image_reader, read_squares
+from xmr_core.features.images import Crop, Fit, array_reader, image_reader
 from xmr_core.features.pretrained import find_pretrained, library
 from xmr_core.features.pretrained_images import PretrainedGrid, read_fit, read_scaling
 from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
@@ -134,16 +134,6 @@ def test_frozen_cells_are_of_the_same_pixels_and_have_a_name_of_their_own(folder
         for row, image in zip(features, images(), strict=True):
             states = net(pixel_values=torch.from_numpy(processed("larger", image))[None]).last_hidden_state[0, 1:]
             np.testing.assert_allclose(row, states.numpy(), atol=2e-3)  # kept in half precision
-
-
-def test_a_reader_that_knows_no_fit_still_works_and_says_so():
-    pixels = np.stack([images()[0]] * 2)
-    old = array_reader(pixels)
-    made = corpus(lambda rows, resolution=0, crops=None: old(rows, resolution, crops), ["a dog"])
-    with pytest.warns(UserWarning, match="takes no argument `fit`"):
-        squares = read_squares(made, np.array([0, 1]), 8, fit=Fit(8, True))
-    assert (squares == old(np.array([0, 1]), 8)).all()
-    assert (read_squares(made, np.array([1])) == old(np.array([1]))).all()
 
 
 def test_a_view_is_fitted_after_it_is_cut_out():

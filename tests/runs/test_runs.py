@@ -422,7 +422,7 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
         ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"method": "scan"}, "unknown option of scan 'iterations'"),
         ({"alpha": -1.0}, "alpha must be"),
-        ({"lr": 3.0}, "lr must be at most 0.999999, got 3.0"),
+        ({"lr": 3.0}, "lr must be"),
     ],
 )
 def test_replace_checks_names_and_values_at_once(changes, message):

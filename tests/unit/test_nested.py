@@ -178,7 +178,7 @@ def test_symmetry_and_settings_are_those_of_the_similarity_inside():
         (lambda: Cut(Chamfer(), 5)(*[torch.ones(2, 4, 3)] * 2), "budget of 5 elements is more than the 4 .* images"),
         (lambda: Cut(Chamfer(), 4, 5).score(*[torch.ones(2, 4, 3)] * 2), "than the 4 that the sets of the captions"),
         (lambda: Nested(Chamfer(), (1, 8)).scorings(*[torch.ones(2, 4, 3)] * 2), "budget of 8 elements"),
-        (lambda: Cut(Chamfer(), 1)(GaussianEmbedding(torch.eye(2), torch.eye(2)), torch.eye(2)), "sets of vectors"),
+        (lambda: Cut(Chamfer(), 1)(GaussianEmbedding(torch.eye(2), torch.eye(2)), torch.eye(2)), "GaussianEmbedding"),
         (lambda: build("dive", INPUTS, d=8, slots=1, nested=True), "nested sets need at least 2 slots, got 1"),
         (lambda: build("pvse", INPUTS, "published", d=8, slots=1, nested=True), "need at least 2 slots"),
         (lambda: build("dive", INPUTS, d=8, nested=1), "nested must be"),

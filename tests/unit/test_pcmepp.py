@@ -245,7 +245,7 @@ def test_captions_read_from_left_to_right_and_padding_has_no_say():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DistanceLogit(a=0), "a must be a positive"),
+        (lambda: DistanceLogit(a=0), "a must be"),
         (lambda: DistanceLogit(distance="KL"), "distance"),
         (lambda: GaussianGPOHead(3, 2, log_variance_start=math.nan), "log_variance_start must be"),
         (lambda: pseudo_positive_matching(torch.eye(2), torch.eye(2).bool(), smoothing=0.5), "smoothing must be below"),

@@ -76,8 +76,8 @@ def test_a_query_that_finds_nothing_scores_zero_with_a_finite_gradient():
         ({"direction": "t2t"}, "direction"),
         ({"aggregate": "median"}, "aggregation"),
         ({"normalise": "l1norm"}, "normalisation of the attention"),
-        ({"sharpness": 0.0}, "sharpness of the attention must be a positive"),
-        ({"lse_scale": -1.0}, "lse_scale must be a positive"),
+        ({"sharpness": 0.0}, "sharpness of the attention must be"),
+        ({"lse_scale": -1.0}, "lse_scale must be"),
     ],
 )
 def test_refusals(wrong, message):

@@ -163,11 +163,11 @@ def test_attention_blocks_are_attention_before_its_division(normalise, block_siz
         for part in attention_blocks(contexts, queries, 4.0, normalise, 0.1):
             seen[part.contexts, part.queries] += 1
             mine, real = attention[part.contexts][:, :, part.queries], queries.mask[part.queries]
-            exact((part.weights / part.totals()[:, None]).transpose(2, 3)[..., real].clone(), mine[..., real])
+            exact((part.weights / part.weights.sum(1)[:, None]).transpose(2, 3)[..., real].clone(), mine[..., real])
             exact(part.products.transpose(2, 3).clone(), products[part.contexts][:, :, part.queries])
             x = torch.where(contexts.mask[..., None], contexts.x, 0.0)[part.contexts]
             found = torch.einsum("bcaq,bcd->baqd", mine, x).norm(dim=-1)
-            exact((part.lengths / part.totals()).transpose(1, 2)[:, real].clone(), found[:, real])
+            exact((part.lengths / part.weights.sum(1)).transpose(1, 2)[:, real].clone(), found[:, real])
     assert (seen == 1).all()
 
 

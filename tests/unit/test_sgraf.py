@@ -213,11 +213,11 @@ def test_a_small_block_budget_changes_neither_scores_nor_gradients(direction, mo
             lambda *given, **options: calls.append(given[0].__name__) or recompute(*given, **options),
         )
         monkeypatch.setattr(module, "_BLOCK", 1)
-        monkeypatch.setattr(module, "_similarity_nodes_BLOCK", 1)
+        monkeypatch.setattr(module, "_ATTENDED_BLOCK", 1)
         monkeypatch.setattr(module, "by_blocks", lambda *tensors: False)
     for stored, stored_nodes in ((10**9, 10**9), (0, 10**9), (10**9, 0)):
-        monkeypatch.setattr(sgraf, "_STORED", stored)
-        monkeypatch.setattr(sgraf, "_similarity_nodes_STORED", stored_nodes)
+        monkeypatch.setattr(sgraf, "_ATTENDED_STORED", stored)
+        monkeypatch.setattr(sgraf, "_STORED", stored_nodes)
         module = made("sgr", direction).requires_grad_(True)
         x, y = images.x.clone().requires_grad_(), captions.x.clone().requires_grad_()
         module(EmbeddingSet(x, images.mask), EmbeddingSet(y, captions.mask)).square().sum().backward()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import require_elements, require_finite
+from xmr_core.base.masked import require_elements, require_finite, require_mask
 from xmr_core.base.types import Embedding, EmbeddingSet, Features, GaussianEmbedding, Representation, Rows
 
 Comparable = Representation | Tensor | np.ndarray  # what similarities take
@@ -19,18 +19,12 @@ def as_floats(x: Tensor | np.ndarray, what: str, *ranks: int) -> Tensor:
 
     Raises: BadInput for another type, rank or kind of number.
     """
-    if isinstance(x, np.ndarray):
-        if x.dtype.kind not in "biufc":
-            raise BadInput(f"{what} must hold floating-point numbers, got an array of {x.dtype}.")
-        x = torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("="), order="C"))
-    if not isinstance(x, Tensor):
-        raise BadInput(f"{what} must be a tensor or a numpy array, got {type(x).__name__}.")
-    if not x.is_floating_point():
-        raise BadInput(
-            f"{what} must hold floating-point numbers, got {x.dtype}. Convert them, for example with .float()."
-        )
-    if ranks and x.ndim not in ranks:
-        raise BadInput(f"{what} must have {' or '.join(map(str, ranks))} axes, got shape {tuple(x.shape)}.")
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        x = torch.from_numpy(x.astype(x.dtype.newbyteorder("="), order="C"))
+    if not isinstance(x, Tensor) or not x.is_floating_point() or (ranks and x.ndim not in ranks):
+        axes = f" with {' or '.join(map(str, ranks))} axes" if ranks else ""
+        got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor | np.ndarray) else type(x).__name__
+        raise BadInput(f"{what} must be a tensor or a numpy array of floating-point numbers{axes}, got {got}.")
     return x
 
 
@@ -59,13 +53,11 @@ def as_set(items: Comparable, mask: Tensor | np.ndarray | None = None, what: str
         mask = _as_mask(mask, items)
         require_elements(items, mask, items.shape[-1], what)
         return EmbeddingSet(items, mask)
-    if not isinstance(items, EmbeddingSet):
-        raise BadInput(
-            f"sets of vectors are needed, got {type(items).__name__} for the {what}s. For distributions: MatchLogit."
-        )
-    if mask is not None:
-        raise BadInput(f"the {what}s bring their own mask; give a mask beside plain tensors only.")
-    _check_set(items, what)
+    if not isinstance(items, EmbeddingSet) or mask is not None:
+        kind = f"{type(items).__name__}{'' if mask is None else ' and a mask'}"
+        raise BadInput(f"sets, or plain tensors with a mask, are needed for the {what}s, got {kind}.")
+    as_floats(items.x, f"the vectors of the {what}s", 3)
+    require_mask(items.mask, items.x)
     return items
 
 
@@ -89,26 +81,16 @@ def as_vectors(items: Comparable, what: str = "image") -> Embedding:
         if items.ndim == 2:
             return Embedding(items)
         items = EmbeddingSet(items, torch.ones(items.shape[:2], dtype=torch.bool, device=items.device))
-    if not isinstance(items, EmbeddingSet):
-        raise BadInput(
-            f"single vectors are needed, got {type(items).__name__} for the {what}s. For distributions: MatchLogit."
-        )
-    if items.x.shape[1] != 1:
-        raise BadInput(
-            f"single vectors are compared, got sets of {items.x.shape[1]}. Take a set similarity, as smooth_chamfer."
-        )
+    if not isinstance(items, EmbeddingSet) or items.x.shape[1] != 1:
+        kind = f"sets of {items.x.shape[1]}" if isinstance(items, EmbeddingSet) else type(items).__name__
+        raise BadInput(f"single vectors are needed for the {what}s, got {kind}. Take another similarity.")
     return Embedding(items.x[:, 0])
 
 
 def as_gaussians(items: object, what: str = "image") -> GaussianEmbedding:
     """Distributions, in float32 at least. Raises: BadInput for anything else, and where μ and log σ have two shapes."""
-    if not isinstance(items, GaussianEmbedding):
-        raise BadInput(
-            f"distributions are needed, got {type(items).__name__} for the {what}s. Give GaussianEmbeddings."
-        )
-    if items.mean.shape != items.log_std.shape:
-        shapes = f"{tuple(items.mean.shape)} and {tuple(items.log_std.shape)}"
-        raise BadInput(f"μ and log σ of the {what}s must have one shape, got {shapes}.")
+    if not isinstance(items, GaussianEmbedding) or items.mean.shape != items.log_std.shape:
+        raise BadInput(f"GaussianEmbeddings, μ and log σ of one shape, are needed for the {what}s.")
     samples = None if items.samples is None else single(items.samples)
     return GaussianEmbedding(single(items.mean), single(items.log_std), samples)
 
@@ -133,7 +115,14 @@ def as_features(
     Raises: BadInput for another type, rank or kind of number, for a mask or global features beside Features, and as
         require_elements.
     """
-    features = _as_features(inputs, mask, global_feat)
+    if isinstance(inputs, Rows):
+        if not isinstance(inputs, Features) or mask is not None or global_feat is not None:
+            raise BadInput("Features, which bring their own mask and global features, or plain tensors are needed.")
+        features = inputs
+    else:
+        x = as_floats(inputs, "the local features", 3)
+        g = None if global_feat is None else as_floats(global_feat, "the global features", 2)
+        features = Features(x, _as_mask(mask, x), g)
     if width is not None:
         require_elements(features.local_feats, features.mask, width)
     return features
@@ -143,24 +132,9 @@ def global_of(features: Features, needs: str) -> Tensor:
     """The global features "n d". needs: what reads them. Raises: BadInput where there are none, or where one is NaN or
     infinite."""
     if features.global_feat is None:
-        raise BadInput(
-            f"{needs}, but there is none. Use an encoder with one, or give global_feat= beside a plain tensor."
-        )
+        raise BadInput(f"{needs}, but there is none. Use an encoder with one, or give global_feat=.")
     require_finite(features.global_feat)
     return features.global_feat
-
-
-def _as_features(inputs, mask, global_feat) -> Features:
-    if isinstance(inputs, Features):
-        if mask is not None or global_feat is not None:
-            raise BadInput("Features bring their own mask and global features; give these beside plain tensors only.")
-        return inputs
-    if isinstance(inputs, Rows):
-        raise BadInput(f'features are needed, got {type(inputs).__name__}. Give Features, or a tensor "n l e".')
-    x = as_floats(inputs, "the local features", 3)
-    return Features(
-        x, _as_mask(mask, x), None if global_feat is None else as_floats(global_feat, "the global features", 2)
-    )
 
 
 def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
@@ -169,21 +143,6 @@ def _as_mask(mask: Tensor | np.ndarray | None, x: Tensor) -> Tensor:
     try:
         mask = torch.as_tensor(mask, device=x.device)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise BadInput(f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask!r:.60}.") from None
-    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
-        raise BadInput(
-            f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}."
-        )
+        raise BadInput(f"the mask must be Boolean, {tuple(x.shape[:2])}, got {mask!r:.60}.") from None
+    require_mask(mask, x)
     return mask
-
-
-def _check_set(items: EmbeddingSet, what: str) -> None:
-    x, mask = items.x, items.mask
-    if x.ndim != 3 or not x.is_floating_point():
-        raise BadInput(
-            f"sets of {what}s must be floating-point numbers of shape n × k × d, got {x.dtype} of {tuple(x.shape)}."
-        )
-    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
-        raise BadInput(
-            f"the mask of the {what}s must be Boolean, {tuple(x.shape[:2])}, got {mask.dtype}, {tuple(mask.shape)}."
-        )

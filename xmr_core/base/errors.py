@@ -19,10 +19,6 @@ class CannotWrite(XmrError, OSError):
     """The output folder refuses the write (full, read-only, not a folder)."""
 
 
-class ProcessLost(XmrError, RuntimeError):
-    """A worker process ended before it answered; the text says which one, how, and what to do."""
-
-
 class TrainingFailed(XmrError, RuntimeError):
     """Training diverged or collapsed; the text says at which step and what to change."""
 
@@ -58,12 +54,9 @@ def require(task: str, extra: str, *packages: str) -> None:
     xmr_core.base.errors.BadInput: a figure needs no_such_package: pip install 'xmr-study[notebooks]'.
     """
     for package in packages:
-        if not _installed(package):
+        try:
+            installed = find_spec(package) is not None
+        except (ImportError, ValueError):  # ValueError: hidden, or imported without a spec
+            installed = False
+        if not installed:
             raise BadInput(f"{task} needs {package}: pip install 'xmr-study[{extra}]'.")
-
-
-def _installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # ValueError: hidden, or imported without a spec
-        return False

@@ -1,6 +1,5 @@
 """Files that are whole or not there: only here is written under a temporary name, flushed to the disk and renamed."""
 
-import errno
 import hashlib
 import json
 import os
@@ -20,26 +19,14 @@ from xmr_core.base.safe_open import read_regular
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
-_ELSEWHERE = "choose another one (environment variable XMR_HOME, or the output path)."
-_REMEDIES = {
-    errno.ENOSPC: "The disk is full: free some space or choose another folder.",
-    errno.EDQUOT: "The disk quota is used up: free some space or choose another folder.",
-    errno.EFBIG: "The file would exceed the allowed size: free some space or choose another folder.",
-    errno.EROFS: f"The folder is read-only: {_ELSEWHERE}",
-    errno.EACCES: f"No permission to write there: {_ELSEWHERE}",
-    errno.ENOTDIR: "A part of the path is a file, not a folder: choose another path.",
-    errno.ELOOP: "A link is in the way, and links are not followed for writing: choose another path.",
-    errno.EEXIST: "A file with that name is in the way: choose another path.",
-}
 
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
     """The error for a refused write, with its cause and what to do about it; one that says so already stays."""
     if isinstance(error, CannotWrite):
         return error
-    return CannotWrite(
-        f"cannot write {path} ({error.strerror or error}). {_REMEDIES.get(error.errno, 'Choose another folder.')}"
-    )
+    remedy = "Free some space, or choose another folder (environment variable XMR_HOME, or the output path)."
+    return CannotWrite(f"cannot write {path} ({error.strerror or error}). {remedy}")
 
 
 def make_folder(path: Path | str) -> Path:
@@ -61,23 +48,22 @@ def named(path: Path | str, what: str) -> Path:
 
 def existing(path: Path | str, what: str) -> Path:
     """`path` if it exists. Raises: BadInput that names what was expected there."""
-    path = path or named(path, what)
     try:
-        present = (path := Path(path).expanduser()).exists()
-    except (OSError, RuntimeError, ValueError) as e:  # an unknown ~user, a zero byte, a name that is too long
-        reason = getattr(e, "strerror", None) or e
-        raise BadInput(f"{what} not found: {str(path)[:200]!r} is no usable path ({reason}).") from None
+        present = (named(path, what)).exists()
+    except BadInput:
+        raise
+    except (OSError, RuntimeError, ValueError):  # an unknown ~user, a zero byte, a name that is too long
+        present = False
     if not present:
-        raise BadInput(f"{what} not found: {path} does not exist. Give the right path.")
-    return path
+        raise BadInput(f"{what} not found: {str(path)[:200]} does not exist. Give the right path.")
+    return named(path, what)
 
 
 def existing_file(path: Path | str, what: str) -> Path:
     """`path` if it is a regular file or a link to one. Raises: BadInput for anything else."""
     path = existing(path, what)
     if not path.is_file():
-        kind = "a folder" if path.is_dir() else "a pipe or a device"
-        raise BadInput(f"{what} must be a file, but {path} is {kind}. Give the right path.")
+        raise BadInput(f"{what} must be a file, and {path} is none. Give the right path.")
     return path
 
 

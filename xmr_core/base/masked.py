@@ -45,14 +45,17 @@ def require_element(mask: Bool[Tensor, "n l"], what: str) -> None:
         raise BadInput(f"{what} {row} has no valid element (its mask is all False). Drop it or give it at least one.")
 
 
+def require_mask(mask: Tensor, x: Float[Tensor, "n l e"]) -> None:
+    """Raise BadInput unless mask is a Boolean "n l"."""
+    if mask.shape != x.shape[:2] or mask.dtype != torch.bool:
+        raise BadInput(f"the mask must be Boolean, {tuple(x.shape[:2])}, got {mask.dtype}, {tuple(mask.shape)}.")
+
+
 def require_finite(x: Float[Tensor, "n d"], what: str = "item") -> None:
     """Raise BadInput naming the first row with a NaN or infinite number in it."""
     wrong = ~x.detach().isfinite().all(-1)
     if wrong.any():
-        raise BadInput(
-            f"the vector of {what} {int(wrong.nonzero()[0, 0])} is NaN or infinite. "
-            "Look at its features, or at the weights before it."
-        )
+        raise BadInput(f"the vector of {what} {int(wrong.nonzero()[0, 0])} is NaN or infinite.")
 
 
 def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width: int, what: str = "item") -> None:
@@ -62,23 +65,13 @@ def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width
     Raises: BadInput naming what was given, or the first item and element at fault.
     """
     if x.ndim != 3 or x.shape[-1] != width:
-        raise BadInput(
-            f"features of width {width} ({what}s × elements × {width}) are needed here, got {tuple(x.shape)}. "
-            "Use those it was made for."
-        )
-    if mask.shape != x.shape[:2] or mask.dtype != torch.bool:
-        raise BadInput(
-            f"the mask must be Boolean of shape {tuple(x.shape[:2])}, got {mask.dtype} of {tuple(mask.shape)}."
-        )
+        raise BadInput(f"{what}s × elements × width {width} are needed here, got {tuple(x.shape)}.")
+    require_mask(mask, x)
     require_element(mask, what)
     x = x.detach()
-    if not x.sum(
-        dtype=torch.promote_types(x.dtype, torch.float32)
-    ).isfinite():  # or padding is wild: only real elements count
+    # a total that is not finite may come from padding, and only real elements count
+    if not x.sum(dtype=torch.promote_types(x.dtype, torch.float32)).isfinite():
         wrong = mask & ~x.isfinite().all(-1)
         if wrong.any():
             item, element = wrong.nonzero()[0].tolist()
-            raise BadInput(
-                f"element {element} of {what} {item} is NaN or infinite. "
-                "Look at its features, or at the weights before them."
-            )
+            raise BadInput(f"element {element} of {what} {item} is NaN or infinite.")

@@ -30,13 +30,9 @@ class Relevance:
     gallery_ids: np.ndarray
 
     def __post_init__(self):
-        if len(self.indptr) != len(self.query_ids) + 1:
-            raise BadInput(
-                f"indptr has {len(self.indptr)} entries for {len(self.query_ids)} queries; "
-                "it needs one more than queries."
-            )
-        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids):
-            raise BadInput(f"a relevant position lies outside the gallery of {len(self.gallery_ids)} items.")
+        outside = len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < len(self.gallery_ids)
+        if len(self.indptr) != len(self.query_ids) + 1 or outside:
+            raise BadInput("indptr needs one entry more than queries, and relevant positions lie in the gallery.")
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple], query_ids: Sequence, gallery_ids: Sequence) -> "Relevance":
@@ -63,14 +59,11 @@ class Relevance:
         """
         query, gallery = np.asarray(query, np.int64), np.asarray(gallery, np.int64)
         if query.shape != gallery.shape:
-            raise BadInput(
-                f"each pair needs two positions, got {query.size:,} of queries and {gallery.size:,} of items."
-            )
+            raise BadInput(f"each pair needs two positions, got {query.size:,} and {gallery.size:,}.")
         for positions, ids, what in ((query, query_ids, "queries"), (gallery, gallery_ids, "gallery items")):
             if len(positions) and not 0 <= positions.min() <= positions.max() < len(ids):
                 raise BadInput(
-                    f"positions {positions.min():,} to {positions.max():,} were given for {len(ids):,} {what}, whose "
-                    "first is 0. Give each its own."
+                    f"positions of {len(ids):,} {what} reach from {positions.min():,} to {positions.max():,}."
                 )
         keys = np.unique(query * len(gallery_ids) + gallery)
         q, g = np.divmod(keys, max(len(gallery_ids), 1))
@@ -82,10 +75,7 @@ class Relevance:
         """Build from a dense Boolean matrix, numpy or torch. Raises: BadInput for another shape than the ids have."""
         relevant = np.asarray(relevant)
         if relevant.shape != (len(query_ids), len(gallery_ids)):
-            raise BadInput(
-                f"a relevance matrix must be {len(query_ids):,} queries × {len(gallery_ids):,} gallery items, got "
-                f"shape {relevant.shape}."
-            )
+            raise BadInput(f"a relevance matrix must be queries × gallery items, got shape {relevant.shape}.")
         return cls.from_positions(*np.nonzero(relevant), query_ids, gallery_ids)
 
     def __len__(self) -> int:

@@ -60,9 +60,10 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 class _Shaped:
-    """Something with a shape has a length and a number of axes."""
+    """Something with a shape has a length and a number of axes; `_take` reads some of its rows."""
 
     shape: tuple[int, ...]
+    _rows: np.ndarray
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -70,6 +71,11 @@ class _Shaped:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def __getitem__(self, index) -> np.ndarray:
+        selected = self._rows[index]
+        out = self._take(np.atleast_1d(selected))
+        return out if np.ndim(selected) else out[0]
 
 
 class RowFile(_Shaped):
@@ -109,25 +115,19 @@ class RowFile(_Shaped):
         except OSError as e:
             raise DamagedFile(f"{self.path} cannot be read ({e.strerror}). Replace the file.") from None
         if self.dtype not in DTYPES or fortran or not shape:
-            kind = f"{self.dtype}, shape {shape}{', Fortran order' if fortran else ''}"
             raise BadInput(
-                f"{self.path} holds {kind}; rows of float32 or float16 in C order are needed. "
+                f"{self.path} holds {self.dtype} of shape {shape}; rows of float32 or float16 in C order are needed. "
                 "Save it again with numpy.save(file, numpy.ascontiguousarray(array, 'float32'))."
             )
         if not all(isinstance(n, int) and n > 0 for n in shape[1:]) or not isinstance(shape[0], int) or shape[0] < 0:
             raise DamagedFile(f"{self.path} has a header that no array has: shape {str(shape)[:100]}. Get it again.")
         self._row_bytes = math.prod(shape[1:]) * self.dtype.itemsize
         if size < (needed := self._start + shape[0] * self._row_bytes):
-            raise DamagedFile(
-                f"{self.path} is cut short: {size:,} bytes, but its header says {shape} of {self.dtype}, {needed:,}. "
-                "Copy it again."
-            )
+            raise DamagedFile(f"{self.path} is cut short: {size:,} bytes of {needed:,}. Copy it again.")
         self._rows = np.arange(shape[0])[rows]
         self.shape = (len(self._rows), *shape[1:])
 
-    def __getitem__(self, index) -> np.ndarray:
-        selected = self._rows[index]
-        rows = np.atleast_1d(selected)
+    def _take(self, rows: np.ndarray) -> np.ndarray:
         out = np.empty((len(rows), *self.shape[1:]), self.dtype)
         order = np.argsort(rows, kind="stable")
         # one read for each stretch in which both the file's rows and their places in the result follow one another
@@ -135,7 +135,7 @@ class RowFile(_Shaped):
         for stretch in np.split(order, cuts):
             if len(stretch):
                 self._read(int(rows[stretch[0]]), out[stretch[0] : stretch[-1] + 1])
-        return out if np.ndim(selected) else out[0]
+        return out
 
     def _read(self, row: int, out: np.ndarray) -> None:
         """Fill `out`, which is contiguous, from a row of the file on."""
@@ -143,14 +143,10 @@ class RowFile(_Shaped):
         while len(space):
             try:
                 count = os.preadv(self._file, [space], position)
-            except OSError as e:
-                raise DamagedFile(
-                    f"{self.path} cannot be read at byte {position:,} ({e.strerror}). Check the disk or copy it again."
-                ) from None
-            if not count:
-                raise DamagedFile(
-                    f"{self.path} ends at byte {position:,}: it was cut short while it was in use. Copy it again."
-                )
+            except OSError:
+                count = 0
+            if not count:  # cut short while it was in use, or a fault of the disk
+                raise DamagedFile(f"{self.path} cannot be read at byte {position:,}: it was cut short. Copy it again.")
             space, position = space[count:], position + count
 
 
@@ -170,32 +166,25 @@ class JoinedRows(_Shaped):
             raise BadInput(f"arrays of one row shape can be joined, got {sorted(shapes) or 'none at all'}.")
         self.parts = tuple(parts)
         self._starts = np.cumsum([0, *map(len, parts)])
-        self._places = np.arange(self._starts[-1])
+        self._rows = np.arange(self._starts[-1])
         self.shape = (int(self._starts[-1]), *shapes.pop())
         self.dtype = np.result_type(*(part.dtype for part in parts))
 
-    def __getitem__(self, index) -> np.ndarray:
-        selected = self._places[index]
-        places = np.atleast_1d(selected)
+    def _take(self, places: np.ndarray) -> np.ndarray:
         owner = np.searchsorted(self._starts, places, side="right") - 1
         owners = np.unique(owner)
         if len(owners) == 1:  # the rule while training: no second copy
-            out = self.parts[owners[0]][places - self._starts[owners[0]]].astype(self.dtype, copy=False)
-        else:
-            out = np.empty((len(places), *self.shape[1:]), self.dtype)
-            for part in owners:
-                rows = owner == part
-                out[rows] = self.parts[part][places[rows] - self._starts[part]]
-        return out if np.ndim(selected) else out[0]
+            return self.parts[owners[0]][places - self._starts[owners[0]]].astype(self.dtype, copy=False)
+        out = np.empty((len(places), *self.shape[1:]), self.dtype)
+        for part in owners:
+            rows = owner == part
+            out[rows] = self.parts[part][places[rows] - self._starts[part]]
+        return out
 
 
 def _header(f, path: Path) -> tuple[tuple[int, ...], bool, np.dtype]:
     """(shape, Fortran order, dtype) from the start of an .npy file, without unpickling anything."""
-    begin = f.read(16)
-    f.seek(0)
     try:
         return _HEADERS[np.lib.format.read_magic(f)](f)
     except Exception:  # of numpy and of Python's parser, of many kinds
-        raise DamagedFile(
-            f"{path} is not an .npy file (it begins with {begin!r}). Save the array with numpy.save."
-        ) from None
+        raise DamagedFile(f"{path} is not an .npy file. Save the array with numpy.save.") from None

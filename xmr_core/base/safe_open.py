@@ -46,6 +46,8 @@ def _opened(path: Path | str, flags: int) -> int:
         handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     except ValueError as e:  # a zero byte in the name
         raise OSError(errno.EINVAL, str(e), str(path)) from None
+    except OSError as e:
+        raise (OSError(e.errno, "links are not followed", str(path)) if e.errno == errno.ELOOP else e) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -99,10 +101,8 @@ def require_plain(tensors: Mapping[str, Tensor], source: str) -> None:
     xmr_core.base.errors.BadInput: a.pth: fc.weight repeats 1 stored numbers 81 times. Do not use this file.
     """
     for name, tensor in tensors.items():
-        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
-            raise BadInput(f"{source}: {name} is no plain tensor ({tensor.layout}, on {tensor.device}). Save it dense.")
-        if tensor.is_complex():
-            raise BadInput(f"{source}: {name} holds {tensor.dtype}; weights are real numbers.")
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized or tensor.is_complex():
+            raise BadInput(f"{source}: {name} is no dense tensor of real numbers. Save it again as one.")
         stored = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
         if tensor.numel() > stored:
             repeated = f"{name} repeats {stored} stored numbers {tensor.numel()} times"

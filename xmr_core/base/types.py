@@ -163,7 +163,7 @@ class Corpus:
     fingerprint: 16 hex digits that change when any image, caption or split changes. They name content, never a place.
     image_fingerprint: the same for the images alone, which is what frozen image features depend on.
     read_pixels: (image row numbers, pixels of the result's side, one Crop per row, base.fit.Fit) → uint8 RGB "n h w 3";
-        all but the first have defaults, and a reader may lack the last. Not called where features are cached; None for
+        all but the first have defaults. Not called where features are cached; None for
         a corpus of features.
     features: "images l e", an array or JoinedRows, of a corpus that has region features and no images.
     boxes: "images l 4", x1 y1 x2 y2 of each region (unit: about['boxes']). Drawn alone, so no part of a fingerprint.

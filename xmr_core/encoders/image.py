@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_max, masked_mean, require_elements
 from xmr_core.base.types import Features, Pixels
@@ -62,10 +63,7 @@ class GridEncoder(nn.Module):
         """U dropout(g) + c, or 0 without g. Raises: BadInput unless g has the width that the encoder was made for."""
         g, width = features.global_feat, 0 if self.project_global is None else self.project_global[1].in_features
         if (given_width := 0 if g is None else g.shape[-1]) != width:
-            raise BadInput(
-                f"this image encoder reads a global vector of width {width}, got {given_width}. "
-                "Use the features it was trained on."
-            )
+            raise BadInput(f"this image encoder reads a global vector of width {width}, got {given_width}.")
         return 0.0 if g is None else self.project_global(g.to(self.project.weight.dtype))
 
 
@@ -89,8 +87,7 @@ class RegionEncoder(nn.Module):
 
     def __init__(self, d_in: int, d: int, dropout: float = 0.1, pool: str = "max"):
         super().__init__()
-        if pool not in ("max", "mean"):
-            raise BadInput(f"pool must be 'max' or 'mean', got {pool!r}.")
+        require_choice("pool", pool, ("max", "mean"))
         self.fc = nn.Linear(d_in, d)
         self.fc1, self.norm, self.fc2 = nn.Linear(d, d // 2), nn.BatchNorm1d(d // 2), nn.Linear(d // 2, d)
         self.dropout = nn.Dropout(dropout)
@@ -122,8 +119,7 @@ class PooledEncoder(nn.Module):
 
     def __init__(self, d_in: int, d: int, normalise_input: bool = False, dropout: float = 0.0, init: str = "torch"):
         super().__init__()
-        if init not in ("xavier", "torch"):
-            raise BadInput(f"init must be 'xavier' or 'torch', got {init!r}.")
+        require_choice("init", init, ("xavier", "torch"))
         self.fc = xavier(nn.Linear(d_in, d)) if init == "xavier" else nn.Linear(d_in, d)
         self.normalise_input = normalise_input
         self.dropout = nn.Dropout(dropout)
@@ -252,9 +248,7 @@ class SelfAttentionRegions(nn.Module):
     def __init__(self, d_in: int, d: int, heads: int = 8):
         super().__init__()
         if heads < 1 or d % heads:
-            raise BadInput(
-                f"width {d} cannot be split between {heads} heads of attention; choose a multiple of {heads}."
-            )
+            raise BadInput(f"width {d} cannot be split between {heads} heads of attention.")
         self.fc, self.norm = xavier(nn.Linear(d_in, d)), nn.LayerNorm(d)
         self.attention = nn.MultiheadAttention(d, heads, batch_first=True)
 

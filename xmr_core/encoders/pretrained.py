@@ -117,13 +117,9 @@ class StatesEncoder(nn.Module):
     def __init__(self, d_in: int, d: int, dropout: float = 0.1):
         super().__init__()
         self.project = nn.Linear(d_in, d)
+        self.local_width = d  # of local_feats
         self.refine = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Dropout(dropout), nn.Linear(d, d))
         self.dropout = nn.Dropout(dropout)
-
-    @property
-    def local_width(self) -> int:
-        """Width of local_feats."""
-        return self.project.out_features
 
     def forward(self, states: Features) -> Features:
         x = states.local_feats
@@ -157,13 +153,9 @@ class TextBackbone(FineTuned):
             raise BadInput(f"summary must be one of {', '.join(SUMMARIES)}, got {summary!r}.")
         self.backbone = build(values["architecture"], "text")
         self.project = nn.Linear(self.backbone.config.hidden_size, d)
+        self.local_width = d  # of local_feats
         self.dropout, self.summary = nn.Dropout(dropout), summary
         self.find_stages([f"backbone.{n}" for n, p in self.backbone.named_parameters() if not p.requires_grad])
-
-    @property
-    def local_width(self) -> int:
-        """Width of local_feats."""
-        return self.project.out_features
 
     def forward(self, tokens: Tokens) -> Features:
         require_element(tokens.mask, "caption")
@@ -283,16 +275,9 @@ class ClipBranches(FineTuned):
             raise BadInput(f"blocks must lie between 1 and {len(own) - 1}, one less than the tower has; got {blocks}.")
         self.shared = len(own) - blocks
         self.spread_blocks = nn.ModuleList(type(own[0])(self.backbone.config) for _ in range(blocks))
-        self.find_stages(self._without_influence())
-
-    @property
-    def local_width(self) -> int:
-        """Width of local_feats and spread_feats."""
-        return self.backbone.config.hidden_size
-
-    def _without_influence(self) -> list[str]:
-        """Parameters that no feature depends on."""
-        return [f"backbone.{n}" for n, _ in self.backbone.named_parameters() if self.unread in n]
+        self.local_width = self.backbone.config.hidden_size  # of spread_feats too
+        # those that no feature depends on do not learn
+        self.find_stages([f"backbone.{n}" for n, _ in self.backbone.named_parameters() if self.unread in n])
 
     def _branches(self, attend: Tensor | None = None, **inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(local, spread). attend: added to the attention of the new blocks, "1 1 l l"."""

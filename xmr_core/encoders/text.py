@@ -63,8 +63,7 @@ class GRUEncoder(nn.Module):
             nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         if vectors is not None:
             if vectors.shape != self.embed.weight.shape:
-                needed = (vocabulary, word_dim)
-                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, the vocabulary needs {needed}.")
+                raise BadInput(f"word vectors have shape {tuple(vectors.shape)}, not ({vocabulary}, {word_dim}).")
             self.embed.weight.data.copy_(vectors)
         self.embed.weight.requires_grad_(train_words)
         self.rnn = nn.GRU(word_dim, d // 2 if halved else d, batch_first=True, bidirectional=summary != "last")
@@ -119,11 +118,7 @@ class BertEncoder(nn.Module):
     def __init__(self, model: nn.Module, d: int):
         super().__init__()
         self.model, self.project = model, nn.Linear(model.config.hidden_size, d)
-
-    @property
-    def local_width(self) -> int:
-        """Width of local_feats."""
-        return self.project.out_features
+        self.local_width = d  # of local_feats
 
     def forward(self, tokens: Tokens) -> Features:
         require_element(tokens.mask, "caption")

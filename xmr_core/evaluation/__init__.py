@@ -14,8 +14,8 @@ from xmr_core.evaluation.scoring import MeanScores, Scoring
 from xmr_core.evaluation.stats import bootstrap_interval, decided, holm, paired_permutation, seed_interval
 
 __all__ = [
-    "PROTOCOLS", "Evaluation", "MeanScores", "Protocol", "Question", "Scoring", "best", "bootstrap_interval", "decided",
-    "evaluate", "evaluate_scores", "first_rank",
-    "get_protocol", "holm", "map_at_r", "mean_rank", "median_rank", "paired_permutation", "precision_at_k",
-    "r_precision", "rank_metrics", "ranks", "recall_at_k", "seed_interval",
+    "PROTOCOLS", "Evaluation", "MeanScores", "Protocol", "Question", "Scoring", "best", "bootstrap_interval",
+    "decided", "evaluate", "evaluate_scores", "first_rank", "get_protocol", "holm", "map_at_r", "mean_rank",
+    "median_rank", "paired_permutation", "precision_at_k", "r_precision", "rank_metrics", "ranks", "recall_at_k",
+    "seed_interval",
 ]  # fmt: skip

@@ -1,9 +1,7 @@
 """How an image of any shape becomes a square, and reading images that way from any corpus."""
 
-import inspect
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -55,30 +53,12 @@ def read_squares(
 ) -> UInt8[np.ndarray, "n h w 3"]:
     """Images of a corpus as squares: its `read_pixels`, with those of the arguments that are given.
 
-    A reader of one's own that knows no `fit` squashes, and a warning says so.
-
     >>> from types import SimpleNamespace
     >>> read_squares(SimpleNamespace(read_pixels=lambda rows, resolution: (rows, resolution)), [0], 8)
     ([0], 8)
     """
     options = {"resolution": resolution, "crops": crops, "fit": fit}
-    options = {name: value for name, value in options.items() if value}
-    if fit and not _takes_fit(corpus.read_pixels):
-        warnings.warn(
-            f"the image reader of {corpus.name} takes no argument `fit`, so images are squashed where the network was "
-            "trained on the centre of images. Give it the argument, as data.array_reader has it.",
-            stacklevel=2,
-        )
-        del options["fit"]
-    return corpus.read_pixels(rows, **options)
-
-
-def _takes_fit(reader) -> bool:
-    try:
-        parameters = inspect.signature(reader).parameters.values()
-    except (TypeError, ValueError):  # of a compiled function
-        return False
-    return any(p.name == "fit" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return corpus.read_pixels(rows, **{name: value for name, value in options.items() if value})
 
 
 # Pixels as a network reads them.

@@ -6,11 +6,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.coerce import as_features
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import joined, sorted_channels
-from xmr_core.heads.pooling import features_for
 
 PADDING = ("masked", "official")
 TOKEN_WEIGHTS = ("matrix", "scalar")
@@ -58,13 +58,8 @@ class AdaptivePoolHead(nn.Module):
             raise BadInput(f"balance is the weight of the token level, in [0, 1], or None to learn it; got {balance}.")
         self.join = nn.Linear(d_local, d) if d_local != d else nn.Identity()
         self.d_local = d_local
-        self.padding, self.token_weights, self.levels, self.fixed, self.normalise = (
-            padding,
-            token_weights,
-            levels,
-            balance,
-            normalise,
-        )
+        self.padding, self.token_weights, self.levels = padding, token_weights, levels
+        self.fixed, self.normalise = balance, normalise
         self.linear, self.balance = nn.Linear(d, d if token_weights == "matrix" else 1), nn.Linear(d, 1)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
@@ -80,7 +75,7 @@ class AdaptivePoolHead(nn.Module):
         self, features: Features | Tensor, mask: Tensor | None = None
     ) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n l d"], Float[Tensor, "n 2"]]:
         """(t_tok, t_emb, θ by rank, (ω_tok, ω_emb)), for visualisation."""
-        features = features_for(self, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         u = sorted_channels(joined(self.join, features), features.mask)
         valid = (torch.arange(u.shape[1], device=u.device) < features.mask.sum(1, keepdim=True))[..., None]  # n l 1
         embedding = (masked_softmax(u, valid, dim=1) * u).sum(1)

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from xmr_core.base.checks import require_choice
+from xmr_core.base.coerce import as_features
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, sorted_channels
-from xmr_core.heads.pooling import MaxPool, MeanPool, features_for
+from xmr_core.heads.pooling import MaxPool, MeanPool
 
 
 class _Pool(nn.Module):
@@ -26,7 +27,7 @@ class _Pool(nn.Module):
         self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = features_for(self, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         mask = features.mask
         x = self.join(torch.where(mask[..., None], features.local_feats, 0.0))
         pooled = self.pool(torch.where(mask[..., None], x, 0.0), mask)

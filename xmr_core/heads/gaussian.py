@@ -12,7 +12,6 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.pie_net import PIENet
-from xmr_core.heads.pooling import require_precision
 
 SECOND = ("pooled", "gru", "global")
 SPREADS = ("per dimension", "isotropic", "none")
@@ -59,15 +58,13 @@ class GaussianHead(nn.Module):
             raise BadInput(f"samples must be at least 1, got {samples}. PCME uses 7.")
         require_choice("second", second, SECOND)
         require_choice("spread", spread, SPREADS)
-        flags = {"squash": squash, "mean_attention": mean_attention, "spread_attention": spread_attention}
-        for name, flag in flags.items():
-            require_flag(name, flag)
+        require_flag("squash", squash)
+        require_flag("mean_attention", mean_attention)
+        require_flag("spread_attention", spread_attention)
         if second == "gru" and d % 2:
             raise BadInput(f"width {d} cannot be split between two directions; choose an even one.")
         if not -20 <= log_std_start <= 5:
-            raise BadInput(
-                f"log_std_start, the natural logarithm of σ at the start, must lie in [−20, 5]; got {log_std_start}."
-            )
+            raise BadInput(f"log_std_start, a natural logarithm, must lie in [−20, 5]; got {log_std_start}.")
         self.mean = PIENet(d_local, d, 1, d_hidden) if mean_attention else NormedGlobal(d)
         self.log_std_start = log_std_start
         self.samples, self.second, self.spread, self.squash, self.seed = samples, second, spread, squash, seed
@@ -75,11 +72,8 @@ class GaussianHead(nn.Module):
         if spread != "none":
             if spread_attention:
                 hidden = d_hidden or d_local // 2
-                self.w_1, self.w_2, self.fc = (
-                    nn.Linear(d_local, hidden, bias=False),
-                    nn.Linear(hidden, 1, bias=False),
-                    nn.Linear(d_local, d),
-                )
+                self.w_1, self.w_2 = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, 1, bias=False)
+                self.fc = nn.Linear(d_local, d)
                 for layer in (self.w_1, self.w_2, self.fc):
                     nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(self.fc.bias)
@@ -93,12 +87,12 @@ class GaussianHead(nn.Module):
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
     ) -> GaussianEmbedding:
         features = as_features(features, mask, global_feat)
-        require_precision(features.local_feats, self)
         mean = self.mean(features).x[:, 0]
         if self.spread == "none":
             return GaussianEmbedding(mean, torch.full_like(mean, -torch.inf), mean[:, None])
         log_std = self.log_std(features)
-        return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * self._noise(mean))
+        noise = noise_for(mean, self.samples, None if self.training else self.seed)
+        return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)
 
     def log_std(self, features: Features) -> Float[Tensor, "n d"]:
         """log σ; its mean over dimensions is the log of the geometric mean of σ, PCME's uncertainty of an item."""
@@ -114,9 +108,7 @@ class GaussianHead(nn.Module):
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n l"], Float[Tensor, "n l"]]:
         """(what μ, what log σ attended to), each summing to 1 over an item's real elements, for visualisation. Raises
         BadInput without σ, or where one of the two attentions was left out."""
-        if self.spread == "none":
-            raise BadInput("a head with spread='none' has no σ, and so no attention for it.")
-        if not (self.mean_attention and self.spread_attention):
+        if self.spread == "none" or not (self.mean_attention and self.spread_attention):
             raise BadInput("this head leaves an attention out, and there is none to show.")
         return self.mean(features).attention[:, 0], self._attention(features)[1].squeeze(-1)
 
@@ -135,9 +127,6 @@ class GaussianHead(nn.Module):
             states = pad_packed_sequence(self.rnn(packed)[0], batch_first=True, total_length=x.shape[1])[0]
             return states.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, states.shape[-1])).squeeze(1)
         return self.fc2(masked_mean(x, mask[..., None], dim=1) if self.second == "pooled" else features.global_feat)
-
-    def _noise(self, mean: Float[Tensor, "n d"]) -> Tensor:
-        return noise_for(mean, self.samples, None if self.training else self.seed)
 
 
 class NormedGlobal(nn.Module):
@@ -224,7 +213,6 @@ class LinearGaussianHead(nn.Module):
         g = global_of(
             as_features(features, mask, global_feat), "a distribution in few dimensions reads the global feature"
         )
-        require_precision(g, self.mean)
         mean, log_std = self.mean(g), self.spread(g) + self.log_std_start
         noise = noise_for(mean, self.samples, None if self.training else self.seed)
         return GaussianEmbedding(mean, log_std, mean[:, None] + log_std.exp()[:, None] * noise)

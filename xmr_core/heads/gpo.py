@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.checks import require_flag, require_number
+from xmr_core.base.coerce import as_features
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import Embedding, Features, GaussianEmbedding
-from xmr_core.heads.pooling import features_for
 
 
 class GPOHead(nn.Module):
@@ -44,7 +44,7 @@ class GPOHead(nn.Module):
         self.linear = nn.Linear(d_hidden, 1, bias=False)
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = features_for(self.join, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         x = sorted_channels(joined(self.join, features), features.mask)
         pooled = (self.weights(features.mask)[..., None] * x).sum(1)
         return Embedding(F.normalize(pooled, dim=-1) if self.normalise else pooled)
@@ -117,7 +117,7 @@ class GaussianGPOHead(nn.Module):
             nn.init.constant_(self.norm.bias, log_variance_start)  # it would take the start of the linear layer away
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> GaussianEmbedding:
-        features = features_for(self.mean_linear, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         spread = features.local_feats if features.spread_feats is None else features.spread_feats
         mean, log_variance = (
             pool(linear(torch.where(features.mask[..., None], x, 0.0)), features.mask).x

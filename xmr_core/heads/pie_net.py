@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xmr_core.base.coerce import as_features, global_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.heads.pooling import features_for, global_for
 
 
 class PIENet(nn.Module):
@@ -43,8 +43,8 @@ class PIENet(nn.Module):
     def forward(
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
     ) -> EmbeddingSet:
-        features = features_for(self.fc, features, mask, global_feat, self.fc.in_features)
-        added = global_for(self.fc, features, "PIE-Net adds the global feature")
+        features = as_features(features, mask, global_feat, self.fc.in_features)
+        added = global_of(features, "PIE-Net adds the global feature")
         x = torch.where(features.mask[..., None], features.local_feats, 0.0)  # a weight of 0 does not silence a NaN
         # n k l
         attention = masked_softmax(self.w_2(self.w_1(x).tanh()), features.mask[..., None], dim=1).transpose(1, 2)

@@ -1,6 +1,5 @@
-"""What a head reads, in the precision of its weights."""
+"""One vector per item: the encoder's global feature, or masked pooling of the local ones."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -9,50 +8,6 @@ from xmr_core.base.coerce import as_features, as_floats, global_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_max, masked_mean, require_finite
 from xmr_core.base.types import Embedding, Features
-
-
-def features_for(
-    layer: nn.Module,
-    inputs: Features | Tensor,
-    mask: Tensor | None = None,
-    global_feat: Tensor | None = None,
-    width: int | None = None,
-) -> Features:
-    """`as_features`, in the precision of the layer that reads the local features.
-
-    Raises: BadInput as `as_features` and `require_precision`.
-
-    >>> features_for(nn.Linear(3, 2), torch.rand(5, 4, 3), width=3).mask.shape
-    torch.Size([5, 4])
-    """
-    features = as_features(inputs, mask, global_feat, width)
-    require_precision(features.local_feats, layer)
-    return features
-
-
-def global_for(layer: nn.Module, features: Features, needs: str) -> Tensor:
-    """`global_of`, for a head that adds it to what comes of the layer. Raises: BadInput also for doubles that the
-    layer has not."""
-    x = global_of(features, needs)
-    if x.dtype == torch.float64:  # what is narrower than the other features is widened by the addition
-        require_precision(x, layer)
-    return x
-
-
-def require_precision(x: Tensor, layer: nn.Module) -> None:
-    """Raise BadInput where a matrix of the layer has another precision than x, and no autocast brings them together."""
-    weight = next((p for p in layer.parameters() if p.ndim > 1), None)
-    if weight is None or weight.dtype == x.dtype:
-        return
-    converts = torch.is_autocast_enabled(x.device.type) and torch.float64 not in (weight.dtype, x.dtype)
-    if not converts:
-        raise BadInput(
-            f"the features are {x.dtype} and the weights of the head {weight.dtype}; take head.to({x.dtype}), or "
-            "convert the features."
-        )
-
-
-# One vector per item: the encoder's global feature, or masked pooling of the local ones.
 
 
 class GlobalHead(nn.Module):
@@ -101,7 +56,7 @@ class MeanPool(nn.Module):
         self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> Embedding:
-        features = features_for(self.project, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         pooled = self._pool(features.local_feats, features.mask[..., None])  # n d_local
         return Embedding(_finish(self.project(pooled), self.normalise, absolute=False))
 

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_flag
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.coerce import as_features, global_of
+from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.heads.pooling import features_for, global_for
 
 
 def sine_1d(
@@ -132,8 +132,7 @@ class SlotHead(nn.Module):
         require_flag("weight_sharing", weight_sharing)
         choices = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
         for name, value in choices.items():
-            if value not in _CHOICES[name]:
-                raise unknown(name, value, _CHOICES[name])
+            require_choice(name, value, _CHOICES[name])
         self.d_local, self.slots, self.iterations, self.heads = d_local, slots, iterations, heads
         self.positions, self.padding, self.softmax_over, self.use_global = positions, padding, softmax_over, use_global
         inner = heads * head_width
@@ -158,11 +157,11 @@ class SlotHead(nn.Module):
     def forward(
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
     ) -> EmbeddingSet:
-        features = features_for(self, features, mask, global_feat, self.d_local)
+        features = as_features(features, mask, global_feat, self.d_local)
         prediction, attention = self._predict(features)
         fused = prediction
         if self.use_global:
-            added = global_for(self, features, "this head (unless use_global=False) adds the global feature")
+            added = global_of(features, "this head (unless use_global=False) adds the global feature")
             fused = prediction + self.norm_global(added).unsqueeze(1)
         mask = torch.ones(fused.shape[:2], dtype=torch.bool, device=fused.device)
         return EmbeddingSet(F.normalize(fused, dim=-1), mask, residual=prediction, attention=attention[-1][1].mean(1))
@@ -170,7 +169,7 @@ class SlotHead(nn.Module):
     def attention_maps(self, features: Features) -> tuple[Float[Tensor, "n t h k l"], Float[Tensor, "n t h k l"]]:
         """(softmax over slots, the same renormalised over inputs) at each of the T rounds and for each head, for
         visualisation."""
-        maps = self._predict(features_for(self, features, width=self.d_local))[1]
+        maps = self._predict(as_features(features, width=self.d_local))[1]
         return tuple(torch.stack(kind, 1) for kind in zip(*maps, strict=True))
 
     def _predict(self, features: Features) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:

@@ -4,10 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xmr_core.base.coerce import as_features
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
-from xmr_core.heads.pooling import features_for
 
 
 class TokenHead(nn.Module):
@@ -29,7 +29,7 @@ class TokenHead(nn.Module):
         self.d_local, self.normalise = d_local, normalise
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
-        features = features_for(self.join, features, mask, width=self.d_local)
+        features = as_features(features, mask, width=self.d_local)
         x = self.join(torch.where(features.mask[..., None], features.local_feats, 0.0))
         return EmbeddingSet(F.normalize(x, dim=-1) if self.normalise else x, features.mask)
 
@@ -63,11 +63,9 @@ class GlobalTokenHead(nn.Module):
         self.regions, self.dropout = regions, nn.Dropout(dropout)
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> EmbeddingSet:
-        tokens = self.tokens(features_for(self.local, features, mask))
+        tokens = self.tokens(features, mask)
         if self.regions and (tokens.x.shape[1] != self.regions or not tokens.mask.all()):
-            raise BadInput(
-                f"this head was made for exactly {self.regions} regions an image, got up to {tokens.x.shape[1]}."
-            )
+            raise BadInput(f"exactly {self.regions} regions an image are needed, got up to {tokens.x.shape[1]}.")
         global_row, attention = self.global_vector(tokens.x, tokens.mask)
         mask = F.pad(tokens.mask, (1, 0), value=True)
         return EmbeddingSet(torch.cat([global_row[:, None], tokens.x], 1), mask, attention=attention[:, None])

@@ -53,9 +53,8 @@ class AdaptiveClustering(nn.Module):
         super().__init__()
         require_choice("form", form, FORMS)
         require_choice("mode", mode, MODES)
-        require_number("the number of negatives", negatives, low=1)
-        if not isinstance(negatives, Integral):
-            raise BadInput(f"the number of negatives must be a whole number, got {negatives!r}. VSE+2AD uses 3.")
+        if not isinstance(negatives, Integral) or negatives < 1:
+            raise BadInput(f"negatives must be a whole number of at least 1, got {negatives!r}. VSE+2AD uses 3.")
         require_number("temperature", temperature, above=0, hint="VSE+2AD uses 0.05.")
         require_number("margin", margin)
         require_number("power", power)
@@ -67,9 +66,7 @@ class AdaptiveClustering(nn.Module):
     def forward(self, scores: Float[Tensor, "i t"], match: Bool[Tensor, "i t"]) -> Float[Tensor, ""]:
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
-            raise BadInput(
-                "adaptive clustering needs a matching and a non-matching partner for every image and caption."
-            )
+            raise BadInput("every image and caption needs a matching and a non-matching partner.")
         chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
         if self.training:
             self.history.append(chosen)

@@ -24,47 +24,27 @@ def check_scores(
     Raises: BadInput for anything else.
     """
     scores = single(as_floats(scores, "scores", 2))
-    match = _as_match(match, scores.device)
+    match = torch.as_tensor(match, device=scores.device)
     if match.shape != scores.shape:
-        raise BadInput(
-            f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must be one matrix shape, images × captions."
-        )
+        raise BadInput(f"scores {tuple(scores.shape)} and match {tuple(match.shape)} must have one shape.")
     if not scores.requires_grad and scores.isnan().any():
-        i, t = scores.isnan().nonzero()[0].tolist()
-        raise BadInput(f"the score of image {i} and caption {t} is not a number; look for NaN in what made the scores.")
+        raise BadInput("the score of an image and a caption is NaN.")
     if match.dtype != torch.bool:
         if soft or not match.is_floating_point():
-            wanted = f"match must be Boolean (True where a caption describes an image), got {match.dtype}."
-            raise BadInput(f"{wanted} {soft} InfoNCE and soft_contrastive take degrees in [0, 1].".replace("  ", " "))
+            raise BadInput(
+                f"match must be Boolean (True where a caption describes an image), got {match.dtype}. {soft}"
+            )
         if not bool(((match >= 0) & (match <= 1)).all()):
             raise BadInput("degrees of matching must lie in [0, 1]; divide them by their largest value.")
         match = match.to(scores.dtype)
     return scores, match
 
 
-def require_one_width(x: Float[Tensor, "... d"], y: Float[Tensor, "... d"], what: str) -> None:
-    """Raise BadInput unless `what` of both modalities have one width."""
-    if x.shape[-1] != y.shape[-1]:
-        raise BadInput(f"{what} of images have width {x.shape[-1]}, those of captions {y.shape[-1]}; take one method.")
-
-
-def _as_match(match: object, device: torch.device) -> Tensor:
-    try:
-        return torch.as_tensor(match, device=device)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise BadInput(
-            "match must be a Boolean matrix, images × captions, True where a caption describes an image; "
-            f"got {' '.join(repr(match).split())[:60]}."
-        ) from None
-
-
 def positive_pairs(match: Bool[Tensor, "i t"]) -> tuple[Tensor, Tensor]:
     """(rows, columns) of the matching pairs, row by row. Raises: BadInput when there is none."""
     rows, columns = match.nonzero(as_tuple=True)
     if not len(rows):
-        raise BadInput(
-            f"no image of this batch ({match.shape[0]} images, {match.shape[1]} captions) matches a caption."
-        )
+        raise BadInput(f"no image of this batch matches a caption; match is {tuple(match.shape)}.")
     return rows, columns
 
 

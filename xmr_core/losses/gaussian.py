@@ -12,7 +12,7 @@ from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.coerce import as_gaussians, samples_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding
-from xmr_core.losses.checks import check_scores, require_one_width
+from xmr_core.losses.checks import check_scores
 
 REDUCTIONS = ("sum", "mean")
 
@@ -176,7 +176,6 @@ def uniformity(
     require_choice("form", form, FORMS)
     require_number("t", t, above=0)
     x, y = samples_of(images, "image"), samples_of(captions, "caption")
-    require_one_width(x, y, "samples")
     points = torch.cat([x.flatten(0, 1), y.flatten(0, 1)])
     if form == "official" and len(points) ** 2 > _MOST_PAIRS:
         points = points[torch.randint(len(points), (_DRAWN,), device=points.device)]

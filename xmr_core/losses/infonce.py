@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from xmr_core.base.checks import require_flag, require_number
-from xmr_core.base.errors import BadInput
 from xmr_core.losses.checks import check_scores, positive_pairs
 
 
@@ -36,11 +35,7 @@ class InfoNCE(nn.Module):
         super().__init__()
         require_number("max_scale", max_scale, above=0)
         require_flag("learned", learned)
-        require_number("temperature", temperature)
-        if temperature < 1 / max_scale:
-            raise BadInput(
-                f"temperature must be finite and at least 1/max_scale = {1 / max_scale:.3g}, got {temperature}."
-            )
+        require_number("temperature", temperature, low=1 / max_scale, hint="The smallest is 1/max_scale.")
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)), requires_grad=learned)
         self.max_scale = max_scale
 

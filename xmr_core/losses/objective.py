@@ -41,36 +41,33 @@ class Objective(nn.Module):
         self.regularisers = dict(regularisers or {})
         for name, pair in self.regularisers.items():
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not callable(pair[1]) or name == "score":
-                raise BadInput(
-                    "regularisers are given as {name: (weight, function of images and captions)}, under names other "
-                    f"than 'score', got {name!r}: {pair!r}."
-                )
+                raise BadInput(f"regularisers are given as {{name: (weight, function)}}, got {name!r}: {pair!r}.")
             require_number(f"the weight of {name}", pair[0], low=0)
         require_number("warmup_epochs", warmup_epochs, low=0)
         if warmup_epochs and warmup_loss is None:
             raise BadInput(f"warmup_epochs is {warmup_epochs} but there is no warmup_loss. Give one, or 0 epochs.")
-        for loss in (score_loss, score_loss if warmup_loss is None else warmup_loss):
+        for loss in (score_loss, warmup_loss or score_loss):
             if isinstance(loss, type) or not callable(loss):
-                kind = f"the class {loss.__name__}" if isinstance(loss, type) else type(loss).__name__
-                raise BadInput(f"a loss must be a function or a module of (scores, match), got {kind}.")
+                raise BadInput(f"a loss must be a function or a module of (scores, match), got {loss!r}.")
         self.score_loss, self.warmup_loss, self.warmup_epochs = score_loss, warmup_loss, warmup_epochs
 
     def forward(
         self, scores: Tensor, match: Tensor, images: Representation, captions: Representation, epoch: int = 0
     ) -> tuple[Tensor, dict[str, Tensor]]:
         loss = self.warmup_loss if epoch < self.warmup_epochs else self.score_loss
-        total = loss(scores, match)
-        if not isinstance(total, Tensor):
-            raise BadInput(f"a loss must return a tensor with one number, got {type(total).__name__}.")
+        total = _number("loss", loss(scores, match))
         terms = {"score": total}
         for name, (weight, regulariser) in self.regularisers.items():
             if weight and not (isinstance(images, Embedding) and _is_of_sets(regulariser)):
-                terms[name] = regulariser(images, captions)
-                if not isinstance(terms[name], Tensor) or terms[name].ndim:
-                    got = tuple(terms[name].shape) if isinstance(terms[name], Tensor) else type(terms[name]).__name__
-                    raise BadInput(f"the regulariser {name} must return a tensor with one number, got {got}.")
+                terms[name] = _number(f"regulariser {name}", regulariser(images, captions))
                 total = total + weight * terms[name]
         return total, terms
+
+
+def _number(what: str, value: object) -> Tensor:
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        raise BadInput(f"the {what} must return a tensor with one number, got {type(value).__name__}.")
+    return value
 
 
 def _is_of_sets(regulariser: Callable) -> bool:

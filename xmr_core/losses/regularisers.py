@@ -5,10 +5,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_flag, require_number
+from xmr_core.base.checks import require_choice, require_flag, require_number
 from xmr_core.base.coerce import Comparable, as_floats, as_sets, single
 from xmr_core.base.errors import BadInput
-from xmr_core.losses.checks import of_sets, require_one_width
+from xmr_core.losses.checks import of_sets
 
 
 def gram_diversity(residual: Float[Tensor, "n k d"]) -> Float[Tensor, ""]:
@@ -48,8 +48,7 @@ def pairwise_diversity(
     residual = _wide(as_floats(residual, "the residuals", 3))
     require_number("t", t, above=0)
     require_flag("normalise", normalise)
-    if reduction not in ("mean", "sum"):
-        raise BadInput(f"reduction must be 'mean' or 'sum', got {reduction!r}.")
+    require_choice("reduction", reduction, ("mean", "sum"))
     k = residual.shape[1]
     if k == 1:
         return residual.new_zeros(())
@@ -87,9 +86,6 @@ def mmd(
     require_number("gamma", gamma, above=0)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
     v, t = single(images.x[images.mask]), single(captions.x[captions.mask])
-    require_one_width(v, t, "elements")
-    if v.dtype != t.dtype:
-        raise BadInput(f"images and captions must have one precision, got {v.dtype} and {t.dtype}; convert one.")
     if not len(v) or not len(t):
         raise BadInput(f"mmd compares two groups of items; got {len(images)} images and {len(captions)} captions.")
     return _kernel_mean(v, v, gamma) - 2 * _kernel_mean(v, t, gamma) + _kernel_mean(t, t, gamma)

@@ -8,6 +8,6 @@ from xmr_core.methods.registry import build, method_spec, methods, papers, regis
 from xmr_core.methods.spec import MethodSpec
 
 __all__ = [
-    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Options", "build", "load_method", "matched_encoders", "matched_objective",
-    "method_spec", "methods", "option", "papers", "register",
+    "Inputs", "MatchedOptions", "Method", "MethodSpec", "Options", "build", "load_method", "matched_encoders",
+    "matched_objective", "method_spec", "methods", "option", "papers", "register",
 ]  # fmt: skip

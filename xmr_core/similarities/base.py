@@ -81,7 +81,8 @@ class Similarity(nn.Module):
 
     def __init__(self, **options):
         super().__init__()
-        _require_options(type(self), options)
+        if (plain := type(self).function) is not None:
+            inspect.signature(plain).bind(None, None, **options)  # TypeError for an option that it does not have
         self.options = options
 
     def __init_subclass__(cls, **arguments):
@@ -130,19 +131,12 @@ class Similarity(nn.Module):
     @property
     def settings(self) -> dict[str, float]:
         """Options that can be changed after training, with their values."""
-        if missing := [name for name in self.ranges if name not in self.options]:
-            raise BadInput(
-                f"{self.name} has a range for {missing[0]}, which is none of its options; pass it on: "
-                f"super().__init__({missing[0]}={missing[0]})."
-            )
         return {name: self.options[name] for name in self.ranges}
 
     def replace(self, **settings: float) -> "Similarity":
         """The same similarity with other settings. Raises: BadInput for a setting that it does not have."""
         for name in settings:
             if name not in self.ranges:
-                if not self.ranges:
-                    raise BadInput(f"{self.name} has no settings.")
                 raise unknown(f"setting of {self.name}", name, self.ranges)
         if not settings:
             return self
@@ -164,20 +158,6 @@ class Similarity(nn.Module):
     def _parts(self, x: Float[Tensor, "k d"], y: Float[Tensor, "l d"]) -> tuple[Tensor, Tensor] | None:
         """What each real element of an image and of a caption adds to the score; None where there is no such sum."""
         return None
-
-
-def _require_options(form: type[Similarity], options: Mapping[str, object]) -> None:
-    """Raise BadInput for an option that the plain function does not have; without such a function any will do."""
-    if form.function is None or not options:
-        return
-    parameters = list(inspect.signature(form.function).parameters.values())[2:]
-    names = {p.name for p in parameters} - MASKS
-    wrong = [name for name in options if name not in names]
-    if not wrong or any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
-    if not names:
-        raise BadInput(f"{form.__name__} has no options, got {', '.join(wrong)}.")
-    raise unknown(f"option of {form.__name__}", wrong[0], names)
 
 
 def roles(images: EmbeddingSet, captions: EmbeddingSet, direction: str) -> tuple[EmbeddingSet, EmbeddingSet]:
@@ -208,15 +188,9 @@ class FunctionSimilarity(Similarity):
 
     def __init__(self, function: Callable[[Representation, Representation], Tensor]):
         super().__init__()
-        if not callable(function):
-            raise BadInput(
-                f"a similarity must be a Similarity or a function of (images, captions), got {type(function).__name__}."
-            )
-        bound = function if isinstance(function, partial) else partial(function)
-        if isinstance(bound.func, type):
-            name = bound.func.__name__
-            raise BadInput(f"a similarity must be an object or a function, got the class {name}; write {name}(…).")
-        # a module registers itself
+        bound = function if isinstance(function, partial) else partial(function) if callable(function) else None
+        if bound is None or isinstance(bound.func, type):
+            raise BadInput(f"a similarity must be a Similarity or a function of (images, captions), got {function!r}.")
         self.wrapped, self.arguments, self.keywords = bound.func, bound.args, bound.keywords
 
     def forward(self, images: Representation, captions: Representation) -> Float[Tensor, "i t"]:

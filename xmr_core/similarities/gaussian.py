@@ -240,25 +240,17 @@ def _never_half(distance: Distance) -> Distance:
     return call
 
 
-_CLOSED_FORMS = {
-    "mean only": mean_only,
-    "min": nearest_dimension,
-    "max": farthest_dimension,
-    "ELK": expected_likelihood,
-    "KL": kl,
-    "KL (official)": kl_official,
-    "reverse KL": reverse_kl,
-    "reverse KL (official)": reverse_kl_official,
-    "JS": jeffreys,
-    "JS (official)": jeffreys_official,
-    "Bhattacharyya": bhattacharyya,
-    "2-Wasserstein": wasserstein,
-    "CSD": sampled_distance,
-    "average L2": average_l2,
-    "matmul": sample_products,
-}
-DISTANCES: dict[str, Distance] = {name: _never_half(distance) for name, distance in _CLOSED_FORMS.items()}
-
+DISTANCES: dict[str, Distance] = {
+    name: _never_half(distance)
+    for name, distance in {
+        "mean only": mean_only, "min": nearest_dimension, "max": farthest_dimension,
+        "ELK": expected_likelihood, "KL": kl, "KL (official)": kl_official,
+        "reverse KL": reverse_kl, "reverse KL (official)": reverse_kl_official, "JS": jeffreys,
+        "JS (official)": jeffreys_official, "Bhattacharyya": bhattacharyya,
+        "2-Wasserstein": wasserstein, "CSD": sampled_distance, "average L2": average_l2,
+        "matmul": sample_products,
+    }.items()
+}  # fmt: skip
 SAMPLED = ("average L2", "matmul")  # read samples, which not every distribution has
 _ONE_WAY = ("KL", "KL (official)", "reverse KL", "reverse KL (official)")
 

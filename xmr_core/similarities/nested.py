@@ -23,7 +23,6 @@ def first_elements(sets: Comparable, budget: int | None, what: str = "image") ->
     """
     if budget is None:
         return sets
-    _check_budget(budget, what)
     full = as_set(sets, what=what)
     size = full.x.shape[1]
     if budget > size:
@@ -56,6 +55,27 @@ class _Around(Similarity):
     def name(self) -> str:
         return self.inner.name
 
+    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Tensor:
+        return self.inner(*self._first(*as_sets(images, captions, image_mask, caption_mask)))
+
+    def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
+        return self.inner.score(*self._first(images, captions))
+
+    def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
+        return self.inner.contributions(*self._first(image, caption))
+
+    def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
+        return self.inner.attention(*self._first(images, captions))
+
+    def replace(self, **settings: float) -> Similarity:
+        return type(self)(self.inner.replace(**settings), **self.own) if settings else self
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.own.items())
+
+    def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
+        return images, captions
+
 
 class Nested(_Around):
     """A set similarity that is trained on prefixes of the sets: the first k elements, for every k in `prefixes`.
@@ -86,9 +106,9 @@ class Nested(_Around):
         self.prefixes = tuple(prefixes)
         for prefix in self.prefixes:
             _check_budget(prefix, "item")
-        if not self.prefixes or any(a >= b for a, b in zip(self.prefixes, self.prefixes[1:], strict=False)):
+        if not self.prefixes or sorted(set(self.prefixes)) != list(self.prefixes):
             raise BadInput(f"prefixes must be increasing numbers of elements, as 1, 2, 4, got {list(self.prefixes)}.")
-        self.scoring_weight = 1.0 / len(self.prefixes)
+        self.scoring_weight, self.own = 1.0 / len(self.prefixes), {"prefixes": self.prefixes}
 
     @classmethod
     def doubling(cls, similarity: Similarity, slots: int) -> "Nested":
@@ -102,28 +122,10 @@ class Nested(_Around):
             raise BadInput(f"nested sets need at least 2 slots, got {slots}. Give slots=4, or leave nested out.")
         return cls(similarity, doubled(slots))
 
-    def forward(self, images: Comparable, captions: Comparable, **masks) -> Float[Tensor, "i t"]:
-        return self.inner(images, captions, **masks)
-
-    def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
-        return self.inner.score(images, captions)
-
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """One score matrix for each prefix, shortest first."""
         pairs = ((first_elements(images, k), first_elements(captions, k, "caption")) for k in self.prefixes)
         return [self.inner(*pair) for pair in pairs]
-
-    def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
-        return self.inner.contributions(image, caption)
-
-    def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        return self.inner.attention(images, captions)
-
-    def replace(self, **settings: float) -> "Nested":
-        return Nested(self.inner.replace(**settings), self.prefixes) if settings else self
-
-    def extra_repr(self) -> str:
-        return f"prefixes={self.prefixes}"
 
 
 class Cut(_Around):
@@ -152,25 +154,8 @@ class Cut(_Around):
             if budget is not None:
                 _check_budget(budget, what)
         self.images, self.captions = images, captions
+        self.own = {"images": images, "captions": captions}
         self.symmetric = self.inner.symmetric and images == captions
-
-    def forward(self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Tensor:
-        return self.inner(*self._first(*as_sets(images, captions, image_mask, caption_mask)))
-
-    def score(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
-        return self.inner.score(*self._first(images, captions))
-
-    def contributions(self, image: Comparable, caption: Comparable) -> Contributions:
-        return self.inner.contributions(*self._first(image, caption))
-
-    def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
-        return self.inner.attention(*self._first(images, captions))
-
-    def replace(self, **settings: float) -> "Cut":
-        return Cut(self.inner.replace(**settings), self.images, self.captions) if settings else self
-
-    def extra_repr(self) -> str:
-        return f"images={self.images}, captions={self.captions}"
 
     def _first(self, images: Comparable, captions: Comparable) -> tuple[Comparable, Comparable]:
         return first_elements(images, self.images), first_elements(captions, self.captions, "caption")

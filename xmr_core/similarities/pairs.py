@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.coerce import single
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax, require_element
@@ -21,9 +20,7 @@ _TOGETHER = 32  # captions of similar length that are compared at a time
 def same_width(x: Tensor, y: Tensor) -> None:
     """Raise BadInput unless both modalities have one width (last axis), and both or none of them double precision."""
     if x.shape[-1] != y.shape[-1]:
-        raise BadInput(
-            f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}; take one method."
-        )
+        raise BadInput(f"vectors of width {x.shape[-1]} cannot be compared with vectors of width {y.shape[-1]}.")
     if (x.dtype == torch.float64) != (y.dtype == torch.float64):
         raise BadInput(f"images and captions must have one precision, got {x.dtype} and {y.dtype}; convert one.")
 
@@ -69,26 +66,13 @@ def real_products(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor,
     return fill_padding(element_products(real_rows(images), real_rows(captions)), images, captions, -torch.inf)
 
 
-def mean_over_images_elements(values: Float[Tensor, "i k t"], images: EmbeddingSet) -> Float[Tensor, "i t"]:
-    """Mean over the real elements of axis k, by their number."""
-    total = torch.where(images.mask[:, :, None], values, 0.0).sum(1)
-    return total / images.mask.sum(1).clamp(min=1)[:, None]
-
-
-def mean_over_captions_elements(values: Float[Tensor, "i t l"], captions: EmbeddingSet) -> Float[Tensor, "i t"]:
-    """Mean over the real elements of axis l, by their number."""
-    total = torch.where(captions.mask[None], values, 0.0).sum(2)
-    return total / captions.mask.sum(1).clamp(min=1)[None]
-
-
-def no_scores(images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t"]:
-    """The scores where there are no images or no captions, in the precision and with the gradient that some would have.
-
-    Raises: BadInput for two widths.
-    """
-    x, y = real_rows(images), real_rows(captions)
-    same_width(x, y)
-    return x.sum((1, 2))[:, None] + y.sum((1, 2))[None]  # one of the two is empty, and so is their sum
+def mean_of_both(
+    in_caption: Float[Tensor, "i k t"], in_image: Float[Tensor, "i t l"], images: EmbeddingSet, captions: EmbeddingSet
+) -> Float[Tensor, "i t"]:
+    """The mean over the real elements of each image plus that over those of each caption."""
+    of_images = torch.where(images.mask[:, :, None], in_caption, 0.0).sum(1) / images.mask.sum(1).clamp(min=1)[:, None]
+    of_captions = torch.where(captions.mask[None], in_image, 0.0).sum(2) / captions.mask.sum(1).clamp(min=1)[None]
+    return of_images + of_captions
 
 
 def by_images(
@@ -118,7 +102,9 @@ def by_length(
         that all have one length together, however many there are, as the blocks of an evaluation are.
     """
     if not len(images) or not len(captions):
-        return no_scores(images, captions)
+        x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
+        return x.sum((1, 2))[:, None] + y.sum((1, 2))[None]  # one of the two is empty, and so is their sum
     position = torch.arange(1, captions.mask.shape[1] + 1, device=captions.mask.device)
     longest = (captions.mask * position).amax(1)  # the last real element counts, should there be gaps before it
     equal = not split_equal and bool((longest == longest[0]).all())
@@ -168,8 +154,6 @@ def attend(
     Raises: BadInput for an unknown normalisation or a sharpness that is not positive and finite.
     Source: Lee et al., ECCV 2018 (SCAN), §3.1; Diao et al., AAAI 2021 (SGRAF), §3.1.
     """
-    check_attention(sharpness, normalise)
-    require_number("leak", leak)
     products = element_products(real_rows(contexts), real_rows(queries))  # b c a q, 0 where either is padding
     u = F.leaky_relu(products, leak) if normalise.startswith("clipped") else products
     if normalise.endswith("l2norm"):
@@ -177,9 +161,3 @@ def attend(
     elif normalise == "softmax":
         u = masked_softmax(u, queries.mask, dim=3)
     return products, masked_softmax(sharpness * u, contexts.mask[:, :, None, None], dim=1)
-
-
-def check_attention(sharpness: float, normalise: str) -> None:
-    """Raise BadInput as `attend` does."""
-    require_choice("normalisation of the attention", normalise, NORMALISATIONS)
-    require_number("the sharpness of the attention", sharpness, above=0, hint="SCAN uses 9 (t2i) and 4 (i2t).")

@@ -12,7 +12,7 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks
 from xmr_core.similarities.kernels.scan import attended_terms, scan_scores
-from xmr_core.similarities.pairs import EPS, attend, by_length, check_attention, real_rows, same_width
+from xmr_core.similarities.pairs import EPS, NORMALISATIONS, attend, by_length, real_rows, same_width
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 
@@ -49,7 +49,7 @@ def scan(
     >>> scan(torch.eye(2)[None], torch.eye(2)[None], sharpness=100.0, aggregate="mean").round(decimals=3)
     tensor([[1.]])
     """
-    check_scan(direction, sharpness, aggregate, lse_scale, normalise)
+    check_scan(direction, sharpness, normalise, leak, aggregate, lse_scale)
     images, captions = as_sets(images, captions, image_mask, caption_mask)
 
     def score(images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
@@ -78,6 +78,7 @@ def scan_attention(
     tensor([[1., 0.],
             [0., 1.]])
     """
+    check_scan(direction, sharpness, normalise, leak)
     contexts, queries = roles(*as_sets(images, captions, image_mask, caption_mask), direction)
     attention = attend(contexts, queries, sharpness, normalise, leak)[1]
     return attention.permute(0, 2, 3, 1) if direction == "t2i" else attention.permute(2, 0, 3, 1)
@@ -104,16 +105,9 @@ class Scan(Similarity):
         normalise: str = "clipped_l2norm",
         leak: float = 0.1,
     ):
-        check_scan(direction, sharpness, aggregate, lse_scale, normalise)
-        require_number("leak", leak)
-        super().__init__(
-            direction=direction,
-            sharpness=sharpness,
-            aggregate=aggregate,
-            lse_scale=lse_scale,
-            normalise=normalise,
-            leak=leak,
-        )
+        check_scan(direction, sharpness, normalise, leak, aggregate, lse_scale)
+        attention = {"direction": direction, "sharpness": sharpness, "normalise": normalise, "leak": leak}
+        super().__init__(**attention, aggregate=aggregate, lse_scale=lse_scale)
         self.direction = direction
 
     def attention(self, images: Comparable, captions: Comparable) -> Float[Tensor, "i t q c"]:
@@ -144,10 +138,14 @@ class Scan(Similarity):
         return (none, terms) if self.direction == "t2i" else (terms, none)
 
 
-def check_scan(direction: str, sharpness: float, aggregate: str, lse_scale: float, normalise: str) -> None:
-    """Raise BadInput as `scan` does."""
+def check_scan(
+    direction: str, sharpness: float, normalise: str, leak: float, aggregate: str = "mean", lse_scale: float = 1.0
+) -> None:
+    """Raise BadInput for values that SCAN and its attention cannot have."""
     require_choice("direction", direction, DIRECTIONS)
-    check_attention(sharpness, normalise)
+    require_choice("normalisation of the attention", normalise, NORMALISATIONS)
+    require_number("the sharpness of the attention", sharpness, above=0, hint="SCAN uses 9 (t2i) and 4 (i2t).")
+    require_number("leak", leak)
     require_choice("aggregation", aggregate, AGGREGATIONS)
     if aggregate == "lse":
         require_number("lse_scale", lse_scale, above=0, hint="SCAN uses 5 to 20.")

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_flag, require_number
+from xmr_core.base.checks import require_choice, require_flag, require_number
 from xmr_core.base.coerce import Comparable, as_sets
-from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.pairs import (
@@ -18,8 +17,8 @@ from xmr_core.similarities.pairs import (
     element_products,
     fill_padding,
     longest_row,
-    mean_over_captions_elements,
-    mean_over_images_elements,
+    mean_of_both,
+    real_products,
     real_rows,
     same_width,
 )
@@ -149,8 +148,7 @@ def max_pairwise(images: Comparable, captions: Comparable, image_mask=None, capt
     tensor([[0.8000]])
     """
     images, captions = as_sets(images, captions, image_mask, caption_mask)
-    products = element_products(real_rows(images), real_rows(captions))  # i k t l
-    return fill_padding(products, images, captions, -math.inf).amax((1, 3))
+    return real_products(images, captions).amax((1, 3))
 
 
 class MaxPairwise(Similarity):
@@ -200,8 +198,7 @@ class MatchProbability(Similarity):
         require_number("a", a, above=0)
         require_number("b", b)
         require_flag("learned", learned)
-        if reduction not in ("mean", "sum"):
-            raise BadInput(f"reduction must be 'mean' or 'sum', got {reduction!r}.")
+        require_choice("reduction", reduction, ("mean", "sum"))
         super().__init__()
         self.a = nn.Parameter(torch.tensor(float(a)), requires_grad=learned)
         self.b = nn.Parameter(torch.tensor(float(b)), requires_grad=learned)
@@ -263,8 +260,7 @@ def smooth_chamfer(
     else:
         logits = fill_padding(logits, images, captions, -math.inf)
         in_caption, in_image = logits.logsumexp(3), logits.logsumexp(1)
-    total = mean_over_images_elements(in_caption, images) + mean_over_captions_elements(in_image, captions)
-    return total / (2 * alpha)
+    return mean_of_both(in_caption, in_image, images, captions) / (2 * alpha)
 
 
 def chamfer(images: Comparable, captions: Comparable, image_mask=None, caption_mask=None) -> Float[Tensor, "i t"]:
@@ -279,10 +275,8 @@ def chamfer(images: Comparable, captions: Comparable, image_mask=None, caption_m
     tensor([[0.7500, 0.7500]])
     """
     images, captions = as_sets(images, captions, image_mask, caption_mask)
-    products = element_products(real_rows(images), real_rows(captions))
-    products = fill_padding(products, images, captions, -math.inf)
-    in_caption, in_image = products.amax(3), products.amax(1)  # i k t, i t l
-    return (mean_over_images_elements(in_caption, images) + mean_over_captions_elements(in_image, captions)) / 2
+    products = real_products(images, captions)  # i k t l
+    return mean_of_both(products.amax(3), products.amax(1), images, captions) / 2
 
 
 class SmoothChamfer(Similarity):
@@ -359,13 +353,10 @@ def euclidean_smooth_chamfer(
     x, y = real_rows(images), real_rows(captions)
     same_width(x, y)
     near = fill_padding(-alpha * _distances(x, y), images, captions, -math.inf)
-    total = mean_over_images_elements(near.logsumexp(3), images) + mean_over_captions_elements(
-        near.logsumexp(1), captions
-    )
-    return total / (2 * alpha)
+    return mean_of_both(near.logsumexp(3), near.logsumexp(1), images, captions) / (2 * alpha)
 
 
-class EuclideanSmoothChamfer(Similarity):
+class EuclideanSmoothChamfer(SmoothChamfer):
     """`euclidean_smooth_chamfer` as a similarity. An element adds its own term of the sum.
 
     >>> EuclideanSmoothChamfer(alpha=4.0)
@@ -373,12 +364,6 @@ class EuclideanSmoothChamfer(Similarity):
     """
 
     function = staticmethod(euclidean_smooth_chamfer)
-    symmetric = True
-    ranges = {"alpha": Range(1.0, 128.0, "α")}
-
-    def __init__(self, alpha: float = 16.0):
-        check_alpha(alpha)
-        super().__init__(alpha=float(alpha))
 
     def _fast_scores(self, images, captions):
         images, captions = as_sets(images, captions)

@@ -1,7 +1,7 @@
 """Ways to read one vector out of the nodes of a pair: attention filtration, and the plain mean."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -14,11 +14,12 @@ from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities.base import DIRECTIONS, Similarity
+from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks, filtered
 from xmr_core.similarities.kernels.nodes import attended_difference, global_nodes, local_nodes, node_blocks
 from xmr_core.similarities.kernels.reasoning import reasoning
 from xmr_core.similarities.pairs import EPS, attend, by_length, real_rows, same_width, unit
+from xmr_core.similarities.scan import scan_attention
 
 
 def linear(d_in: int, d_out: int) -> nn.Linear:
@@ -46,13 +47,9 @@ class Filtration(nn.Module):
         self.weigh, self.norm = linear(m, 1), nn.BatchNorm1d(1)
 
     def forward(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
-        if by_blocks(nodes, *self.parameters()):
+        if by_blocks(nodes, *(self.parameters() if self.training else ())):
             own = self.norm.weight, self.norm.bias
             return unit(filtered(nodes, self.weigh, lambda values: self._trust(values, mask), own))
-        return unit((self.weights(nodes, mask)[..., None] * nodes).sum(-2))
-
-    def score(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t m"]:
-        """The same in one pass over the nodes, whose gradient would be slow."""
         return unit((self.weights(nodes, mask)[..., None, :] @ nodes).squeeze(-2))
 
     def weights(self, nodes: Float[Tensor, "i t n m"], mask: Tensor) -> Float[Tensor, "i t n"]:
@@ -125,18 +122,14 @@ class GraphReasoning(nn.Module):
         self.with_global = with_global
 
     def forward(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
-        if by_blocks(nodes, *self.parameters()):
+        if by_blocks(nodes, *(self.parameters() if self.training else ())):
             rows = 1 if self.with_global else nodes.shape[2]
             weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
             read = reasoning(nodes, mask, rows, weights)
             return read[:, :, 0] if self.with_global else masked_mean(read, mask[..., None], dim=-2)
-        if nodes.numel() > _STORED:
+        if nodes.requires_grad and nodes.numel() > _STORED:
             return torch.cat([checkpoint(self._read, *block, use_reentrant=False) for block in _blocks(nodes, mask)])
         return torch.cat([self._read(*block) for block in _blocks(nodes, mask)])
-
-    def score(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
-        """The same without gradients."""
-        return torch.cat([self._read(*block, step=_fast_step) for block in _blocks(nodes, mask)])
 
     def after_steps(self, nodes: Tensor, mask: Tensor) -> list[Float[Tensor, "i t n m"]]:
         """The nodes after each step, for visualisation."""
@@ -155,14 +148,13 @@ class GraphReasoning(nn.Module):
             (last["query"](nodes[..., :1, :]) @ last["key"](nodes).transpose(-1, -2))[..., 0, :], mask
         )
 
-    def _read(self, nodes: Tensor, mask: Tensor, step=None) -> Float[Tensor, "i t m"]:
-        step = step or _step
+    def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t m"]:
         *first, last = self.steps
         for layers in first:
-            nodes = step(layers, nodes, nodes, mask)
+            nodes = _step(layers, nodes, nodes, mask)
         if self.with_global:
-            return step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
-        return masked_mean(step(last, nodes, nodes, mask), mask[..., None], dim=-2)
+            return _step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
+        return masked_mean(_step(last, nodes, nodes, mask), mask[..., None], dim=-2)
 
 
 def _blocks(nodes: Tensor, mask: Tensor):
@@ -173,19 +165,10 @@ def _blocks(nodes: Tensor, mask: Tensor):
 
 def _step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
     """The query nodes, after they have attended to all nodes."""
-    return layers["graph"](masked_softmax(_logits(layers, queries, nodes), mask[..., None, :]) @ nodes).relu()
-
-
-def _fast_step(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor, mask: Tensor) -> Tensor:
-    """`_step` in fewer passes, without gradients."""
-    logits = _logits(layers, queries, nodes)
+    logits = nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
     if not mask.all():
         logits = logits.masked_fill(~mask[..., None, :], torch.finfo(logits.dtype).min)
     return layers["graph"](logits.softmax(-1) @ nodes).relu_()
-
-
-def _logits(layers: nn.ModuleDict, queries: Tensor, nodes: Tensor) -> Tensor:
-    return nn.functional.linear(queries, *_query_weights(layers)) @ nodes.transpose(-1, -2)
 
 
 def _query_weights(layers: nn.ModuleDict) -> tuple[Float[Tensor, "m m"], Float[Tensor, " m"]]:
@@ -194,16 +177,9 @@ def _query_weights(layers: nn.ModuleDict) -> tuple[Float[Tensor, "m m"], Float[T
     return key.weight.T @ query.weight, query.bias @ key.weight
 
 
-# A pair of items as a small graph of similarity vectors (SGRAF).
-
-
-PARTS = ("both", "local", "global")
-_similarity_nodes_BLOCK = (
-    2_000_000  # elements of an attended block: 8 MB in float32, so that several passes over it find it in a cache
-)
-_similarity_nodes_STORED = (
-    16_000_000  # up to so many elements are stored for the backward pass; of more, blocks are computed twice
-)
+PARTS = ("both", "local", "global")  # nodes of the graph of similarity vectors of a pair
+_ATTENDED_BLOCK = 2_000_000  # elements of an attended block: 8 MB in float32, which stay in a cache over several passes
+_ATTENDED_STORED = 16_000_000  # up to so many are stored for the backward pass; of more, blocks are computed twice
 
 
 class SimilarityNodes(nn.Module):
@@ -242,7 +218,6 @@ class SimilarityNodes(nn.Module):
     ) -> tuple[Float[Tensor, "i t n m"], Bool[Tensor, "..."]]:
         x, y = real_rows(images), real_rows(captions)
         same_width(x, y)
-        self._require_fit(x)
         mask = (captions if self.direction == "t2i" else images).mask
         mask = {"both": mask, "local": mask[:, 1:], "global": mask[:, :1]}[self.parts]
         mask = mask[None] if self.direction == "t2i" else mask[:, None]
@@ -251,72 +226,43 @@ class SimilarityNodes(nn.Module):
             first = unit(self.global_linear((x[:, None, 0] - y[None, :, 0]).square()))  # i t m
         return first[:, :, None] if self.local is None else self._with_local(first, images, captions), mask
 
-    def score_blocks(
-        self, images: EmbeddingSet, captions: EmbeddingSet
-    ) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:
-        """(images, captions, their nodes, mask) for scoring: the same nodes, without gradients, few pairs at a time."""
-        if self.local is None:
-            yield slice(0, len(images)), slice(0, len(captions)), *self(images, captions)
-            return
-        x, y = real_rows(images), real_rows(captions)
-        same_width(x, y)
-        self._require_fit(x)
-        contexts, queries = self._roles(_tokens(images), _tokens(captions))
-        room = int(self.global_linear is not None)
-        for context_rows, query_rows, nodes in node_blocks(contexts, queries, self.sharpness, self.local, room):
-            i, t = self._roles(context_rows, query_rows)
-            nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
-            mask = self._roles(images.mask[i][:, None], captions.mask[t][None])[1]
-            if self.global_linear is None:
-                yield i, t, nodes, mask[..., 1:]
-            else:
-                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.global_linear)
-                yield i, t, nodes, mask
-
     def scores(
         self, read: Callable[[Tensor, Tensor], Tensor], images: EmbeddingSet, captions: EmbeddingSet
     ) -> Float[Tensor, "... i t"]:
-        """read(nodes, mask) "… i t" of all pairs, block by block, without gradients."""
-        out = None
-        for i, t, nodes, mask in self.score_blocks(images, captions):
-            block = read(nodes, mask)
+        """read(nodes, mask) "… i t" of all pairs, without gradients: the same nodes, few pairs at a time."""
+        if self.local is None:
+            return read(*self(images, captions))
+        x, y = real_rows(images), real_rows(captions)
+        same_width(x, y)
+        room, out = int(self.global_linear is not None), None
+        sets = roles(_tokens(images), _tokens(captions), self.direction)
+        for *rows, nodes in node_blocks(*sets, self.sharpness, self.local, room):
+            i, t = roles(*rows, self.direction)
+            nodes = nodes if self.direction == "t2i" else nodes.transpose(0, 1)
+            mask = roles(images.mask[i][:, None], captions.mask[t][None], self.direction)[1]
+            if room:
+                nodes[:, :, 0] = global_nodes(x[i, 0], y[t, 0], self.global_linear)
+            block = read(nodes, mask if room else mask[..., 1:])
             out = block.new_empty(*block.shape[:-2], len(images), len(captions)) if out is None else out
             out[..., i, t] = block
         return out
 
     def attention(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "i t q c"]:
         """Which regions a word (t2i), or words a region (i2t), attended to; for visualisation."""
-        contexts, queries = self._roles(_tokens(images), _tokens(captions))
-        weights = attend(contexts, queries, self.sharpness)[1]  # b c a q
-        return weights.permute(0, 2, 3, 1) if self.direction == "t2i" else weights.permute(2, 0, 3, 1)
-
-    def _require_fit(self, x: Tensor) -> None:
-        """Raise BadInput unless the elements have the width and the precision of the weights."""
-        weight = (self.global_linear if self.local is None else self.local).weight
-        if x.shape[-1] != weight.shape[1]:
-            raise BadInput(f"vectors of width {weight.shape[1]} are compared here, got width {x.shape[-1]}.")
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise BadInput(
-                f"the vectors are {x.dtype} and the weights of the similarity {weight.dtype}; take "
-                f"similarity.to({x.dtype}), or convert the vectors."
-            )
-
-    def _roles(self, images, captions) -> tuple:
-        """(contexts, queries), or back."""
-        return (images, captions) if self.direction == "t2i" else (captions, images)
+        return scan_attention(_tokens(images), _tokens(captions), self.direction, self.sharpness)
 
     def _with_local(self, first: Tensor | None, images: EmbeddingSet, captions: EmbeddingSet) -> Tensor:
         """The global nodes, if any, and the local ones after them, "i t n m"."""
-        contexts, queries = self._roles(_tokens(images), _tokens(captions))
+        contexts, queries = roles(_tokens(images), _tokens(captions), self.direction)
         x, y = real_rows(contexts), real_rows(queries)
         if by_blocks(x, y, self.local.weight):
             first = first if first is None or self.direction == "t2i" else first.transpose(0, 1)
             nodes = local_nodes(contexts, queries, x, y, self.sharpness, self.local, first)
             return nodes if self.direction == "t2i" else nodes.transpose(0, 1)
         a, q, d = y.shape
-        size = max(1, _similarity_nodes_BLOCK // (a * q * d))
+        size = max(1, _ATTENDED_BLOCK // (a * q * d))
         blocks = [contexts[start : start + size] for start in range(0, len(contexts), size)]
-        if len(contexts) * a * q * d > _similarity_nodes_STORED:
+        if len(contexts) * a * q * d > _ATTENDED_STORED:
             nodes = [checkpoint(self._block, b.x, b.mask, queries.x, queries.mask, use_reentrant=False) for b in blocks]
         else:
             nodes = [self._block(b.x, b.mask, queries.x, queries.mask) for b in blocks]
@@ -343,7 +289,7 @@ REASONERS = ("sgr", "saf", "mean")  # the method has 'joint' too: sgraf_joint.py
 
 
 class GraphSimilarity(Similarity):
-    """What Sgraf and JointSgraf share. A subclass reads scores "… i t" out of nodes in `_read(nodes, mask, fast)`."""
+    """What Sgraf and JointSgraf share. A subclass reads scores "… i t" out of nodes in `_read(nodes, mask)`."""
 
     block_scale, compares = 8, "graphs"
 
@@ -363,9 +309,7 @@ class GraphSimilarity(Similarity):
         Source: Diao et al., AAAI 2021 (SGRAF), eq. 6–9.
         """
         if self.nodes.parts != "both":
-            raise BadInput(
-                f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare the weights of nodes."
-            )
+            raise BadInput(f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare weights.")
         nodes, mask = self.nodes(*as_sets(images, captions))
         weights = {}
         for module in self.children():
@@ -375,6 +319,11 @@ class GraphSimilarity(Similarity):
             raise BadInput(f"{self.name} takes the mean of its nodes: all words count alike.")
         return weights
 
+    def forward(
+        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
+    ) -> Float[Tensor, "i t"]:
+        return self._joined(self._plain(images, captions, image_mask, caption_mask))
+
     def _plain(
         self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
     ) -> Float[Tensor, "... i t"]:
@@ -382,15 +331,15 @@ class GraphSimilarity(Similarity):
         with torch.autocast(images.x.device.type, enabled=False):
             return by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
 
-    def _fast(self, images: Comparable, captions: Comparable) -> Float[Tensor, "... i t"] | None:
-        """None in training mode, where the statistics of the batch are needed."""
-        if self.training:
+    def _fast_scores(self, images, captions):
+        if self.training:  # the statistics of the batch are needed
             return None
         images, captions = as_sets(images, captions)
         with torch.autocast(images.x.device.type, enabled=False):
-            return by_length(
-                partial(self.nodes.scores, partial(self._read, fast=True)), images, captions, split_equal=False
-            )
+            return self._joined(by_length(partial(self.nodes.scores, self._read), images, captions, split_equal=False))
+
+    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
+        return scores
 
 
 class Sgraf(GraphSimilarity):
@@ -420,28 +369,17 @@ class Sgraf(GraphSimilarity):
     ):
         super().__init__(d, m, direction, parts, sharpness)
         require_choice("reasoner", reasoner, REASONERS)
-        makers = {
-            "sgr": lambda: GraphReasoning(m, steps, with_global=parts != "local"),
-            "saf": lambda: Filtration(m),
-            "mean": lambda: Average(),
-        }
-        self.reasoner = makers[reasoner]()
+        if reasoner == "sgr":
+            self.reasoner = GraphReasoning(m, steps, with_global=parts != "local")
+        else:
+            self.reasoner = Filtration(m) if reasoner == "saf" else Average()
         self._modules["score"] = linear(m, 1)  # its name in the files of trained models; `score` itself is a method
 
-    def forward(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
-    ) -> Float[Tensor, "i t"]:
-        return self._plain(images, captions, image_mask, caption_mask)
-
-    def _fast_scores(self, images, captions):
-        return self._fast(images, captions)
-
-    def _read(self, nodes: Tensor, mask: Tensor, fast: bool = False) -> Float[Tensor, "i t"]:
+    def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "i t"]:
         logistic = self._modules["score"]
         if isinstance(self.reasoner, Average):
             return self.reasoner(logistic(nodes).sigmoid(), mask).squeeze(-1)
-        reasoned = self.reasoner.score(nodes, mask) if fast else self.reasoner(nodes, mask)
-        return logistic(reasoned).squeeze(-1).sigmoid()
+        return logistic(self.reasoner(nodes, mask)).squeeze(-1).sigmoid()
 
     def _parts(self, x, y):
         if not isinstance(self.reasoner, Average):
@@ -477,29 +415,14 @@ class JointSgraf(GraphSimilarity):
         self.reasoning, self.filtration = GraphReasoning(m, steps, with_global=parts != "local"), Filtration(m)
         self.score_reasoning, self.score_filtration = linear(m, 1), linear(m, 1)
 
-    def forward(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
-    ) -> Float[Tensor, "i t"]:
-        return torch.stack(_both(self._plain(images, captions, image_mask, caption_mask))).mean(0)
-
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
-        """[s_SGR, s_SAF], each in (0, 1)."""
-        return _both(self._plain(images, captions))
+        """[s_SGR, s_SAF], each in (0, 1); without a pair one empty matrix is as good as the other."""
+        scores = self._plain(images, captions)
+        return list(scores) if scores.ndim == 3 else [scores, scores]
 
-    def _fast_scores(self, images, captions):
-        scores = self._fast(images, captions)
-        return None if scores is None else torch.stack(_both(scores)).mean(0)
+    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
+        return scores.mean(0) if scores.ndim == 3 else scores
 
-    def _read(self, nodes: Tensor, mask: Tensor, fast: bool = False) -> Float[Tensor, "2 i t"]:
+    def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "2 i t"]:
         readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
-        return torch.stack(
-            [
-                logistic(r.score(nodes, mask) if fast else r(nodes, mask)).squeeze(-1).sigmoid()
-                for logistic, r in readers
-            ]
-        )
-
-
-def _both(scores: Float[Tensor, "... i t"]) -> list[Float[Tensor, "i t"]]:
-    """The two matrices that were read; without a pair nothing was, and one empty matrix is as good as the other."""
-    return list(scores) if scores.ndim == 3 else [scores, scores]
+        return torch.stack([logistic(read(nodes, mask)).squeeze(-1).sigmoid() for logistic, read in readers])

@@ -323,7 +323,7 @@ def same_class(
 
 
 USUAL = 5  # captions of an image in most collections
-_REMEDY = "A reader is shown in docs/howto/add_a_corpus.md."
+_REMEDY = "A reader is shown in docs/howto/extend.md."
 
 
 def require_corpus(value: object, name: str) -> Corpus:

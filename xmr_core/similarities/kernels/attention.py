@@ -36,9 +36,6 @@ class AttentionBlock:
     queries: slice
     largest: float
 
-    def totals(self) -> Float[Tensor, "b q a"]:
-        return self.weights.sum(1)
-
 
 def attention_blocks(
     contexts: EmbeddingSet,

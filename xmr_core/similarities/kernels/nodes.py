@@ -75,7 +75,7 @@ def node_blocks(
     attended, w = x.new_empty(0), layer.weight.T.contiguous()
     for part in attention_blocks(contexts, queries, sharpness, "clipped_l2norm", 0.1, _COLUMNS, _ROWS):
         n, c, q, a = part.weights.shape
-        weights = part.weights.div_((part.lengths + EPS * part.totals())[:, None]).view(n, c, q * a)
+        weights = part.weights.div_((part.lengths + EPS * part.weights.sum(1))[:, None]).view(n, c, q * a)
         rows = y[part.queries].transpose(0, 1).reshape(q * a, -1)  # position by position, as in AttentionBlock
         attended = rows.new_empty(rows.shape) if attended.shape != rows.shape else attended
         nodes = x.new_empty(n, q * a, layer.out_features)

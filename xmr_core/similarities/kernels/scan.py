@@ -95,7 +95,7 @@ def scan_scores(
     for part in attention_blocks(contexts, queries, sharpness, normalise, leak):
         lengths = part.lengths * norms[part.queries].T
         if bool((lengths < EPS * part.largest).any()):  # no division by a vector of no length
-            lengths = maximum(lengths, EPS * part.totals())
+            lengths = maximum(lengths, EPS * part.weights.sum(1))
         relevance = part.weights.mul_(part.products).sum(1).div_(lengths)  # b q a
         mask = queries.mask[part.queries].T[None]
         if aggregate == "lse" and lse_scale <= PLAIN_EXPONENT:  # cosines: e^scale is no large number
