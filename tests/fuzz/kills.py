@@ -25,7 +25,7 @@ class Tally:
     kills: int = 0
     jobs: int = 0
     different: list[str] = field(default_factory=list)
-    remainders: dict[str, int] = field(default_factory=dict)
+    left_over: int = 0
     orphans: int = 0
 
 
@@ -88,8 +88,7 @@ def _killed_job(name: str, home: Path, undisturbed: Path, seconds: float, count:
     expected, present = job.digest(undisturbed), job.digest(home)
     differing = {path for path in expected.keys() | present.keys() if expected.get(path) != present.get(path)}
     tally.different += [f"{home.name}: {path}" for path in sorted(differing)]
-    for path in sorted(listed(home) - listed(undisturbed)):
-        tally.remainders[Path(path).name] = tally.remainders.get(Path(path).name, 0) + 1
+    tally.left_over += len(listed(home) - listed(undisturbed))
     tally.orphans += len(_orphans(home))
     if not tally.different:
         shutil.rmtree(home)
@@ -152,6 +151,5 @@ def _orphans(home: Path, patience: float = 30) -> list[int]:
 
 
 def row(name: str, tally: Tally) -> str:
-    remainders = ", ".join(f"{n} × {path}" for path, n in tally.remainders.items()) or "none"
     verdict = f"DIFFERENT: {tally.different[:5]}" if tally.different else "equal"
-    return f"| {name} | {tally.kills} | {tally.jobs} | {verdict} | {remainders} | {tally.orphans} |"
+    return f"| {name} | {tally.kills} | {tally.jobs} | {verdict} | {tally.left_over} | {tally.orphans} |"

@@ -1,25 +1,22 @@
 """Defects that an attack found once, each by the input that showed it."""
 
 import json
-import os
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.safe_open import plain_math, printable
-from xmr_core.data.readers.assembly import FaultLog, read_lines
-from xmr_core.features.images import decoded, read_image
+from xmr_core.features.images import read_image
 from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.model_file import load_method, save_method
 from xmr_core.methods.official import load_official
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_model
 
-from .others import EPS, WORDS, bomb, checked, folder_of, official, saved
+from .others import EPS, WORDS, official, saved
 
 
 @pytest.mark.parametrize("name", ["holiday.jpg", "holiday.png"])
@@ -27,22 +24,6 @@ def test_no_other_program_is_started_for_an_image(tmp_path, name):
     (tmp_path / name).write_bytes(EPS)
     with pytest.raises(DamagedFile, match="image"):
         read_image(tmp_path / name)
-
-
-def test_a_small_file_of_very_many_pixels_is_refused_before_it_is_decoded(tmp_path):
-    (tmp_path / "a.png").write_bytes(bomb(10000, 9000))
-    with pytest.raises(Image.DecompressionBombError, match="pixels"):
-        decoded(tmp_path / "a.png")
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_pipes_and_devices_are_refused_at_once(tmp_path, make):
-    folder = folder_of(tmp_path / "f", "a.jpg")
-    make(folder / "b.jpg")
-    assert checked(folder) == "clear error"
-    for read in (files.read_sealed, files.read_json, read_vocabulary, lambda path: read_lines(path, FaultLog())):
-        with pytest.raises((DamagedFile, BadInput)):
-            read(folder / "b.jpg")
 
 
 NUMBERED = {str(n): word for word, n in WORDS.items()}

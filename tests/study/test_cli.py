@@ -20,8 +20,6 @@ from xmr_core.base import files as storage
 from xmr_core.cli import main as core_main
 from xmr_study import running
 from xmr_study.cli import main
-from xmr_study.parameters import declared_parameters
-from xmr_study.running import given_parameters
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +32,7 @@ def run(*words) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "xmr_study", "run", *map(str, words)], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["dive epochs=2 d=8 --preset study", "dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"],
-)
+@pytest.mark.parametrize("words", ["dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"])
 def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
     seen = []
     monkeypatch.setitem(commands.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
@@ -47,22 +42,6 @@ def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
         with pytest.raises(SystemExit):
             main(["train", *words.split(), wrong])
     assert len(seen) == 1
-
-
-@pytest.mark.parametrize(
-    ("pairs", "yamls", "expected"),
-    [
-        ([("alpha", "8")], [], {"alpha": 8.0}),
-        ([("fast", "false")], [], {"fast": False}),
-        ([("seeds", "[1,2]")], [], {"seeds": [1, 2]}),
-        ([("name", "0123")], [], {"name": "0123"}),
-        ([], ["seeds: [3, 4]", "alpha: 2"], {"seeds": [3, 4], "alpha": 2.0}),
-        ([("alpha", "4")], ["alpha: 2"], {"alpha": 4.0}),
-    ],
-)
-def test_parameters_are_read_by_their_declared_type(tmp_path, pairs, yamls, expected):
-    got = given_parameters(declared_parameters(build(tmp_path / "n.ipynb")), pairs, yamls)
-    assert got == expected and [type(v) for v in got.values()] == [type(v) for v in expected.values()]
 
 
 @pytest.mark.parametrize(

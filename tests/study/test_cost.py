@@ -141,31 +141,6 @@ def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypat
     torch.testing.assert_close(kept[2], whole.T)
 
 
-@pytest.mark.parametrize(
-    ("method", "rows", "columns", "width"),
-    [
-        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48),
-        ("SCAN i-t", 7, 4, 24), ("SAF", 7, 4, 24),
-    ],
-)  # fmt: skip
-def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):
-    multiplied = set()
-    monkeypatch.setattr(timing, "_product", lambda x, y: multiplied.add((*x.shape, *y.shape)))
-    made = timing.scene(method, ODD, 3, 12)
-    for what, n in (("all pairs", 3), ("top 10", 3), ("one query", 1)):
-        timing.measure(made, what, budget=1e-6)
-        assert multiplied == {(n * rows, width, 12 * columns, width)}
-        multiplied.clear()
-
-
-def test_memory_is_that_above_what_stood_before(monkeypatch):
-    peaks = iter([3.0, 3.5, 4.0])
-    monkeypatch.setattr(timing, "peak_memory", lambda device: next(peaks))
-    made = timing.scene("cosine", ODD, 2, 2)
-    assert timing.measure(made, budget=1e-6).extra_gib == 0.5  # above 3, which stood
-    assert timing.measure(made, budget=1e-6, stood=1.0).extra_gib == 3.0
-
-
 def rows_of(*values: int, method="cosine", **changed) -> pd.DataFrame:
     about = {
         "what": "all pairs", "method": method, "varied": "width", "images": 2, "captions": 3, "seconds": 1.0,
@@ -239,16 +214,6 @@ def test_a_table_is_read_and_a_damaged_one_refused(tmp_path):
             cost.read(path)
     with pytest.raises(BadInput, match="does not exist"):
         cost.read(tmp_path / "none.csv")
-
-
-def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three():
-    cases = timing.plan()
-    swept = {method: {c.varied for c in cases if c.method == method} - {"paper"} for method in timing.TIMED}
-    assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
-    assert swept["SGR"] == {"captions", "width", "words"}
-    papers = [(c.method, c.images, c.captions) for c in cases if c.varied == "paper"]
-    assert papers == [(method, 1000, 5000) for method in published.dive_cost()["similarity"]]
-    assert len({(c.method, c.varied, c.value) for c in cases}) == len(cases)
 
 
 @pytest.mark.slow

@@ -35,8 +35,7 @@ def test_declared_parameters_are_read_without_running(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["alpha = 1", "alpha: float = 2 * 8", "alpha: Path = 'x'", "alpha: float = ", "values: list[int] = [1]"],
+    "source", ["alpha = 1", "alpha: float = 2 * 8", "alpha: Path = 'x'", "alpha: float = ", "values: list[int] = [1]"]
 )
 def test_a_parameters_cell_that_cannot_be_checked_is_refused(source):
     with pytest.raises(BadInput):

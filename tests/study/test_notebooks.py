@@ -149,18 +149,6 @@ def test_hygiene(path):
     assert not problems(path)
 
 
-def demands(source: str) -> list[str]:
-    """Asserts that only a given number of epochs excuses: a dozen photographs teach too little, whatever the epochs."""
-    return re.findall(r"^assert (?:p\.epochs|not p\.epochs) .*|^assert .*\bor p\.epochs\b.*", source, re.M)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_only_enough_data_teaches_is_demanded_of_scenes_alone(path):
-    cells = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
-    assert not [line for source in cells for line in demands(source)]
-    assert len(demands("assert p.epochs or x > 1\nassert y or p.epochs == 1\nassert not usual or x")) == 2
-
-
 @pytest.fixture
 def good(tmp_path) -> Path:
     path = build(tmp_path / "small.ipynb", TABLE, FIGURE)

@@ -78,14 +78,6 @@ def test_the_ablation_draws_means_seeds_and_the_papers_row():
     assert right.lines[0].get_ydata().max() == 500.8
 
 
-def test_variants_draw_means_with_their_intervals_and_cope_without():
-    table = pd.DataFrame({"variant": ["a", "b"], "m": [1.0, 2.0], "m low": [0.5, np.nan], "m high": [1.5, np.nan]})
-    (ax,) = plots.variants(table, ["m"]).axes
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
-    (bars,) = [c for c in ax.collections if len(c.get_segments()) == 2]
-    assert sorted(s[0][0] for s in bars.get_segments()) == [0.5, 2.0]
-
-
 def test_maps_give_every_element_its_colour_and_side_its_shape():
     sides = ["images", "images", "captions", "captions"]
     table = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": 0.0, "modality": sides, "element": [0, 1, 0, 1]})
@@ -195,20 +187,6 @@ def test_regions_have_the_widths_they_are_given_and_one_colour_for_each_label():
 
 
 # figures that explain
-
-
-def test_a_diagram_has_every_box_once_and_an_arrow_for_each_pair():
-    (ax,) = plots.diagram([["a\nfirst", "b"], ["c"]], [("a", "c"), ("b", "c")], {"c": 1}).axes
-    boxes = {text.get_text(): text.get_position() for text in ax.texts if text.get_text()}
-    assert boxes == {"a\nfirst": (0, 1), "b": (0, 0), "c": (1, 0.5)}
-    assert sum(getattr(text, "arrow_patch", None) is not None for text in ax.texts) == 2
-
-
-def test_matrices_print_their_numbers_on_one_scale():
-    one, two = pd.DataFrame([[0.25, 0.75]], index=["slot 1"]), pd.DataFrame([[0.5, 3.0]], index=["slot 1"])
-    left, right = plots.matrices({"A": one, "B": two}, digits=1).axes
-    assert [t.get_text() for t in right.texts] == ["0.5", "3.0"]
-    assert left.collections[0].get_clim() == right.collections[0].get_clim() == (0, 3.0)
 
 
 def test_associations_draw_a_line_for_each_pair_with_a_weight_and_an_arrow_for_each_pull():

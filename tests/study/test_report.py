@@ -61,18 +61,6 @@ def test_links_out_of_the_site_lead_to_the_repository():
     assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
 
 
-def test_formulas_become_mathml():
-    pytest.importorskip("latex2mathml", reason="the extra 'report' is not installed")
-    sys.path.insert(0, str(build_site.SITE))
-    import conf
-
-    for page in build_site.DOCS.rglob("*.md"):
-        plain = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.S | re.M)
-        for formula in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$]+)\$(?!\$)", plain, re.S):
-            converted = conf.mathml("".join(formula), "inline")
-            assert "<math" in converted and not re.search(r">\\\w+<", converted), formula
-
-
 def test_the_page_of_results_and_the_answer_are_those_of_the_rows(tmp_path, monkeypatch):
     import build_reports
 

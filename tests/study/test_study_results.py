@@ -21,7 +21,6 @@ from xmr_study.protocol import labels
 from xmr_study.protocol_results import (
     at_equal_time,
     budget_points,
-    deciding,
     mean_interval,
     protocol_results,
     swept,
@@ -203,14 +202,6 @@ def test_a_gain_over_ambiguity_carries_seeds_and_images():
     assert ambiguity.ambiguity_gains(ambiguity.ambiguity_points(NONE)).empty
     one = ambiguity.ambiguity_gains(ambiguity.ambiguity_points(ambiguous()[lambda t: t["seed"] == 0]))
     assert one[["low", "high"]].isna().all(axis=None), "that of the images alone would look surer than two seeds"
-
-
-def test_only_the_longest_runs_of_a_label_count_and_all_labels_of_a_run_do():
-    own = pd.concat([rows("DivE", [520.0]), rows("DivE, 144 epochs", [530.0], epochs=144), rows("SGR", [510.0])])
-    kept = deciding(own)
-    kept = kept[(kept["metric"] == "rsum") & (kept["relevance"] == "annotated")].set_index("variant")["value"]
-    assert kept["DivE"] == kept["α=16"] == kept["K=4"] == pytest.approx(5.3) and kept["SGR"] == pytest.approx(5.1)
-    assert study.results.study_rows()["variant"].nunique() > 40
 
 
 def test_a_swept_setting_has_common_seeds():
