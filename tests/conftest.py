@@ -29,6 +29,14 @@ def own_home(tmp_path, monkeypatch) -> Path:
     return tmp_path / "home"
 
 
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory):
+    """As own_home, for all tests of a module: they share what the first of them makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 def pytest_collection_modifyitems(items):
     fast_tests.watch()
     for item in items:

@@ -27,14 +27,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(module_home):
     """Two variants and a baseline, trained by two worker processes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        base = tiny_config("vse++")
-        variants = {**study.comparison(), "Toy MaxSim i2t": (ADDRESS, {"direction": "i2t"})}
-        configs = study.variant_configs(base, ["VSE++", ADDRESS, "Toy MaxSim i2t"], [0], variants)
-        yield train_or_load_all(configs, workers=2, progress=False)
+    variants = {**study.comparison(), "Toy MaxSim i2t": (ADDRESS, {"direction": "i2t"})}
+    configs = study.variant_configs(tiny_config("vse++"), ["VSE++", ADDRESS, "Toy MaxSim i2t"], [0], variants)
+    return train_or_load_all(configs, workers=2, progress=False)
 
 
 def test_workers_train_it_and_it_is_compared(runs):

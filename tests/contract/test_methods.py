@@ -38,10 +38,8 @@ VARIANTS = [
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield prepare(tiny_config().data)
+def prepared(module_home):
+    return prepare(tiny_config().data)
 
 
 @pytest.mark.slow

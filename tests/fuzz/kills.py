@@ -1,5 +1,6 @@
 """Kills at random moments: whatever is killed is started again, and must end as if nothing had happened."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -58,32 +59,24 @@ def kill_all(base: Path, counts: dict[str, int], seed: int = 0) -> dict[str, Tal
 
 
 def _killed_job(name: str, home: Path, undisturbed: Path, seconds: float, count: int, tally: Tally, rng) -> None:
-    job, kills = JOBS[name], 0
+    job = JOBS[name]
     if name != "cache":  # kills are meant for what the job is named after
         shutil.copytree(undisturbed / "cache", home / "cache", dirs_exist_ok=True)
     first = 0.35 if job.helpers else 0.0  # processes of their own import for a while, and kills of that show nothing
-    while True:
+    for attempt in range(MOST + 3):  # a failure without a kill may come from one before, but not for ever
         process = _start(job, home)
-        if kills < MOST and tally.kills < count:
+        if attempt < MOST and tally.kills < count:
             time.sleep(rng.uniform(first, 0.9) * seconds)
-            family = [process, *_children(process)] if job.helpers else [process]
-            victim = rng.choice(family)
-            try:
+            victim = rng.choice([process, *_children(process)] if job.helpers else [process])
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(victim.pid, signal.SIGKILL)
-                tally.kills, kills = tally.kills + 1, kills + 1
-            except ProcessLookupError:
-                pass
+                tally.kills += 1
         status = _wait(process)
-        if status == 0:
+        if status in (0, None):
             break
-        if status is None:
-            tally.different.append(f"{home.name}: hangs")
-            return
-        if kills >= MOST + 3:
-            tally.different.append(f"{home.name}: does not end")
-            return
-        if kills >= MOST or tally.kills >= count:
-            kills += 1  # a failure without a kill may come from one before, but not for ever
+    if status != 0:
+        tally.different.append(f"{home.name}: {'hangs' if status is None else 'does not end'}")
+        return
     tally.jobs += 1
     expected, present = job.digest(undisturbed), job.digest(home)
     differing = {path for path in expected.keys() | present.keys() if expected.get(path) != present.get(path)}

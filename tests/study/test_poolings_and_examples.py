@@ -34,10 +34,8 @@ def test_speeds_are_in_those_of_gcn():
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: train_or_load(tiny_config(name)) for name in ("vse++", "vse+2ad")}
+def runs(module_home):
+    return {name: train_or_load(tiny_config(name)) for name in ("vse++", "vse+2ad")}
 
 
 @pytest.mark.slow
