@@ -16,7 +16,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import unknown
 from xmr_core.base.machine import commit, environment, processor
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.evaluation.scoring import MAX_ELEMENTS, score_blocks
+from xmr_core.evaluation.scoring import MAX_ELEMENTS, Scoring
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import method_spec
 from xmr_core.similarities.base import Similarity
@@ -163,19 +163,24 @@ def _gaussian(n: int, s: Shape) -> GaussianEmbedding:
     return GaussianEmbedding(mean, log_std, samples.mul_(log_std.exp()[:, None]).add_(mean[:, None]))
 
 
+def _blocks(made: Scene, images) -> Iterator[tuple]:
+    scores = Scoring(made.similarity, images, made.captions)
+    return ((rows, columns, scores.block(rows, columns)) for rows, columns in scores.plan())
+
+
 def _all_pairs(made: Scene, _: int) -> None:
-    for _block in score_blocks(made.similarity, made.images, made.captions):
+    for _block in _blocks(made, made.images):
         pass
 
 
 def _one_query(made: Scene, n: int) -> None:
-    blocks = [scores for *_, scores in score_blocks(made.similarity, made.images[n % len(made.images)], made.captions)]
+    blocks = [scores for *_, scores in _blocks(made, made.images[n % len(made.images)])]
     _best(torch.cat(blocks, 1))
 
 
 def _top_10(made: Scene, _: int) -> None:
     scores = torch.empty(len(made.images), len(made.captions), device=made.elements[0].device)
-    for rows, columns, block in score_blocks(made.similarity, made.images, made.captions):
+    for rows, columns, block in _blocks(made, made.images):
         scores[rows, columns] = block
     _best(scores)
     _best(scores.T)

@@ -38,7 +38,7 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Features, Tokens
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
-from xmr_core.evaluation.scoring import score_blocks
+from xmr_core.evaluation.scoring import Scoring
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load
@@ -90,8 +90,9 @@ def ranks(device: str, sizes: Sizes) -> Iterator[tuple[str, Callable[[], Iterato
             with torch.inference_mode(), torch.autocast(torch.device(device).type, torch.bfloat16, enabled=half):
                 images, captions = encode_split(model, split)
                 scores = torch.zeros(len(images), len(captions))
-                for rows, columns, block in score_blocks(model.similarity, images.to(device), captions.to(device)):
-                    scores[rows, columns] = block.float().cpu()
+                scoring = Scoring(model.similarity, images.to(device), captions.to(device))
+                for rows, columns in scoring.plan():
+                    scores[rows, columns] = scoring.block(rows, columns).float().cpu()
             tables.append(evaluate_scores(scores.numpy(), {"annotated": split.relevance}).per_query)
         for direction, (single, half) in {
             name: [table[table["direction"] == name] for table in tables] for name in ("i2t", "t2i")

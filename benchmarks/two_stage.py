@@ -71,8 +71,8 @@ def measure(kind: str, args: argparse.Namespace) -> None:
 
     from xmr_core.base import fingerprint
     from xmr_core.evaluation.ranks import top_k
-    from xmr_core.retrieval.engine import two_stage
     from xmr_core.retrieval.index import open_gallery, write_gallery
+    from xmr_core.retrieval.search import two_stage
     from xmr_core.similarities import smooth_chamfer
 
     similarity = partial(smooth_chamfer, alpha=16.0)
@@ -95,7 +95,7 @@ def measure(kind: str, args: argparse.Namespace) -> None:
             return top_k(similarity, queries[q], gallery, 10, "captions")[1]
 
         def fast(q: int, per_element: int, probes: int) -> np.ndarray:
-            engine = replace(index, probes=probes) if lists else index
+            engine = replace(index, engine=replace(index.engine, probes=probes)) if lists else index
             return two_stage(engine, queries[q], similarity, 10, per_element)[1]
 
         for q in range(min(3, args.queries)):  # warm-up: pages of both files, threads

@@ -20,7 +20,7 @@ from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
 from xmr_core.models.load import load
-from xmr_core.retrieval.explain import without_each_cell, without_each_word
+from xmr_core.retrieval.explain import pair_of, without_each_cell, without_each_word
 from xmr_core.retrieval.library import open_library
 from xmr_core.retrieval.ranking import Query, rank
 from xmr_core.training import TrainConfig, train
@@ -46,7 +46,7 @@ def read_with_frozen_networks(folder: Path) -> None:
     scores = plain.similarity(images, texts)
     with Stand():
         moved = load(kept, device=NAME)
-        networks = moved.raw.describer.extractor.net, moved.raw.read.model.net, moved.method
+        networks = moved.raw.describer.extractor.net, moved.raw.captions.model.net, moved.method
         devices = {p.device.type for network in networks for p in network.parameters()}
         assert devices == {NAME}, f"something stayed: {devices}"
         assert torch.allclose(moved.similarity(images, texts), scores, atol=1e-4), "moved when it was loaded"
@@ -104,10 +104,12 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
         assert single["value"].tolist() == judged["value"].tolist(), "without float64"
         scoring._NO_DOUBLE, Stand.single = (), False
         library = open_library(here)
-        moved = replace(library, method=library.method.to(NAME))
+        library.method.to(NAME)
+        moved = replace(library)
         text = str(library.texts[0])
         answers = rank(moved, Query("text", text)).table
-        worth = without_each_word(moved, text, 0), without_each_cell(moved, 0, moved.captions[0])
+        pair = pair_of(moved, Query("text", text), 0)
+        worth = without_each_word(pair), without_each_cell(pair)
     plain = here.method()
     own_items = encode_split(plain, split)
     assert torch.allclose(plain.similarity.score(*own_items), scores, atol=1e-5), "scoring"
@@ -116,8 +118,9 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
     library = open_library(here)
     wanted = rank(library, Query("text", text)).table
     assert answers["item"].tolist() == wanted["item"].tolist(), "search"
-    assert np.allclose(worth[0]["worth"], without_each_word(library, text, 0)["worth"], atol=1e-4), "words"
-    assert np.allclose(worth[1], without_each_cell(library, 0, library.captions[0]), atol=1e-4), "cells"
+    pair = pair_of(library, Query("text", text), 0)
+    assert np.allclose(worth[0]["adds"], without_each_word(pair)["adds"], atol=1e-4), "words"
+    assert np.allclose(worth[1], without_each_cell(pair), atol=1e-4), "cells"
     assert ensemble_of([here, there]).metrics["value"].notna().all(), "ensemble"
     assert there.weights().keys() == here.weights().keys()
     assert all(weight.device.type == "cpu" for weight in there.weights().values()), "weights"

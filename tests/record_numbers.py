@@ -56,8 +56,7 @@ def _captions() -> list[float]:
 
 
 def _batches() -> list[float]:
-    from xmr_core.data.augment import Augmentation
-    from xmr_core.data.batches import Batches
+    from xmr_core.data.batches import Augmentation, Batches
     from xmr_core.data.prepare import DataConfig, prepare
 
     split = prepare(DataConfig(size="tiny")).splits["train"]

@@ -16,7 +16,7 @@ from .base.types import Embedding as Embedding
 from .base.types import EmbeddingSet as EmbeddingSet
 from .base.types import Features as Features
 from .base.types import GaussianEmbedding as GaussianEmbedding
-from .data.arrays import from_arrays as from_arrays
+from .data.corpora import from_arrays as from_arrays
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluate import rank_metrics as rank_metrics
 from .methods.method import Method as Method

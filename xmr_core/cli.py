@@ -4,61 +4,40 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from xmr_core import __version__, commands, search_commands
+from xmr_core import __version__, commands
 from xmr_core.base.errors import XmrError
 from xmr_core.base.safe_open import printable
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
-PARTS = (commands, search_commands)
+PARTS = (commands,)
 
 
 def main(argv: list[str] | None = None, parts: tuple = PARTS) -> int:
     """Run one command. argv: without the program's name, None for the process's own.
 
     Returns: the exit status. 0: done. 1: the notebook failed, or the data cannot be used for training. 2: the command
-        was not started, and one line says why. 130: interrupted.
+        was not started, and one line says why; XMR_DEBUG=1 shows where. 130: interrupted.
     """
-    parser = _parser(parts)
-    arguments, rest = parser.parse_known_args(argv)
-    if arguments.command == "train":  # argparse takes name=value only where they stand together
-        arguments.option, rest = arguments.option + [w for w in rest if "=" in w], [w for w in rest if "=" not in w]
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    act = next(part.COMMANDS[arguments.command] for part in parts if arguments.command in part.COMMANDS)
-    with _plain_warnings():
-        return _answer(act, arguments)
-
-
-def _parser(parts: tuple) -> argparse.ArgumentParser:
     called = Path(sys.argv[0]).name
     parser = argparse.ArgumentParser(
         prog="python -m xmr_core" if called == "__main__.py" else called,
         description="Image–text retrieval: five papers, matched conditions.",
     )
     parser.add_argument("--version", action="version", version=f"xmr-study {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    declared = parser.add_subparsers(dest="command", required=True)
     for part in parts:
-        part.add_to(commands)
-    return parser
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """A warning is one line on the terminal, without the place in the code that it comes from."""
+        part.add_to(declared)
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.command == "train":  # argparse takes name=value only where they stand together
+        arguments.option, rest = arguments.option + [w for w in rest if "=" in w], [w for w in rest if "=" not in w]
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    act = next(part.COMMANDS[arguments.command] for part in parts if arguments.command in part.COMMANDS)
     usual = warnings.formatwarning
+    # one line on the terminal, without the place in the code that it comes from
     warnings.formatwarning = lambda message, *place, **line: printable(f"warning: {message}") + "\n"
-    try:
-        yield
-    finally:
-        warnings.formatwarning = usual
-
-
-def _answer(act, arguments: argparse.Namespace) -> int:
-    """The exit status of a command; an error is one line, and XMR_DEBUG=1 shows where it arose."""
     try:
         return act(arguments)
     except (XmrError, MemoryError, OSError, UnicodeError, RecursionError) as e:
@@ -72,3 +51,5 @@ def _answer(act, arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; finished training epochs are saved, and the same command goes on there", file=sys.stderr)
         return 130
+    finally:
+        warnings.formatwarning = usual

@@ -3,12 +3,12 @@
 Notebooks and reports are made of these. `from xmr_study import notebook, plots` is what a notebook begins with.
 """
 
-from xmr_core.training.runs.presets import PRESETS, base_config, config_from, seeds
+from xmr_core.training.runs.presets import PRESETS, base_config
 from xmr_study import cost, paper_tables, results
 from xmr_study.ledger import compared, ledger
 from xmr_study.measures import epochs_to, negatives_in_training
 from xmr_study.runs import Runs, ensemble_runs, run, run_table, seed_means, verdict, within_test
-from xmr_study.variants import ablation, comparison, label_of, sweep_configs, variant_configs
+from xmr_study.variants import ablation, comparison, config_from, label_of, seeds, sweep_configs, variant_configs
 
 __all__ = [
     "PRESETS", "Runs", "ablation", "base_config", "compared", "comparison", "config_from", "cost", "ensemble_runs",

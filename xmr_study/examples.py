@@ -14,7 +14,6 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.readers.assembly import ZETAS
 from xmr_core.data.scenes.corpus import scenes_plausible
-from xmr_core.evaluation.analysis.agreement import per_query_values, punished
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.evaluation.ranks import best
@@ -22,6 +21,7 @@ from xmr_core.evaluation.scoring import Scoring
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_core.training.runs.folder import TrainedRun
+from xmr_study.analysis import per_query_values, punished
 
 COLUMNS = ["query", "rank", "item", "score", "mark"]
 
@@ -94,7 +94,7 @@ def canvases(corpus: Corpus, rows: Sequence[int]) -> list[UInt8[np.ndarray, "h w
 
     Raises: BadInput for a corpus that has neither images nor boxes.
 
-    >>> from xmr_core.data.arrays import from_arrays
+    >>> from xmr_core.data.corpora import from_arrays
     >>> canvases(from_arrays(np.zeros((10, 36, 4)), ["a dog", "two cats"] * 5), [0])
     Traceback (most recent call last):
     xmr_core.base.errors.BadInput: arrays has neither images nor boxes of its regions, so that...

@@ -15,13 +15,7 @@ from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import scenes_of
 from xmr_core.data.scenes.grammar import content_words, shape_words
 from xmr_core.data.scenes.render import object_masks
-from xmr_core.evaluation.analysis.attention import (
-    attention_entropy,
-    content_preference,
-    object_overlap,
-    pointing,
-    slot_attention,
-)
+from xmr_core.evaluation.analysis.attention import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.evaluation.stats import image_error, mean_error
@@ -31,6 +25,7 @@ from xmr_core.methods.registry import build
 from xmr_core.training.loop import OwnState, train
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.folder import TrainedRun
+from xmr_study.analysis import attention_entropy, content_preference, object_overlap, pointing
 
 _IMAGES = 200  # of the test split, from its start: enough for a mean
 _BEFORE = 2  # nodes of SGRAF before the words: the global vectors and <start>

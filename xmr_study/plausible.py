@@ -12,7 +12,7 @@ from xmr_core.base.types import Corpus
 from xmr_core.data.readers.assembly import ZETAS
 from xmr_core.data.scenes.corpus import scenes_plausible
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.evaluation.protocols import get_protocol
+from xmr_core.evaluation.metrics import get_protocol
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_core.training.runs.folder import TrainedRun
 

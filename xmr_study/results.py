@@ -30,7 +30,7 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
     [0, 6]; rsum_low and rsum_high: its 95 % interval by resampling images; val_rsum: of the best epoch, validation).
 
     numerics: the hash of the code that was run. A run_id that ends in '-s<seed>-' and 10 hex digits names configuration
-    and component versions, an older one the code (training.runs.versions.identity_scheme); both stay valid names.
+    and component versions, an older one the code; both stay valid names.
     variants: a label per run for tables and plots ('α=16'); the method's name when None.
     """
     parts = []

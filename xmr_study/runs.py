@@ -11,19 +11,18 @@ from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Features
 from xmr_core.data.corpora import corpus_of
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.evaluation.protocols import KS, random_hit
+from xmr_core.evaluation.metrics import KS, random_hit
 from xmr_core.evaluation.results import Evaluated, rsum_interval
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs.ensemble import ensemble_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_core.training.runs.presets import config_from, seeds
 from xmr_core.training.runs.sweep import train_or_load_all
 from xmr_study import results
 from xmr_study.claims import Variant
 from xmr_study.examples import canvases
-from xmr_study.variants import comparison, label_of, variant_configs
+from xmr_study.variants import comparison, config_from, label_of, seeds, variant_configs
 
 
 def recalls_beside_chance(run: TrainedRun, kind: str = "annotated") -> pd.DataFrame:

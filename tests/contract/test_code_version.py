@@ -9,7 +9,7 @@ from tiny import tiny_config
 
 from xmr_core.base import fingerprint
 from xmr_core.base.fingerprint import own_code_version
-from xmr_core.data import corpora
+from xmr_core.data import corpora, inputs
 from xmr_core.features.cache import identity_of
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods import registry
@@ -51,7 +51,7 @@ def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_ru
     for n, factor in enumerate((1, 100)):
         imported(f"helper{n}", HELPER.format(factor=factor))
         extractor = imported(f"mine{n}", EXTRACTOR.format(helper=f"helper{n}")).Brightness()
-        monkeypatch.setattr(preparing, "_extractor", lambda *_, extractor=extractor: extractor)
+        monkeypatch.setattr(inputs, "_extractor", lambda *_, extractor=extractor: extractor)
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
         features = preparing.prepare(plan.config.data).splits["train"].images_at(np.arange(2)).local_feats

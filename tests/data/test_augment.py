@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Pixels, Tokens
-from xmr_core.data.augment import Augmentation
+from xmr_core.data.batches import Augmentation
 
 WORDS = 60
 

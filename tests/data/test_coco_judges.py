@@ -12,7 +12,6 @@ from karpathy_files import coco_folder, coco_record, draw
 
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.base.relevance import Relevance
-from xmr_core.data.readers import coco as coco_reader
 from xmr_core.data.readers.assembly import FaultLog, TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate_scores
 
@@ -98,7 +97,7 @@ def test_instances_that_are_none(coco, content, says):
 
 
 def test_without_the_package_there_are_no_judgments_but_a_note(coco, monkeypatch):
-    monkeypatch.setattr(coco_reader, "find_spec", lambda _: None)
+    monkeypatch.setattr("xmr_core.data.readers.coco.find_spec", lambda _: None)
     corpus = coco.load()
     assert list(corpus.relevance_sets) == ["annotated"]
     assert all("pip install" in corpus.about["relevance sets left out"][kind] for kind in ("eccv", "cxc"))

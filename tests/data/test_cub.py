@@ -171,17 +171,11 @@ def test_captions_that_are_tolerated(cub):
 @pytest.mark.parametrize(
     ("file", "line", "says"),
     [
-        ("CUB_200_2011/images.txt", "nonsense",
-         "images.txt: 1 lines are no 'number value', or repeat a number, the first is 'line 71: nonsense'"),
-        ("CUB_200_2011/classes.txt", "1 001.Another", "classes.txt: 1 lines are no 'number value', or repeat"),
-        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg",
-         "1 images have no class .* the first is '001.Black_footed_Albatross/x.jpg'"),
-        ("annotations/cub/testclasses.txt", BIRDS[0],
-         f"testclasses.txt holds 1 classes of another split too, the first is '{BIRDS[0]} of train'"),
-        ("annotations/cub/testclasses.txt", "201.Dodo",
-         "testclasses.txt names 1 classes that are not in classes.txt, the first is '201.Dodo'"),
-        ("annotations/cub/seen_test_images.txt", "x.jpg",
-         "seen_test_images.txt lists 1 images that images.txt does not, the first is 'x.jpg'"),
+        ("CUB_200_2011/images.txt", "nonsense", "or repeat a number: 1, the first is 'nonsense'"),
+        ("CUB_200_2011/images.txt", "71 001.Black_footed_Albatross/x.jpg", "have no class"),
+        ("annotations/cub/testclasses.txt", BIRDS[0], "classes of another split"),
+        ("annotations/cub/testclasses.txt", "201.Dodo", "the first is '201.Dodo'"),
+        ("annotations/cub/seen_test_images.txt", "x.jpg", "the first is 'x.jpg'"),
     ],
 )  # fmt: skip
 def test_lists_that_are_refused(cub, file, line, says):

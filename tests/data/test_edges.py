@@ -11,7 +11,7 @@ from xmr_core.base.coerce import as_set
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.representations import circular_variance
-from xmr_core.evaluation.analysis.uncertainty import score_confidence, uncertainty
+from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import rank_metrics
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.gaussian import GaussianHead
@@ -187,10 +187,3 @@ def test_the_circular_variance_of_nearly_equal_vectors_has_its_digits():
 def test_cut_offs_that_do_not_fit_are_named():
     with pytest.raises(BadInput, match="k"):
         rank_metrics(np.eye(3), [[0], [1], [2]], ks=(0,))
-
-
-def test_confidence_says_what_it_cannot_be_made_of():
-    with pytest.raises(BadInput, match="finite scores"):
-        score_confidence(np.array([[1.0, -np.inf], [0.5, 0.2]]))
-    with pytest.raises(BadInput, match="temperature"):
-        GPOHead(4, 4, temperature=0.0)

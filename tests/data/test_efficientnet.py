@@ -13,13 +13,13 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
-from xmr_core.data.prepare import chosen_features
+from xmr_core.data.inputs import chosen_features
 from xmr_core.features.cache import counted
 from xmr_core.features.efficientnet_lite import (
     EfficientNetLite,
     EfficientNetLiteGrid,
-    load_efficientnet_lite,
     packaged_weights,
+    read_tensors,
 )
 from xmr_core.features.images import by_few
 from xmr_core.features.pretrained import find_pretrained
@@ -76,8 +76,7 @@ def unfolded(t: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
             y = layer(y, block + "_depthwise_conv", block + "_bn1", stride, y.shape[1]).clamp(0, 6)
             y = layer(y, block + "_project_conv", block + "_bn2")
             x, n = x + y if y.shape == x.shape and stride == 1 else y, n + 1
-    x = layer(x, "_conv_head", "_bn1").clamp(0, 6)
-    return F.linear(x.mean((2, 3)), t["_fc.weight"], t["_fc.bias"])
+    return layer(x, "_conv_head", "_bn1").clamp(0, 6)
 
 
 @pytest.mark.parametrize("size", [(64, 64), (65, 51)])
@@ -99,12 +98,12 @@ def test_files_that_hold_something_else(tmp_path):
     ):
         torch.save(content, path)
         with pytest.raises(kind, match=message):
-            load_efficientnet_lite(path)
+            EfficientNetLite(read_tensors(path))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DamagedFile, match="Install it again"):
-        load_efficientnet_lite(path)
+        EfficientNetLite(read_tensors(path))
     with pytest.raises(BadInput, match="does not exist"):
-        load_efficientnet_lite(tmp_path / "none.pth")
+        read_tensors(tmp_path / "none.pth")
 
 
 def test_the_installed_network_describes_photographs(monkeypatch):

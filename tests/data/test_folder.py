@@ -179,23 +179,15 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 
 REFUSED = {
-    "missing columns": ({"captions.csv": "photo,words\na,b\n"},
-                        "columns image .* found: .*'photo'"),
-    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""},
-                  r"holds captions\.csv and captions\.jsonl"),
-    "captions of another folder": (
-        {"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"},
-        "none of the 2 captions names an image",
-    ),
-    "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"},
-                         r"unknown split 'trian'\. Known: .*validation"),
+    "missing columns": ({"captions.csv": "photo,words\na,b\n"}, "columns image.* found: .*'photo'"),
+    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""}, "Keep the one"),
+    "captions of another folder": ({"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"}, "names an image"),
+    "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, "unknown split .*'trian'"),
     "an image in two splits": (
-        {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"},
-        r"puts 1 images in more than one split, the first is 'dog\.png'",
+        {"captions.csv": "image,caption,split\ndog.png,Dog,train\ndog.png,Cat,test\n"}, "more than one split"
     ),
     "ids that repeat": (
-        {"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"},
-        r"1 caption ids repeat, the first is '7'",
+        {"captions.csv": "image,caption,caption_id\ndog.png,Dog,7\nbeach.jpg,Beach,7\n"}, "ids of captions"
     ),
 }  # fmt: skip
 

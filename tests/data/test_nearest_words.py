@@ -8,8 +8,7 @@ import torch
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.features.word_vectors import LEAST, NearestWords, read_nearest, write_nearest
-from xmr_core.features.words import Vocabulary
+from xmr_core.features.words import LEAST, NearestWords, Vocabulary, read_nearest, write_nearest
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, known_words, rank

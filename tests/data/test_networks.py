@@ -9,7 +9,7 @@ from PIL import Image
 
 from xmr_core import data
 from xmr_core.base.errors import BadInput
-from xmr_core.data.prepare import planned_network
+from xmr_core.data.inputs import planned_network
 from xmr_core.data.readers.folder import load_folder
 from xmr_study.cli import main
 
@@ -55,18 +55,18 @@ def test_without_a_network_check_and_training_name_every_way(photos, nothing_ins
 
 
 def test_the_line_names_what_will_be_taken(photos, monkeypatch):
-    monkeypatch.setattr(sys.modules["xmr_core.data.prepare"], "packaged_weights", lambda name: photos)
+    monkeypatch.setattr("xmr_core.data.inputs.packaged_weights", lambda name: photos)
     corpus = load_folder(photos)
     for options, line in (
         ({"image_model": "owner/vit"}, "takes pretrained owner/vit"),
-        ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2, frozen"),
-        ({}, "features='auto' takes efficientnet_lite0, frozen, with the weights of its installed package"),
-        ({"features": "cells"}, "the built-in descriptor"),
+        ({"features": "efficientnet_lite2"}, "features='efficientnet_lite2' takes efficientnet_lite2"),
+        ({}, "features='auto' takes efficientnet_lite0"),
+        ({"features": "cells"}, "takes cells"),
     ):
         config = data.DataConfig("folder", str(photos), **options)
         assert line in planned_network(config, corpus)
     own = data.from_arrays(np.eye(10), ["a dog"] * 10)
-    assert "the features that the corpus brings" in planned_network(data.config_for(own), own)
+    assert "takes regions" in planned_network(data.config_for(own), own)
 
 
 def test_ways_without_a_network_work(photos, nothing_installed):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import xmr_core as xmr
-from xmr_core import data, encoders, features
+from xmr_core import data
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.scoring import score_matrix
@@ -45,14 +45,6 @@ def test_five_lines_train_any_method_on_own_tensors(method):
     assert {"i2t", "t2i"} <= set(run.metrics["direction"]) and len(run.per_query) == 4 + 8
 
 
-@pytest.mark.slow
-def test_a_method_learns_what_the_arrays_hold():
-    corpus = data.from_arrays(*arrays(100))
-    config = base_config("vse++", device="cpu").replace(data=data.config_for(corpus), epochs=12, d=16, batch_images=20)
-    history = train_or_load(config).history
-    assert history["loss"].iloc[-1] < 0.7 * history["loss"].iloc[0]
-
-
 def test_the_corpus_of_arrays_holds_what_was_given():
     features, captions, image_of = arrays(10)
     order = np.random.default_rng(1).permutation(len(captions))
@@ -71,7 +63,11 @@ def test_the_corpus_of_arrays_holds_what_was_given():
 
 def test_one_vector_an_image_is_one_local_element():
     corpus = data.from_arrays(torch.eye(10, dtype=torch.bfloat16), [f"number {n}" for n in range(10)])
-    assert corpus.features.shape == (10, 1, 10) and [len(corpus.rows(s)[0]) for s in data.SPLITS] == [8, 1, 1]
+    assert corpus.features.shape == (10, 1, 10) and [len(corpus.rows(s)[0]) for s in ("train", "val", "test")] == [
+        8,
+        1,
+        1,
+    ]
     assert not data.prepare(corpus).inputs.ordered_cells
     assert data.prepare(data.from_arrays(np.eye(10), list("abcdefghij"), ordered=True)).inputs.ordered_cells
 
@@ -93,13 +89,13 @@ def test_a_fingerprint_is_content():
     [
         ({"features": np.zeros((4, 2, 3, 1))}, "must be floats of shape"),
         ({"features": np.zeros((10, 3), int)}, "floats"),
-        ({"features": np.full((10, 3), np.nan)}, "image 0 are not finite"),
+        ({"features": np.full((10, 3), np.nan)}, "finite"),
         ({"image_of": np.arange(10.0)}, "image_of .*float64"),
         ({"image_of": np.arange(1, 11)}, "image_of"),
-        ({"image_of": np.zeros(10, int)}, "9 images have no caption"),
-        ({"captions": list("abcdefghi")}, "image 9: there are 10 images and 9 captions"),
+        ({"image_of": np.zeros(10, int)}, "image_of"),
+        ({"captions": list("abcdefghi")}, "a caption for each row"),
         ({"captions": [1] * 10}, "list of sentences"),
-        ({"splits": ["train"] * 10}, "every split"),
+        ({"splits": ["train"] * 10}, "at least once"),
         ({"splits": ["train"] * 9}, "each of 10 images"),
         ({"splits": {"train": 0.5, "test": 0.4}}, "sum to 1"),
         ({"name": "my data/1"}, "name must be made of letters"),
@@ -118,7 +114,7 @@ def test_a_corpus_of_another_process_is_named():
 
 
 OWN = """
-from xmr_core.data import load_scenes
+from xmr_core.data.scenes import load_scenes
 from xmr_core.features import CellDescriptor
 
 def load(data_root):
@@ -160,7 +156,7 @@ def test_readers_and_extractors_of_a_users_own_are_found_by_name(own_module):
     for changes, message in (
         ({"dataset": f"{own_module}:absent"}, "dataset 'own_pieces:absent' cannot be imported"),
         ({"dataset": "no_such_module:load"}, "cannot be imported"),
-        ({"features": f"{own_module}:Nameless"}, "has no attribute 'identity'"),
+        ({"features": f"{own_module}:Nameless"}, "is no extractor: it has no attribute 'identity'"),
         ({"features": f"{own_module}:absent"}, "features 'own_pieces:absent' cannot be imported"),
     ):
         with pytest.raises(BadInput, match=message):
@@ -177,18 +173,6 @@ def test_a_registered_reader_is_a_data_set(monkeypatch):
             data.register_reader(name, data.load_folder)
     with pytest.raises(BadInput, match="Did you mean 'holiday'"):
         data.prepare(data.DataConfig("holidays", "x"))
-
-
-@pytest.mark.parametrize("package", [data, encoders, features])
-def test_a_catalogue_shows_what_there_is(package):
-    for name in package.__all__:
-        value = getattr(package, name)
-        assert name in dir(package) and (value is package or getattr(value, "__name__", name).endswith(name))
-    import xmr_core.methods.registry as registry  # a package that holds a function of its own name
-
-    assert callable(data.prepare) and registry.papers(), "neither hides the other"
-    with pytest.raises(AttributeError, match="has no attribute"):
-        _ = package.nothing
 
 
 @pytest.mark.slow
@@ -225,15 +209,6 @@ def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, 
         finally:
             torch.set_default_dtype(torch.float32)
     assert torch.equal(*scores)
-
-
-@pytest.mark.slow
-def test_a_model_of_one_vector_an_image_reads_vectors():
-    features, captions, image_of = arrays(l=1)
-    model = xmr.fit("vse++", images=features[:, 0], captions=captions, image_of=image_of, d=8, epochs=1, device="cpu")
-    assert torch.equal(model.similarity(features[:3, 0], ["a dog"]), model.similarity(features[:3], ["a dog"]))
-    with pytest.raises(BadInput, match=r"n × regions × 12, got \(3, 1, 11\)"):
-        model.encode_images(features[:3, 0, :11])
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from xmr_core.base.types import Embedding, GaussianEmbedding
 from xmr_core.data.readers.assembly import plausible_match
 from xmr_core.data.readers.coco import load_coco
 from xmr_core.data.scenes import load_scenes
-from xmr_core.evaluation.analysis import pointing, sorted_variances
 from xmr_study import plausible
+from xmr_study.analysis import pointing, sorted_variances
 from xmr_study.plausible import interchangeable, nearest_by_objects, plausible_sets, shown_objects
 
 

@@ -85,22 +85,6 @@ def test_fingerprints_follow_the_content(scan, tmp_path):
     assert load_precomputed(tmp_path / "elsewhere").image_fingerprint != first.image_fingerprint
 
 
-def test_the_whole_test_split_is_taken_and_said(scan):
-    assert (
-        "3 images" in load_precomputed(scan).about["protocol"]
-        and "unfair" not in load_precomputed(scan).about["protocol"]
-    )
-    write(scan, "test", 1, True, seed=9)
-    both = load_precomputed(scan)
-    assert (both.images["split"] == "test").sum() == 3 and "unfair 1K subset: they are not read" in both.about[
-        "protocol"
-    ]
-    for what in ("ims.npy", "caps.txt", "ids.txt"):
-        (scan / f"testall_{what}").unlink()
-    alone = load_precomputed(scan)
-    assert (alone.images["split"] == "test").sum() == 1 and alone.about["protocol"] == "test: 1 images"
-
-
 def test_captions_with_faults_keep_their_places(scan):
     lines = captions("train", 6)
     lines[1], lines[2], lines[3], lines[7] = "b'A man in bytes .'", 'b"A man\'s hat ."', r"b'A caf\xe9 .'", ""
@@ -161,7 +145,7 @@ REFUSED = {
     ),
     "another width": (
         spoil_array(lambda a: a[:, :, :3]),
-        "train 3 × 4, dev 3 × 3",
+        "other numbers an image in every split",
     ),
     "NaN": (spoil_array(with_one_nan), r"dev_ims\.npy: 1 of 2 sampled images hold NaN or infinity, the first is 1"),
     "an empty split": (empty, "0 rows"),
@@ -171,7 +155,7 @@ REFUSED = {
     ),
     "half a testall": (
         lambda f: (write(f, "test", 1, True), (f / "testall_caps.txt").unlink()),
-        r"needs testall_caps\.txt, looked for in",
+        r"needs testall_caps\.txt",
     ),
     "Fortran order": (spoil_array(np.asfortranarray), "C order"),
     "a cut array": (

@@ -12,12 +12,11 @@ from tiny_models import SIDE, WORDS, save
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.data.prepare import DATASETS, DataConfig, prepare
-from xmr_core.features.pretrained_text import WordPieces
+from xmr_core.data import DATASETS, DataConfig, prepare
+from xmr_core.features.pretrained import WordPieces
 from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
-from xmr_core.models.dual_encoder import zero_shot_reference
 from xmr_core.training.loop import pretrained_names, stages_learning, thaw
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
@@ -187,26 +186,6 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
     assert read_vocabulary(tmp_path / "vocab.json", "treebank").tokeniser == "treebank"
 
 
-@pytest.mark.slow
-def test_a_dual_encoder_is_a_row_like_any_other(flickr):
-    from xmr_study import results
-
-    row = results.rows([zero_shot_reference(flickr / "clip", config(flickr).data, "cpu", progress=iter)])
-    assert set(row["method"]) == {"zero-shot"} and {"rsum", "r_precision", "recall"} <= set(row["metric"])
-    assert row["parameters"].iloc[0] > 1000 and (row["train_seconds"] == 0).all() and (row["best_epoch"] == -1).all()
-
-
-@pytest.mark.slow
-def test_validation_on_some_pictures_only(flickr):
-    few = config(flickr, image_model=str(flickr / "resnet"), val_images=2, epochs=1)
-    run = train_or_load(few)
-    assert (
-        run.provenance.best_value >= 0
-        and run.per_query["n_relevant"].size
-        and few.identity({}) != few.replace(val_images=0).identity({})
-    )
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -248,28 +227,6 @@ def test_every_data_set_needs_its_folder():
 
 
 @pytest.mark.slow
-def test_region_features_train_too(tmp_path):
-    rng = np.random.default_rng(0)
-    for split, n in (("train", 12), ("dev", 6), ("test", 6)):
-        np.save(tmp_path / f"{split}_ims.npy", rng.normal(size=(n, 4, 10)).astype(np.float32))
-        (tmp_path / f"{split}_caps.txt").write_text(
-            "".join(f"a dog {w} {n}\n" for n in range(n) for w in ("runs", "sits", "on", "the", "big"))
-        )
-    c = base_config("scan", dataset="precomputed", data_root=str(tmp_path), device="cpu").replace(
-        epochs=2, d=8, batch_images=6, val_images=0
-    )
-    run = train_or_load(c)
-    inputs = run.prepared().inputs
-    assert (inputs.image_width, inputs.cells, inputs.ordered_cells) == (10, 4, False) and len(run.per_query)
-    with pytest.raises(BadInput, match="do not fit"):
-        prepare(DataConfig("precomputed", str(tmp_path), views=2))
-    with pytest.raises(BadInput, match="do not fit"):
-        prepare(DataConfig("precomputed", str(tmp_path), features="pixels"))
-    with pytest.raises(BadInput, match="need the detector that made them"):
-        run.prepared().new_images(np.zeros((1, 224, 224, 3), np.uint8))
-
-
-@pytest.mark.slow
 def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_again(flickr, monkeypatch):
     c = config(flickr, image_model=str(flickr / "resnet"), epochs=1)
     before = train_or_load(c)
@@ -290,20 +247,6 @@ def test_a_kind_of_relevance_that_was_added_later_is_judged_without_training_aga
     assert after.id == before.id and rsum["anything"] == 6 and after.provenance.relevances == ("annotated", "anything")
     kept = after.per_query[after.per_query["relevance"] == "annotated"].reset_index(drop=True)
     assert kept.equals(before.per_query) and after.provenance.train_seconds == before.provenance.train_seconds
-
-
-@pytest.mark.slow
-def test_pretrained_networks_have_a_learning_rate_of_their_own(flickr):
-    still = config(
-        flickr, image_model=str(flickr / "resnet"), fine_tune="image", freeze_epochs=0, pretrained_lr=0.0, epochs=1
-    )
-    run, p = train_or_load(still), prepare(still.data)
-    fresh = build("vse-infty", p.inputs, "matched", d=8)
-    p.load_pretrained(fresh)
-    names, after = pretrained_names(fresh), weights_of(run)
-    assert all(torch.equal(fresh.state_dict()[n], after[n]) for n in names), "thawed, but at a rate of 0"
-    moved = weights_of(train_or_load(still.replace(pretrained_lr=1.0)))
-    assert any(not torch.equal(fresh.state_dict()[n], moved[n]) for n in names)
 
 
 @pytest.mark.parametrize("networks", [(), ("resnet", "bert"), ("vit", "")])

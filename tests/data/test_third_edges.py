@@ -22,7 +22,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import own_code_version
 from xmr_core.base.precision import matrix_precision
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Batch, Embedding, EmbeddingSet, Features, RelevantRanks
+from xmr_core.base.types import Batch, EmbeddingSet, Features, RelevantRanks
 from xmr_core.data import corpora
 from xmr_core.data.corpora import import_named, register_reader
 from xmr_core.data.prepare import DataConfig, prepare
@@ -30,14 +30,12 @@ from xmr_core.data.scenes import load_scenes
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.features.cache import cached_array
 from xmr_core.features.images import convert_to_rgb, read_thumbnail
-from xmr_core.features.word_vectors import load_word_vectors
+from xmr_core.features.words import load_word_vectors
 from xmr_core.methods import registry
 from xmr_core.methods.method import Method
 from xmr_core.methods.pcmepp import MixedSamples
 from xmr_core.models.load import load
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.sweep import only_here
 
 
 @pytest.fixture(autouse=True)
@@ -71,20 +69,10 @@ def test_an_item_that_is_not_there_is_an_error_and_not_an_empty_one(rows, index)
         operator.getitem(rows, index)
 
 
-def test_negative_positions_count_from_the_end():
-    assert OWN[-1].tolist() == [4]
-    assert RelevantRanks(np.arange(6), np.arange(1, 6), 5)[-2].tolist() == [4]
-
-
 def test_another_dtype_is_for_numbers_and_not_for_masks():
     double = SETS.to(torch.float64)
     assert double.x.dtype == torch.float64 and double.mask.dtype == torch.bool
     assert SETS.to("cpu", torch.float64).mask.dtype == torch.bool
-
-
-def test_two_representations_can_be_compared_without_an_error():
-    assert SETS == SETS
-    assert Embedding(torch.eye(2)) != Embedding(torch.eye(2))
 
 
 # ------------------------------------------------------------------------------------------------ code that is named
@@ -166,11 +154,6 @@ def test_cut_mix_cuts_no_regions_even_where_their_number_is_a_square():
     assert cut(MixedSamples(share=1.0, cut=1.0)) and not cut(MixedSamples(share=1.0, cut=1.0, grid=False))
 
 
-def test_auto_is_a_device_of_a_run():
-    config = RunConfig().replace(device="auto")
-    assert config.device in ("cpu", "cuda", "mps", "xpu") and config == RunConfig().replace(device=config.device)
-
-
 # ------------------------------------------------------------------------------------------------ data
 def test_a_reader_that_is_registered_anew_is_read_anew(monkeypatch):
     monkeypatch.setattr(corpora, "READERS", corpora.READERS.copy())
@@ -187,11 +170,6 @@ def test_word_vectors_that_nothing_would_read_are_refused():
         prepare(DataConfig(size="tiny", word_vectors="/no/such.txt"), progress=iter)
 
 
-def test_an_extractor_of_the_main_program_is_not_sent_to_other_processes():
-    assert only_here(RunConfig().replace(features="__main__:Mine"))
-    assert not only_here(RunConfig().replace(features="mine:Mine"))
-
-
 def test_word_vectors_with_a_head_and_words_with_blanks_are_read(tmp_path):
     """word2vec and fastText write a head, fastText a blank at the end of a line; some words of GloVe hold blanks."""
     file = tmp_path / "vectors.txt"
@@ -205,7 +183,7 @@ def test_word_vectors_with_a_head_and_words_with_blanks_are_read(tmp_path):
 
 def test_what_an_extractor_cannot_find_is_not_called_a_full_folder(tmp_path):
     def work(start):
-        yield np.arange(1), np.zeros((1, 2))
+        yield np.zeros((1, 2))
         (tmp_path / "no weights").read_bytes()
 
     with pytest.raises(FileNotFoundError, match="no weights"):
@@ -273,11 +251,6 @@ def test_one_broken_package_takes_no_other_method_away(monkeypatch):
             assert "dive" in all_methods.methods()
     finally:
         registry._installed.cache_clear()
-
-
-def test_options_that_a_paper_set_are_checked():
-    with pytest.raises(BadInput, match="nonsense"):
-        replace(registry.method_spec("dive"), published_options={"nonsense": 1})
 
 
 def test_scores_need_a_relevance_and_may_be_a_tensor():

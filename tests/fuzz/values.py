@@ -13,7 +13,7 @@ import xmr_core.similarities as similarities
 from xmr_core.base.errors import XmrError
 from xmr_core.data.config import DataConfig
 from xmr_core.methods.registry import papers
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 from xmr_study.parameters import check_values, checked_value, declared_parameters
 

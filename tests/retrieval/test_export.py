@@ -12,7 +12,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.retrieval.export import export_frame, projected, vectors_of
 from xmr_core.retrieval.index import index_folder, index_split
-from xmr_core.retrieval.library import example_library
+from xmr_core.retrieval.library import example_library, example_model
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_projections_keep_what_they_promise():
     [
         ("no-such-run", {}, "no-such-run"),
         (example_library, {"project": "globe"}, "globe"),
-        (xmr.retrieval.example_model, {}, "holds no items"),
+        (example_model, {}, "holds no items"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(source, options, word):

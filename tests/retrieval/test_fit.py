@@ -16,8 +16,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Corpus
 from xmr_core.features.cache import cached_features
 from xmr_core.features.images import Crop, Fit, array_reader, image_reader
-from xmr_core.features.pretrained import find_pretrained, library
-from xmr_core.features.pretrained_images import PretrainedGrid, read_fit, read_scaling
+from xmr_core.features.pretrained import PretrainedGrid, find_pretrained, library, read_preprocessing
 from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
 
 NORMAL = {"image_mean": list(MEAN), "image_std": list(STD)}
@@ -72,8 +71,7 @@ def folder(zoo, tmp_path):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_pixels_are_those_of_the_models_own_processor(folder, tmp_path, recipe):
     model = find_pretrained(folder("vit", recipe))
-    scaling = read_scaling(model, library().ViTConfig(image_size=SIDE))
-    fit = read_fit(model, scaling.resolution)
+    scaling, fit = read_preprocessing(model, library().ViTConfig(image_size=SIDE))
     files = []
     for n, image in enumerate(images()):
         expected = processed(recipe, image)
@@ -85,12 +83,12 @@ def test_pixels_are_those_of_the_models_own_processor(folder, tmp_path, recipe):
 
 
 def test_a_recipe_that_squashes_with_the_usual_filter_is_none_and_others_are_not(folder):
-    fits = {name: read_fit(find_pretrained(folder("vit", name)), SIDE) for name in RECIPES}
+    fits = {name: read_preprocessing(find_pretrained(folder("vit", name)), None, SIDE)[1] for name in RECIPES}
     assert fits["siglip"] is None and all(fit for name, fit in fits.items() if name != "siglip")
     assert (
         fits["convnext"] == Fit(40, True) and fits["deit"] == Fit(40, False, 0) and fits["larger"] == Fit(41, True, 2)
     )
-    assert read_fit(find_pretrained(folder("clip", "larger")), 2 * SIDE) == Fit(82, True, 2)
+    assert read_preprocessing(find_pretrained(folder("clip", "larger")), None, 2 * SIDE)[1] == Fit(82, True, 2)
 
 
 @pytest.mark.parametrize("resample", ["bicubic", 9, None])
@@ -98,7 +96,7 @@ def test_an_unknown_filter_is_refused(folder, resample):
     path = folder("vit", "vit")
     content = json.loads((path / "preprocessor_config.json").read_text())
     (path / "preprocessor_config.json").write_text(json.dumps({**content, "resample": resample}))
-    with pytest.raises(BadInput, match="names the filter"):
+    with pytest.raises(BadInput, match="the filter"):
         PretrainedGrid(path)
 
 

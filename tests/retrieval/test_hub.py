@@ -18,7 +18,7 @@ from tiny_hub import TOKEN, tiny_hub
 import xmr_core as xmr
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.data.feature_extractor import copy_model
+from xmr_core.data.inputs import copy_model
 from xmr_core.models.model_folder import push_folder, read_model
 from xmr_core.retrieval.library import example_model
 from xmr_core.training.runs import train_or_load

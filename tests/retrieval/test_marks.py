@@ -28,20 +28,13 @@ def test_the_last_verdict_counts_and_every_act_stays_in_the_file(path):
         judgments.mark(QUERY, IMAGE, verdict)
         assert Judgments.read(path).verdict(QUERY, IMAGE) == verdict == judgments.verdict(QUERY, IMAGE)
     assert len(path.read_text().splitlines()) == 4
-    assert judgments.items(QUERY, "wrong") == ["i1"] and judgments.items(QUERY, "right") == []
 
 
-def test_tags_come_and_go(path):
-    judgments = Judgments.read(path)
-    judgments.tag(IMAGE, "dog ")
-    judgments.tag(IMAGE, "beach")
-    judgments.tag(IMAGE, "dog", present=False)
-    again = Judgments.read(path)
-    assert again.tags == judgments.tags == {IMAGE: ["beach"]} and again.every_tag() == ["beach"]
-    with pytest.raises(BadInput, match="tag is empty"):
-        judgments.tag(IMAGE, "  ")
+def test_what_is_no_verdict_is_refused_and_tags_of_earlier_versions_are_left_out(path):
+    path.write_text('{"item": ["images", "i1"], "tag": "dog", "present": true}\n')
     with pytest.raises(BadInput, match="'right', 'wrong'"):
-        judgments.mark(QUERY, IMAGE, "maybe")
+        Judgments.read(path).mark(QUERY, IMAGE, "maybe")
+    assert not Judgments.read(path).verdicts
 
 
 def test_a_line_that_was_cut_costs_only_itself(path):

@@ -142,7 +142,7 @@ def model():
         (lambda m: m.explain(np.zeros((2, 64, 64, 3), np.uint8), "a dog"), "one image"),
         (lambda m: xmr.load("nothing"), "nothing"),
         (lambda m: xmr.load(""), "named by"),
-        (lambda m: xmr.load(__file__), "is no model"),
+        (lambda m: xmr.load(__file__), "cannot be read as a method"),
     ],
 )
 def test_bad_input_gets_one_clear_line(model, call, word):
@@ -217,7 +217,7 @@ def test_what_a_killed_write_left_over_is_removed_by_the_next(tmp_path):
 
 
 def test_input_that_says_nothing_is_told():
-    model = xmr.retrieval.example_model()
+    model = example_model()
     image = np.full((32, 32, 3), 200, np.uint8)
     with pytest.warns(UserWarning, match=r"1 of 2 sentences have no word that this model knows.*'zzz qqq'"):
         model.rank(["zzz qqq", "a red circle"], [image])

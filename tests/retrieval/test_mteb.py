@@ -94,8 +94,3 @@ def test_what_cannot_be_evaluated_is_refused_in_one_line():
     model.index(rows(id=["a"], image=pictures))
     with pytest.raises(BadInput, match="compares images with texts only"):
         model.search(rows(id=["b"], image=pictures), top_k=1)
-
-
-def test_another_training_is_another_revision():
-    first, again, other = (MtebModel(example_model(m)).mteb_model_meta for m in ("dive", "dive", "pvse"))
-    assert first.revision == again.revision != other.revision and first.name == "xmr_core/dive"

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +22,13 @@ from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.models.load import load as load_model
 from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty
-from xmr_core.retrieval.index import Source, index_folder, index_split, open_index, save_index
-from xmr_core.retrieval.library import elements_of, open_folder, open_library
+from xmr_core.retrieval.index import index_folder, index_split, open_index
+from xmr_core.retrieval.library import open_folder, open_library
 from xmr_core.retrieval.ranking import Query, Settings, encode, rank
 from xmr_core.retrieval.search import search
-from xmr_core.training.runs import load, stored_ids, train_or_load
-from xmr_core.training.runs.folder import write_record
+from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
-from xmr_study.explorer.views import element_attention, nearest_captions
+from xmr_study.explorer.views import nearest_captions
 
 pytestmark = pytest.mark.slow
 
@@ -110,14 +108,9 @@ def test_an_index_answers_as_the_library_it_was_made_of(indexes, libraries, name
         stored.inputs(np.arange(2)).mask, live.inputs(np.arange(2)).mask
     )
     if live.uncertainty("images") is not None:
-        assert relative_uncertainty(stored, "images", position=3) == relative_uncertainty(live, "images", position=3)
-
-
-def test_what_explains_an_answer_works_on_an_index(indexes, libraries):
-    stored, live = open_index(indexes["dive"]), libraries["dive"]
-    parts = [each.method.similarity.contributions(each.images[3], each.captions[9]) for each in (stored, live)]
-    assert np.array_equal(parts[0].products, parts[1].products) and np.array_equal(parts[0].images, parts[1].images)
-    assert np.allclose(element_attention(stored, 3), element_attention(live, 3)) and elements_of(stored.images) == 4
+        assert relative_uncertainty(stored, "images", stored.images[3]) == relative_uncertainty(
+            live, "images", live.images[3]
+        )
 
 
 def test_queries_need_neither_features_nor_corpus(indexes, libraries, monkeypatch):
@@ -138,8 +131,9 @@ def test_opening_reads_no_gallery(indexes, monkeypatch):
     monkeypatch.setattr(
         fingerprint, "file_hash", lambda path, real=fingerprint.file_hash: read.append(Path(path).name) or real(path)
     )
-    open_index(indexes["dive"], verify=False)
-    assert not {"images.safetensors", "captions.safetensors"} & set(read) and "items.json" in read
+    monkeypatch.setattr(fingerprint, "LARGE", 20_000)
+    open_index(indexes["dive"])
+    assert "captions.safetensors" not in read and "relevance.safetensors" in read
     open_index(indexes["dive"], verify=True)
     assert {"images.safetensors", "captions.safetensors"} <= set(read)
 
@@ -227,15 +221,14 @@ def test_a_spoilt_file_is_named(built, name, how):
         open_index(built, verify=True)
     with pytest.raises(DamagedFile, match=name):
         open_index(built)  # galleries of more than 1 GiB are read on request only
-    if how == "altered" and name.startswith(("images", "captions")):
-        open_index(built, verify=False)
 
 
-def test_a_gallery_of_another_shape_is_noticed_without_reading_it(built):
+def test_a_gallery_of_another_shape_is_noticed_without_reading_it(built, monkeypatch):
+    monkeypatch.setattr(fingerprint, "LARGE", 0)
     path = built / "images.safetensors"
     path.write_bytes(path.read_bytes().replace(b"[32,4,16]", b"[32,16,4]"))
     with pytest.raises(DamagedFile, match="no gallery"):
-        open_index(built, verify=False)
+        open_index(built)
 
 
 def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
@@ -257,16 +250,6 @@ def test_a_list_that_was_altered_or_is_of_another_format_is_refused(built):
         open_index(built)
     with pytest.raises(BadInput, match="index not found"):
         open_index(built / "nowhere")
-
-
-def test_an_index_of_an_earlier_version_opens(built):
-    """Format 4 listed tensors, counts of items and facts of the model too."""
-    told = json.loads((built / "index.json").read_text())
-    told.pop("seal")
-    shapes = {"images.safetensors": {"x": ["F32", 32, 4, 16], "mask": ["BOOL", 32, 4]}}
-    extra = {"tensors": shapes, "items": {"images": 32, "captions": 160}, "model": {"label": "DivE"}}
-    files.write_record(built / "index.json", told | extra)
-    assert len(search(open_index(built, verify=True), "a red circle", k=3)) == 3
 
 
 def test_an_index_needs_no_run_for_its_answers(libraries, built, folder, tmp_path, monkeypatch):
@@ -293,13 +276,6 @@ def test_a_folder_is_indexed_by_a_model_without_its_run(runs, folder, tmp_path, 
         open_index(tmp_path / "i").pixels(0)
     again = open_index(tmp_path / "i", images=moved)
     assert np.array_equal(again.pixels(1), first)
-
-
-def test_a_library_of_another_method_is_not_indexed_under_a_runs_name(runs, libraries, tmp_path):
-    wrong = replace(libraries["dive"], method=libraries["pcme"].method)
-    with pytest.raises(BadInput, match="was not encoded by the method of dive-scenes"):
-        save_index(wrong, runs["dive"], tmp_path / "i", Source("split", "test", ""))
-    assert not (tmp_path / "i").exists()
 
 
 def test_pictures_that_changed_since_are_not_shown_under_old_names(runs, folder, tmp_path):
@@ -356,7 +332,7 @@ def test_a_killed_build_leaves_no_index_and_the_next_one_cleans_up(runs, tmp_pat
 import time
 from xmr_core.retrieval import open_library
 from xmr_core.training.runs import load
-from xmr_core.retrieval import Source, save_index
+from xmr_core.retrieval import save_index
 import xmr_core.retrieval.index as building
 run = load({runs["dive"].id!r})
 chunks = building._chunks
@@ -365,7 +341,7 @@ def slow(items):
     print("writing", flush=True)
     time.sleep(60)
 building._chunks = slow
-save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
+save_index(open_library(run), {str(place)!r})
 """
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -386,40 +362,6 @@ save_index(open_library(run), run, {str(place)!r}, Source("split", "test", ""))
 
 
 # ------------------------------------------------------------------------------------------------- runs by id, commands
-
-
-def test_a_run_is_found_by_its_id(runs):
-    assert set(stored_ids()) == {run.id for run in runs.values()}
-    for run in runs.values():
-        found = load(run.id)
-        assert found.config == run.config and found.metrics.equals(run.metrics) and found.provenance == run.provenance
-    near = runs["dive"].id[:-1] + "x"
-    with pytest.raises(BadInput, match=f"unknown run '{near}'. Did you mean '{runs['dive'].id}'"):
-        load(near)
-
-
-def test_a_run_of_other_code_or_a_damaged_one_is_said(runs, tmp_path, monkeypatch):
-    import shutil
-
-    run = runs["vse++"]
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    with pytest.raises(BadInput, match="none finished"):
-        load(run.id)
-    copy = Path(shutil.copytree(run.folder, tmp_path / "runs" / run.id))
-    write_record(copy, replace(run.provenance, code="0" * 12))
-    with pytest.warns(UserWarning, match="made by other code than this .code 0{12}, now"):
-        load(run.id)
-    stored = files.read_record(copy / "config.json")
-    stored["config"]["colour"] = "red"
-    files.write_record(copy / "config.json", stored)
-    write_record(copy, run.provenance)
-    with pytest.raises(DamagedFile, match="not one that this version wrote"):
-        load(run.id)
-    shutil.copy(run.folder / "config.json", copy)
-    write_record(copy, run.provenance)
-    (copy / "model.safetensors").write_bytes(b"x")
-    with pytest.raises(DamagedFile, match="damaged: .*Train it again"):
-        load(run.id)
 
 
 def test_commands(runs, libraries, folder, tmp_path, capsys):
@@ -444,12 +386,3 @@ def test_commands(runs, libraries, folder, tmp_path, capsys):
         "32 images, 160 captions" in capsys.readouterr().out
         and open_index(tmp_path / "own").about["dtype"] == "float16"
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "word"), [(["index", "nobody", "out"], "nobody"), (["search", "nowhere", "a circle"], "nowhere")]
-)
-def test_a_command_that_cannot_be_done_says_so_in_one_line(runs, words, word, capsys):
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert word in said and said.count("\n") == 1

@@ -103,19 +103,6 @@ def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
     assert np.allclose(images.x.norm(dim=-1), 1) and np.allclose(captions.x.norm(dim=-1), 1)
 
 
-def test_pictures_are_asked_for_at_the_models_side_and_progress_is_told(zoo):
-    made, asked, bars = corpus(), [], []
-    read = made.read_pixels
-    spy = Corpus(
-        **{
-            **vars(made),
-            "read_pixels": lambda rows, resolution: asked.append((len(rows), resolution)) or read(rows, resolution),
-        }
-    )
-    zero_shot_scores(ZeroShot(zoo["clip"]), spy, progress=lambda batches: bars.append(len(list(batches))) or batches)
-    assert asked == [(6, SIDE)] and bars == [1, 1]
-
-
 def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     plain = ZeroShot(zoo["siglip"])
     tokens, cut = plain.tokens(["A Dog !", "a dog", "a " * 20])

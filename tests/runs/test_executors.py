@@ -78,16 +78,11 @@ def test_a_script_without_a_guard_trains_in_several_processes(tmp_path, how):
 
 
 @pytest.mark.slow
-def test_finished_runs_start_no_process_and_read_each_code_once(monkeypatch):
+def test_finished_runs_start_no_process(monkeypatch):
     configs = [tiny_config(epochs=1, seed=s) for s in (0, 1, 2)]
     train_or_load_all(configs, workers=1, progress=False)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
-    hashed = []
-    from xmr_core.training.runs import folder
-
-    real = folder.code_of
-    monkeypatch.setattr(folder, "code_of", lambda *names: hashed.append(names) or real(*names))
-    assert len(train_or_load_all(configs, workers=2, progress=False)) == 3 and hashed == [("dive", "scenes")]
+    assert len(train_or_load_all(configs, workers=2, progress=False)) == 3
 
 
 @pytest.mark.slow
@@ -173,26 +168,3 @@ def test_eight_runs_on_a_cluster_whose_worker_is_killed_equal_eight_alone(tmp_pa
         assert set(client.run(os.getpid).values()) - set(pids.values()), "no worker was killed"
         assert train_or_load_all(configs, executor=None, progress=False)[0].id == runs[0].id
     assert contents(runs) == alone(configs, tmp_path, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_is_asked_for_when_a_run_ends_is_trained_too_and_given_to_each_alone(workers):
-    first, second, third = (tiny_config("vse++", epochs=1, seed=seed) for seed in (0, 1, 2))
-    seen, left = [], [[second, first], [third], []]
-
-    def more():
-        return left.pop(0) if left else []
-
-    runs = train_or_load_all([first], workers=workers, progress=False, each=lambda run: seen.append(run.id), more=more)
-    assert [run.config.train.seed for run in runs] == [0] and len(seen) == len(set(seen)) == 3
-    train_or_load_all([first, second, third], workers=1, progress=False, each=lambda run: seen.append(run.id))
-    assert len(seen) == 3, "all were trained, and once"
-
-
-@pytest.mark.slow
-def test_a_failed_training_asks_for_no_more():
-    asked, configs = [], [tiny_config(seed=s, unit="classes") for s in (0, 1)]  # scenes have none
-    with pytest.raises(BadInput, match="unit='classes' needs images with classes"):
-        train_or_load_all(configs, workers=2, progress=False, more=lambda: asked.append(1) or [])
-    assert not asked

@@ -1,14 +1,13 @@
 """Methods with nested sets: their options, names, claims and runs. What a nested similarity is: test_nested.py."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.evaluation.analysis import budget_table, encode_split, first_element_share
+from xmr_core.evaluation.analysis import budget_table, encode_split
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build, full_options
@@ -17,7 +16,7 @@ from xmr_core.retrieval.ranking import Query, Settings, rank
 from xmr_core.retrieval.search import search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
-from xmr_study import plots
+from xmr_study.analysis import first_element_share
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 
@@ -35,20 +34,6 @@ def test_the_option_nests_every_form_and_changes_no_weight(name, form):
     assert all(
         torch.equal(a, b) for a, b in zip(plain.state_dict().values(), nested.state_dict().values(), strict=True)
     )
-
-
-def test_learned_parameters_are_trained_by_every_prefix_and_saved():
-    plain, nested = (build("dive", INPUTS, d=8, similarity="mp", **more) for more in ({}, {"nested": True}))
-    names = [name for name in plain.state_dict() if name.startswith("similarity")]
-    assert names == ["similarity.a", "similarity.b"]
-    assert {n.replace(".inner", "") for n in nested.state_dict()} == set(plain.state_dict())
-    nested.similarity.inner.a.data.fill_(3.0)
-    other = build("dive", INPUTS, d=8, similarity="mp", nested=True)
-    other.load_state_dict(nested.state_dict())
-    assert other.similarity.inner.a.item() == 3.0
-    for scores in nested.similarity.scorings(torch.rand(2, 4, 8), torch.rand(2, 4, 8)):
-        (gradient,) = torch.autograd.grad(scores.sum(), nested.similarity.inner.a)
-        assert gradient != 0
 
 
 @pytest.mark.parametrize("name", ["dive", "pvse"])
@@ -81,20 +66,6 @@ def test_a_nested_run_is_evaluated_at_budgets_indexed_and_searched(name, tmp_pat
     ]
     loaded, *_ = load_method(run.export(tmp_path / "method.safetensors"))
     assert isinstance(loaded.similarity, Nested)
-
-
-def test_the_figures_show_the_numbers_of_their_tables():
-    lines = [("DivE", model, k, 90.0 + k + s, s) for model in ("nested", "cut") for k in (1, 2, 4) for s in (0, 1)]
-    table = pd.DataFrame(lines, columns=["method", "model", "elements", "rsum", "seed"])
-    (ax,) = plots.budgets(table).axes
-    nested = next(line for line in ax.lines if line.get_label() == "nested")
-    assert nested.get_xdata().tolist() == [1, 2, 4] and nested.get_ydata().tolist() == [91.5, 92.5, 94.5]
-    assert [label.get_text() for label in ax.child_axes[0].get_xticklabels()] == ["1", "4", "16"]
-    cells = [(m, r, q, 10.0 * r + q) for m in ("DivE", "PVSE") for r in (1, 2) for q in (1, 2, 4)]
-    grid = plots.budget_grid(pd.DataFrame(cells, columns=["method", "images", "captions", "rsum"]))
-    first, second = grid.axes
-    assert [text.get_text() for text in second.texts] == ["11", "12", "14", "21", "22", "24"]
-    assert [label.get_text() for label in first.get_xticklabels()] == ["1", "2", "4"]
 
 
 def test_the_first_element_is_counted_where_it_wins_and_padding_never_does():

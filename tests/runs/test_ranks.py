@@ -14,10 +14,9 @@ from tiny import tiny_config
 from torch import nn
 from torch.testing import assert_close
 
-from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.training.distributed import DrawsOfAll, joined, share_of
+from xmr_core.base.errors import BadInput
+from xmr_core.training.distributed import DrawsOfAll, share_of
 from xmr_core.training.runs import load, stored_ids, train_or_load
-from xmr_study.cli import main
 
 HERE = Path(__file__).parents[1]
 SIZES = ["size=tiny", "d=16", "batch_images=16", "captions_per_image=2", "device=cpu"]
@@ -140,11 +139,6 @@ def test_the_identity_of_a_run_on_one_process_says_nothing_of_processes():
     assert "processes" not in config.identity({}) and config.replace(processes=2).identity({})["processes"] == 2
 
 
-def test_an_error_of_its_own_is_not_taken_for_a_lost_rank(monkeypatch):
-    with pytest.raises(TrainingFailed, match="diverged"), joined(1, "cpu"):
-        raise TrainingFailed("training diverged")
-
-
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_shares_are_even_and_cover_all(ranks):
     shares = [share_of(11, rank, ranks) for rank in range(ranks)]
@@ -170,17 +164,3 @@ def test_noise_of_a_share_is_cut_from_the_noise_of_all(draw):
     with DrawsOfAll(share, 11):
         assert torch.equal(draw(x[share]), expected)
     assert torch.equal(torch.rand(()), following)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["dive", "alpha"], "an option is given as name=value, got 'alpha'"),
-        (["dive", "alhpa=3"], "Did you mean 'alpha'"),
-        (["dive", "--preset", "quik"], "Did you mean 'quick'"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_in_one_line(capsys, words, message):
-    assert main(["train", *words]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1

@@ -11,7 +11,7 @@ import xmr_core
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
 from xmr_core.training.runs import load, run_table, train_or_load
-from xmr_core.training.runs.names import find_run, resolve_run, short_names
+from xmr_core.training.runs.names import find_run, resolve_run
 from xmr_study.cli import main
 
 DIVE = ("dive-scenes-s0-aaaa000000", "dive-scenes-s1-aaaa111111", "dive-my-photos-s0-bbbb000000")
@@ -92,20 +92,6 @@ def test_the_command_lists_runs(several, capsys):
     assert " ".join(lines[0].split()) == "name method data features seed epochs RSUM started state run"
     assert lines[1].split()[:8] == ["dive-1", "dive", "scenes", "tiny", "cells", "1", "3", "250.0"]
     assert "interrupted" in lines[2] and "nan" not in "".join(lines) and "annotated pairs" in lines[-1]
-
-
-def test_without_runs_the_command_says_how_to_make_one(own_home, capsys):
-    assert main(["runs"]) == 0 and f"no run in {own_home / 'runs'}" in capsys.readouterr().out
-    assert run_table().columns.tolist()[0] == "name" and short_names() == {}
-
-
-def test_commands_refuse_a_name_that_means_nothing(several, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["index", "dive", "out"]) == 2 and "may mean 2 runs" in capsys.readouterr().err
-    with pytest.raises(BadInput, match="may mean 2 runs"):
-        xmr_core.load("dive")
-    with pytest.raises(BadInput, match="'nothing' is no run, folder or file here. `python -m xmr_core runs` lists"):
-        xmr_core.load("nothing")
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ import pytest
 import torch
 from tiny import tiny_config
 
-import xmr_study as study
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.evaluate import evaluate_scores
@@ -35,11 +34,8 @@ from xmr_core.training.runs import (
     train_or_load_all,
     train_run,
 )
-from xmr_core.training.runs import train_run as produce_module
 from xmr_core.training.runs.config import readable_id
-from xmr_core.training.runs.presets import base_config
 from xmr_core.training.runs.train_run import plan_run
-from xmr_study import results
 
 pytestmark = pytest.mark.slow
 
@@ -79,16 +75,6 @@ def test_what_changes_numbers_changes_the_name_and_nothing_else_does(tmp_path):
     assert identity(tiny_config()) == identity(base)
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "model.safetensors"])
-def test_a_damaged_run_is_made_again_and_said_so(name):
-    first = train_or_load(tiny_config())
-    file = first.folder / name
-    file.write_bytes(file.read_bytes()[:-20])
-    with pytest.warns(UserWarning, match=f"damaged .*{name}"):
-        again = train_or_load(tiny_config())
-    assert again.metrics.equals(first.metrics)
-
-
 def test_as_many_processes_as_this_process_may_use_cores(monkeypatch):
     """A container or `taskset` may give fewer cores than the machine has."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
@@ -102,10 +88,10 @@ def test_a_run_that_goes_on_with_other_code_says_so(monkeypatch):
         if event.get("epoch_done"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(produce_module, "code_of", lambda *_: "old")
+    monkeypatch.setattr(train_run, "code_of", lambda *_: "old")
     with pytest.raises(KeyboardInterrupt):
         train_or_load(tiny_config(epochs=2), stop)
-    monkeypatch.setattr(produce_module, "code_of", lambda *_: "new")
+    monkeypatch.setattr(train_run, "code_of", lambda *_: "new")
     with pytest.warns(UserWarning, match="from epoch 1 step 0 by code new, before by code old"):
         run = train_or_load(tiny_config(epochs=2))
     assert run.provenance.code == "new" and len(run.provenance.messages) == 1
@@ -150,31 +136,6 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
     files.read_json(folder / "record.json")
 
 
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"dataset": "flicker8k"}, "unknown dataset 'flicker8k'. Did you mean 'flickr8k'"),
-        ({"device": "tpu"}, "unknown device"),
-        ({"epochs": -1}, "epochs must be at least 1 and seed 0 or more"),
-    ],
-)
-def test_bad_names_are_refused_before_any_work(given, message):
-    with pytest.raises(BadInput, match=message):
-        base_config(**given)
-
-
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"alpha": 0.0}, "alpha must be above 0, got 0.0"),
-        ({"similarity": "emd"}, "unknown similarity 'emd'"),
-    ],
-)
-def test_bad_options_are_refused(given, message):
-    with pytest.raises(BadInput, match=message):
-        train_or_load(tiny_config(**given))
-
-
 def test_an_ensemble_of_one_run_is_that_run_and_of_two_the_mean_of_their_scores():
     runs = [train_or_load(tiny_config(seed=s)) for s in (0, 1)]
     assert ensemble_of(runs[:1]).per_query.equals(_read_again(runs[0]))
@@ -205,37 +166,6 @@ def test_an_exported_run_answers_without_its_corpus(tmp_path):
     mine = [m.encode_captions(vocabulary.encode(["a red circle"])).x for m in (run.method(), method)]
     assert torch.equal(*mine) and about["run"] == run.id and vocabulary == run.prepared().vocabulary
     assert torch.equal(*(m.encode_images(split.images_at(np.arange(3))).x for m in (run.method(), method)))
-
-
-def test_ensembles_by_formula():
-    runs = [train_or_load(tiny_config(method, seed=s, epochs=1)) for method in ("vse++", "dive") for s in (0, 1, 2)]
-    labels = ["VSE++"] * 3 + ["DivE"] * 3
-
-    def members(formula):
-        return [list(run.provenance.members) for _, run in study.ensemble_runs(runs, labels, formula)]
-
-    assert members("VSE++ + DivE") == [[runs[s].id, runs[3 + s].id] for s in (0, 1, 2)]
-    assert members("DivE + DivE") == [[runs[3].id, runs[4].id]]
-    fewer = study.ensemble_runs(runs[:5], labels[:5], "VSE++ + DivE")  # seed 2 of DivE is not there yet
-    assert [list(run.provenance.members) for _, run in fewer] == [[runs[s].id, runs[3 + s].id] for s in (0, 1)]
-    table = study.run_table([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["both"] * 3)
-    rows = results.rows([run for _, run in study.ensemble_runs(runs, labels, "VSE++ + DivE")], ["VSE++ + DivE"] * 3)
-    assert (
-        rows["value"].notna().all()
-        and "val_rsum" not in set(rows["metric"])
-        and set(rows["variant"]) == {"VSE++ + DivE"}
-    )
-    assert table["parameters"].eq(runs[0].provenance.parameters + runs[3].provenance.parameters).all() and list(
-        table["seed"]
-    ) == [0, 1, 2]
-    for formula, says in (
-        ("DivE", "at least two parts"),
-        ("DivE + VSE+", "Did you mean 'VSE\\+\\+'"),
-        ("DivE + DivE + DivE + DivE", "more seeds"),
-        ("DivE + DivE + VSE++", "all different or all the same"),
-    ):
-        with pytest.raises(BadInput, match=says):
-            study.ensemble_runs(runs, labels, formula)
 
 
 def test_stopped_while_it_is_judged_a_run_is_not_taken_for_finished(monkeypatch, tmp_path):
@@ -301,8 +231,8 @@ def test_every_flipped_bit_of_a_state_is_noticed(finished, tmp_path):
     content = (finished[0].folder / "state.sealed").read_bytes()
     for byte, bit in bits("state", len(content)):
         (tmp_path / "state").write_bytes(content[:byte] + bytes([content[byte] ^ 1 << bit]) + content[byte + 1 :])
-        said = []
-        assert load_state(tmp_path / "state", "", said.append) is None and len(said) == 1 and "damaged" in said[0]
+        with pytest.warns(UserWarning, match="damaged"):
+            assert load_state(tmp_path / "state") is None
 
 
 @pytest.mark.parametrize("name", ["config.json", "record.json"])
@@ -337,37 +267,6 @@ def test_an_edited_configuration_is_never_used(finished, tmp_path, monkeypatch):
         load(finished[0].id)
 
 
-def test_the_folder_of_another_run_is_not_taken(finished, tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    shutil.copytree(finished[1].folder, tmp_path / "runs" / finished[0].id)
-    with pytest.raises(DamagedFile, match="is the record of another run"):
-        load(finished[0].id)
-    with pytest.warns(UserWarning) as said:
-        again = train_or_load(tiny_config(epochs=1))
-    assert [str(w.message).split()[0] for w in said] == ["run", "checkpoint"], "the record, and the state below it"
-    assert (again.folder / "model.safetensors").read_bytes() == (finished[0].folder / "model.safetensors").read_bytes()
-
-
-def test_a_foreign_state_is_not_continued(finished, tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    place = tmp_path / "runs" / finished[0].id
-    place.mkdir(parents=True)
-    shutil.copy(finished[1].folder / "state.sealed", place)
-    with pytest.warns(UserWarning, match="belongs to another run") as said:
-        again = train_or_load(tiny_config(epochs=1))
-    assert len(said) == 1 and again.metrics.equals(finished[0].metrics)
-    assert (again.folder / "model.safetensors").read_bytes() == (finished[0].folder / "model.safetensors").read_bytes()
-
-
-def test_weights_that_changed_after_loading_are_not_used(finished, tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    place = copied(finished[0], tmp_path)
-    run = load(finished[0].id)
-    (place / "model.safetensors").write_bytes(b"\0" * 64)
-    with pytest.raises(DamagedFile, match="was altered since"):
-        run.method()
-
-
 # ------------------------------------------------------------------------------------------------------ types, identity
 
 
@@ -381,7 +280,6 @@ def test_an_ensemble_is_evaluated_and_has_no_model(finished):
 
 def test_an_id_says_what_the_run_is(finished):
     assert re.fullmatch("dive-scenes-s0-[0-9a-f]{10}", finished[0].id)
-    assert [config.identity_scheme(i) for i in (finished[0].id, "vsepp-scenes-c049fed43d48b1ad")] == [2, 1]
     assert identity_of("my.module:SPEC", "pkg/x:read").startswith("my.module_SPEC-pkg_x_read-s0-")
 
 
@@ -399,10 +297,10 @@ def test_a_raised_version_gives_another_run_and_other_code_the_same(monkeypatch)
         assert plan_run(tiny_config()).id != first
 
 
-def test_runs_of_other_code_are_said_once(finished, monkeypatch):
+def test_runs_of_other_versions_are_said_once(finished, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(finished[0].folder.parents[1]))
-    monkeypatch.setattr(folder, "code_of", lambda *_: "f" * 12)
-    with pytest.warns(UserWarning, match="2 of 2 runs were made by other code than this .code .* now f{12}") as said:
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    with pytest.warns(UserWarning, match="2 of 2 runs were made by other versions .* now 9.9") as said:
         train_or_load_all([run.config for run in finished])
     assert len(said) == 1
 
@@ -416,25 +314,11 @@ def test_finished_runs_load_without_processes_and_data_are_prepared_once(finishe
     assert [run.id for run in runs] == [run.id for run in finished] and len(calls) == 2, "once for each configuration"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"alhpa": 4.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
-        ({"method": "scan"}, "unknown option of scan 'iterations'"),
-        ({"alpha": -1.0}, "alpha must be"),
-        ({"lr": 3.0}, "lr must be"),
-    ],
-)
-def test_replace_checks_names_and_values_at_once(changes, message):
-    with pytest.raises(BadInput, match=message):
-        tiny_config().replace(**changes)
-
-
 @pytest.mark.slow
 def test_a_run_is_evaluated_on_its_own_number_of_threads(monkeypatch):
-    used, real = [], produce_module.evaluate_corpus
+    used, real = [], train_run.evaluate_corpus
     monkeypatch.setattr(
-        produce_module, "evaluate_corpus", lambda *a, **o: used.append(torch.get_num_threads()) or real(*a, **o)
+        train_run, "evaluate_corpus", lambda *a, **o: used.append(torch.get_num_threads()) or real(*a, **o)
     )
     before = torch.get_num_threads()
     torch.set_num_threads(2)

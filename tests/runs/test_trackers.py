@@ -4,19 +4,18 @@ import json
 import os
 import random
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from pages import DOCS, FENCE
 from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
-from xmr_core.training.runs import TensorBoard, scalars
 from xmr_core.training.runs.folder import MODEL
-from xmr_core.training.runs.train_run import EventFile, report_of, silent
+from xmr_core.training.runs.sweep import EventFile
+from xmr_core.training.runs.train_run import report_of, silent
+from xmr_core.training.trackers import TensorBoard, scalars
 
 
 def weights(home, run_id: str) -> bytes:
@@ -125,51 +124,3 @@ def test_tensorboard_reads_what_was_written(tmp_path):
         log = EventAccumulator(str(tmp_path / run)).Reload()
         assert [(e.step, e.value) for e in log.Scalars("loss")] == [(1, scale), (2, scale / 2)]
         assert [(e.step, e.value) for e in log.Scalars("epoch/value")] == [(2, 3.0)]
-
-
-class Tracker:
-    """Stands for the trackers of the documents: notes what it is given."""
-
-    def __init__(self):
-        self.values, self.settings, self.open = [], [], 0
-
-    def init(self, project: str, name: str, config: dict):
-        self.settings.append(config)
-        return self
-
-    def start_run(self, run_name: str):
-        return self
-
-    def __enter__(self):
-        self.open += 1
-        return self
-
-    def __exit__(self, *_):
-        self.open -= 1
-
-    def log(self, values: dict, step: int) -> None:
-        self.log_metrics(values, step)
-
-    def log_metrics(self, values: dict, step: int) -> None:
-        assert self.open == 1 and all(type(v) is float for v in values.values()) and type(step) is int
-        self.values.append((step, values))
-
-    def log_params(self, values: dict) -> None:
-        self.settings.append(values)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", ["wandb", "mlflow"])
-def test_the_snippets_of_the_documents_work(package, tmp_path, monkeypatch):
-    """The documents' own text, with a tracker that stands for the package."""
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    blocks = [body for _, body in FENCE.findall((DOCS / "library.md").read_text()) if f"import {package}" in body]
-    tracker = Tracker()
-    functions = ("init", "start_run", "log_metrics", "log_params")
-    module = SimpleNamespace(**{name: getattr(tracker, name) for name in functions})
-    monkeypatch.setitem(sys.modules, package, module)
-    assert len(blocks) == 1
-    exec(blocks[0], {"xmr": xmr, "config": tiny_config("vse++", epochs=1)})
-    assert tracker.settings == [{"method": "vse++", "seed": 0, "d": 16, **tracker.settings[0]}] and not tracker.open
-    (last_step, last), steps = tracker.values[-1], [step for step, _ in tracker.values]
-    assert "epoch/value" in last and steps == sorted(steps) and last_step == len(tracker.values) - 1

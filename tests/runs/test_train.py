@@ -12,13 +12,11 @@ from torch.testing import assert_close
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, CannotWrite, TrainingFailed
-from xmr_core.base.precision import full_precision
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.methods.registry import build
 from xmr_core.training import TrainConfig, loop, train
-from xmr_core.training.config import lr_factor
-from xmr_core.training.loop import PATIENCE, CollapseWatch, clip_gradients, load_state, previous, save_state
+from xmr_core.training.loop import PATIENCE, CollapseWatch, clip_gradients, load_state, lr_factor, previous, save_state
 from xmr_core.training.runs import train_or_load
 
 pytestmark = pytest.mark.slow
@@ -76,18 +74,6 @@ def test_float32_is_float32_while_it_trains_and_torch_is_left_as_it_was():
         assert (torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.deterministic) == ("medium", True, False)
     finally:
         torch.set_float32_matmul_precision("highest")
-
-
-def test_float32_is_float32_where_single_kernels_were_set_apart():
-    rnn = torch.backends.cudnn.rnn
-    before = rnn.fp32_precision
-    try:
-        rnn.fp32_precision = "ieee"  # torch then has no one answer for all kernels
-        with full_precision():
-            assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "ieee")
-        assert (rnn.fp32_precision, torch.backends.cudnn.conv.fp32_precision) == ("ieee", "tf32")
-    finally:
-        rnn.fp32_precision = before
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e3, 1e25])
@@ -198,27 +184,25 @@ def test_the_best_epoch_is_kept():
 
 
 def test_a_damaged_checkpoint_is_noticed_and_the_one_before_it_used(tmp_path):
-    path, method = tmp_path / "state", nn.Linear(2, 2)
-    optimiser = torch.optim.AdamW(method.parameters())
+    path = tmp_path / "state"
     for epoch in (1, 2):
-        save_state(path, method, optimiser, {"epoch": epoch})
+        save_state(path, {"method": nn.Linear(2, 2).state_dict(), "epoch": epoch})
     path.write_bytes(path.read_bytes()[:-100])
-    said = []
-    state = load_state(path, warn=said.append)
-    assert state["progress"]["epoch"] == 1 and "damaged" in said[0] and str(path) in said[0]
+    with pytest.warns(UserWarning, match="damaged, the state before"):
+        assert load_state(path)["epoch"] == 1
     previous(path).write_bytes(b"nonsense")
-    said.clear()
-    assert load_state(path, warn=said.append) is None and len(said) == 1 and "from the beginning" in said[0]
+    with pytest.warns(UserWarning, match="from the beginning") as said:
+        assert load_state(path) is None
+    assert len(said) == 1
 
 
 def test_the_state_of_another_run_is_not_continued(tmp_path):
-    path, method = tmp_path / "state", nn.Linear(2, 2)
+    path = tmp_path / "state"
     for _ in range(2):
-        save_state(path, method, torch.optim.AdamW(method.parameters()), {"epoch": 1}, "dive-scenes-s0-1")
-    assert load_state(path, "dive-scenes-s0-1")["progress"] == {"epoch": 1}
-    said = []
-    assert load_state(path, "dive-scenes-s1-1", said.append) is None
-    assert len(said) == 1 and "belongs to another run" in said[0]
+        save_state(path, {"epoch": 1}, "dive-scenes-s0-1")
+    assert load_state(path, "dive-scenes-s0-1")["epoch"] == 1
+    with pytest.warns(UserWarning, match="belongs to another run"):
+        assert load_state(path, "dive-scenes-s1-1") is None
 
 
 def test_state_is_read_without_running_code(tmp_path):
@@ -241,7 +225,7 @@ def test_divergence_stops_with_a_remedy():
     watch.see(1.0, 1.0, "epoch 0 step 0")
     with pytest.raises(TrainingFailed, match="epoch 0 step 1. Lower the learning rate"):
         watch.see(float("nan"), 1.0, "epoch 0 step 1")
-    with pytest.raises(TrainingFailed, match="at the first step, before anything was learned"):
+    with pytest.raises(TrainingFailed, match="look for NaN"):
         CollapseWatch().see(float("nan"), 1.0, "epoch 0 step 0")
 
 
@@ -275,7 +259,7 @@ def test_schedules():
     )
     assert [round(lr_factor(s, 100, "step", steps_per_epoch=2, every=15), 4) for s in (29, 30, 60)] == [1.0, 0.1, 0.01]
     assert lr_factor(70, 100, "constant") == 1.0
-    with pytest.raises(BadInput, match="schedule must be one of"):
+    with pytest.raises(BadInput, match="schedule"):
         lr_factor(0, 1, "linear")
 
 
@@ -294,9 +278,3 @@ def test_a_state_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CannotWrite, match="cannot write"):
         run(tmp_path / "file" / "state")
-
-
-@pytest.mark.parametrize("name, value", [("epochs", 0), ("lr", 0.0), ("precision", "half")])
-def test_settings_out_of_range_are_refused(name, value):
-    with pytest.raises(BadInput, match=rf"^(unknown )?{name} "):
-        TrainConfig(**{name: value})

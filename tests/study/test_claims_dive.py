@@ -13,9 +13,8 @@ from tiny import tiny_config
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes, object_masks, scenes_of
 from xmr_core.data.scenes.world import LATTICE
-from xmr_core.evaluation.analysis.attention import attention_entropy, object_overlap
-from xmr_core.evaluation.analysis.elements import weakest_elements
 from xmr_core.training.runs import train_or_load
+from xmr_study.analysis import attention_entropy, object_overlap, weakest_elements
 from xmr_study.measures import attention
 
 

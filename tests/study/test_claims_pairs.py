@@ -2,7 +2,6 @@
 
 import math
 
-import matplotlib
 import numpy as np
 import pytest
 import reference
@@ -14,14 +13,12 @@ import xmr_study as study
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features, Tokens
 from xmr_core.data.scenes import content_words
-from xmr_core.evaluation.analysis.attention import content_preference, node_cosines
 from xmr_core.features.words import tokenise
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load
+from xmr_study.analysis import content_preference, node_cosines
 from xmr_study.measures import content_weight
-
-matplotlib.use("Agg")
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
 

@@ -17,6 +17,7 @@ from xmr_core.losses.triplet import hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build
 from xmr_core.training.runs import train_or_load
+from xmr_study import analysis
 from xmr_study.claims.pcme import ABLATIONS
 from xmr_study.measures import mean_log_std
 
@@ -149,12 +150,12 @@ def test_the_mean_of_log_sigma_is_that_of_all_items_and_dimensions(runs):
 @pytest.mark.slow
 def test_set_algebra_of_a_run(runs):
     run = runs["plane"]
-    table = algebra.set_algebra(run.method(), run.prepared(), images=12)
+    table = analysis.set_algebra(run.method(), run.prepared(), images=12)
     assert len(table) == 12 and table["in_erased"].between(0, 1).all()
     entire = table[["first_in_mixed", "second_in_mixed"]]
     assert entire.isna().eq(table["in_mixed"].isna(), axis=0).all(axis=None), "shares of pairs without a common part"
     assert entire.dropna().stack().between(0, 1).all()
-    unchanged = algebra.set_algebra(run.method(), run.prepared(), share=0.0, images=12)
+    unchanged = analysis.set_algebra(run.method(), run.prepared(), share=0.0, images=12)
     assert (unchanged[["in_erased", "erased_in"]] == 1).all(axis=None), "an image includes itself"
     with pytest.raises(BadInput, match="drawn in the plane"):
-        algebra.set_algebra(runs["pcme"].method(), runs["pcme"].prepared(), images=4)
+        analysis.set_algebra(runs["pcme"].method(), runs["pcme"].prepared(), images=4)

@@ -26,8 +26,7 @@ def test_every_item_has_a_place_and_its_facts():
     frame = map_frame(library)
     assert frame["modality"].tolist() == ["images"] * 3 + ["captions"] * 3
     assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
-    assert frame["text"].tolist()[3:] == library.texts.tolist() and frame["ambiguity"].tolist() == [1] * 6
-    assert np.allclose(frame["uncertainty"][:3], library.uncertainty("images"))
+    assert frame["text"].tolist()[3:] == library.texts.tolist() and set(frame["split"]) == {""}
     for modality, own in frame.groupby("modality"):
         assert np.allclose(own[["x", "y"]].mean(), 0, atol=1e-5), f"the mean of the {modality} is subtracted"
 

@@ -7,8 +7,8 @@ import pytest
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
-from xmr_core.evaluation.analysis.agreement import agreement_of_benchmarks, per_query_values, punished, random_share
 from xmr_core.evaluation.evaluate import evaluate_scores
+from xmr_study.analysis import agreement_of_benchmarks, punished, random_share
 
 
 def by_hand(row, relevant, k):
@@ -85,20 +85,6 @@ def test_the_benchmark_that_orders_as_the_truth_comes_first():
         agreement_of_benchmarks(table[:2], "truth", ["same"])
 
 
-def test_values_of_one_query_from_several_kinds_of_relevance():
-    per_query = pd.DataFrame(
-        {
-            "relevance": ["a", "a", "b"],
-            "direction": "t2i",
-            "query": ["x", "y", "x"],
-            "R@1": [1.0, 0.0, 1.0],
-            "r_precision": [0.5, 0.1, 0.2],
-        }
-    )
-    table = per_query_values(per_query, {"hit": ("a", "R@1"), "truth": ("b", "r_precision")})
-    assert table.to_dict("records") == [{"direction": "t2i", "query": "x", "hit": 1.0, "truth": 0.2}]
-
-
 def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):
     monkeypatch.setenv("XMR_HOME", str(tmp_path))
     corpus = load_scenes("tiny")
@@ -115,18 +101,3 @@ def test_plausible_matches_of_scenes_by_a_loop(tmp_path, monkeypatch):
             assert set(found[t]) == {i for i, s in enumerate(shown) if len(s ^ shown[owner[t]]) <= zeta}
     with pytest.raises(BadInput, match="ζ"):
         scenes_plausible(corpus, "test", -1)
-
-
-def test_the_shapes_of_a_picture_are_those_its_captions_speak_of(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    corpus = load_scenes("tiny")
-    plain = {"circle", "square", "triangle", "diamond", "cross", "ring"}
-    shapes = corpus.images["shapes"].str.split()
-    said = 0
-    for text, image_id in corpus.captions[["text", "image_id"]].itertuples(index=False):
-        for word in text.split():
-            name = word if word in plain else {"circles": "circle", "squares": "square"}.get(word)
-            if name and not {"no", "not"} & set(text.split()):
-                said += 1
-                assert name in shapes[image_id], (text, shapes[image_id])
-    assert said > 50

@@ -37,13 +37,6 @@ def test_every_element_shares_one_look_among_the_cells(prepared, name, options, 
         assert not torch.allclose(maps[:, 0], maps[:, -1])
 
 
-def test_the_last_round_is_what_the_head_reports(prepared):
-    method, images = method_of(prepared, "dive", iterations=2), prepared.splits["test"].images_at(np.arange(3))
-    with torch.inference_mode():
-        reported = method.encode_images(images).attention
-    assert torch.allclose(slot_attention(method, images)[:, -1], reported, atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "options"), [("scan", {}), ("scan", {"sharpness": 20.0}), ("sgraf", {"m": 8})])
 def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, options):
     split, method = prepared.splits["test"], method_of(prepared, name, **options)
@@ -53,20 +46,6 @@ def test_a_word_looks_at_cells_by_the_method_s_own_attention(prepared, name, opt
     assert torch.allclose(maps.sum(-1)[:, captions.mask], torch.ones(3, int(captions.mask.sum())), atol=1e-4)
     if options.get("sharpness"):
         assert maps.max() > word_attention(method_of(prepared, name), images, captions).max()
-
-
-@pytest.mark.parametrize(
-    ("name", "options"), [("scan", {"direction": "i2t"}), ("dive", {}), ("sgraf", {"m": 8, "direction": "i2t"})]
-)
-def test_methods_without_attention_of_words(prepared, name, options):
-    split = prepared.splits["test"]
-    if name == "scan":
-        with pytest.raises(BadInput, match="not encoded by attention to cells"):
-            slot_attention(method_of(prepared, name), split.images_at(np.arange(2)))
-    with pytest.raises(BadInput, match="no attention of words over cells"):
-        word_attention(
-            method_of(prepared, name, **options), split.images_at(np.arange(2)), split.captions_at(np.arange(2))
-        )
 
 
 def _pairs(prepared, reasoner, **options):

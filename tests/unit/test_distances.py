@@ -7,12 +7,13 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
-from xmr_core.evaluation.analysis.distances import distance_table, samples_table, sampling_gain
+from xmr_core.evaluation.analysis.distances import distance_table, samples_table
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty, uncertainty_rows
+from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.ensemble import scores_of
+from xmr_study.analysis import sampling_gain, uncertainty_rows
 from xmr_study.examples import BENCHMARKS, TRUTH, benchmark_run
 
 
@@ -46,12 +47,6 @@ def test_every_distance_has_a_row_and_the_trained_one_is_the_run_itself(runs):
     gain = sampling_gain(table.reset_index(), 5).set_index("direction")["value"]
     assert 100 * gain["t2i"] == pytest.approx(trained["t2i R-P"] - table.loc["mean only", "t2i R-P"])
     assert len(run.with_metrics(sampling_gain(table.reset_index(), 5)).metrics) == len(run.metrics) + 2
-
-
-def test_numbers_of_samples(runs):
-    run = runs["pcme"]
-    table = samples_table(run.method(), run.prepared(), [4, 1], draws=2)
-    assert table["samples"].tolist() == [1, 4] and (table["R-P sd"] >= 0).all() and table["R-P"].between(0, 100).all()
 
 
 @pytest.mark.parametrize("call", [distance_table, lambda m, p: samples_table(m, p, [1])])

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Embedding, EmbeddingSet
-from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements, numbers_from_one
+from xmr_core.base.types import EmbeddingSet
+from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities import smooth_chamfer
 
@@ -59,15 +59,3 @@ def test_every_subset_of_either_side_is_evaluated():
         summary = evaluate(smooth_chamfer, *parts, {"annotated": OWN}).summary()
         assert table[side, kept] == pytest.approx(100 * summary.loc[summary["metric"] == "rsum", "value"].item())
     assert table.nunique() > 3, "the subsets must differ for the comparison to mean something"
-
-
-def test_single_vectors_have_no_elements_to_leave_out():
-    one = Embedding(torch.ones(4, 3))
-    with pytest.raises(BadInput, match="only a method with several elements"):
-        element_ablation(smooth_chamfer, one, one, {"annotated": OWN})
-
-
-def test_readers_count_elements_from_one():
-    table = element_ablation(smooth_chamfer, sets(4, 3, 2), sets(8, 2, 3), {"annotated": OWN})
-    assert numbers_from_one(table["kept"]).tolist()[:4] == ["all", "only 1", "only 2", "only 3"]
-    assert numbers_from_one(table["kept"].iloc[:0]).empty

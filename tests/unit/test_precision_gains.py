@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis import end_rows, precision_gains, ratio_of_ends
+from xmr_study.analysis import end_rows, precision_gains, ratio_of_ends
 
 
 def per_query(values, kind="annotated"):

@@ -8,7 +8,7 @@ from scipy import sparse
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.evaluation import evaluate, evaluate_scores, rank_metrics
-from xmr_core.evaluation.protocols import Protocol
+from xmr_core.evaluation.metrics import Protocol
 from xmr_core.evaluation.stats import bootstrap_interval
 
 RNG = np.random.default_rng(0)
@@ -66,11 +66,11 @@ def test_ties_never_help_and_one_position_is_enough():
     [
         (SCORES.T, RELEVANT, "transposed"),
         (SCORES, FORMS["CSR"][:, :5], r"7 × 5 does not fit scores of 7 × 9\.$"),
-        (SCORES.T, LISTS, "7 lists of relevant items do not fit scores of 9 queries × 7 items"),
-        (SCORES, [[9]] + [[0]] * 6, "a gallery item is given by its position, 0 to 8; got 9"),
-        (SCORES, {-1: [0]}, "a query is given by its position, 0 to 6; got -1"),
-        (SCORES, {0: ["cat"]}, "got 'cat'"),
-        (SCORES, RELEVANT.tolist(), "got (True|False)"),
+        (SCORES.T, LISTS, "7 lists of relevant items do not fit"),
+        (SCORES, [[9]] + [[0]] * 6, "positions .* item 9"),
+        (SCORES, {-1: [0]}, "positions .* query -1"),
+        (SCORES, {0: ["cat"]}, "item 'cat'"),
+        (SCORES, RELEVANT.tolist(), "item (True|False)"),
         (SCORES, 0.5 * RELEVANT, "only True and False, or 1 and 0"),
         (SCORES, np.zeros((7, 9)), "none of the 7 queries has a relevant item"),
         (SCORES, np.arange(7), "does not fit"),
@@ -106,9 +106,3 @@ def test_the_catalogue_gives_the_function_and_not_the_module_of_its_name():
     import xmr_core.evaluation.evaluate  # binding the module must not hide the function
 
     assert callable(evaluate) and callable(xmr_core.evaluation.evaluate)
-
-
-def test_a_package_with_a_public_name_like_its_own_stays_a_package():
-    import xmr_core.methods.registry
-
-    assert xmr_core.methods.methods is xmr_core.methods.registry.methods and xmr_core.methods.build is not None

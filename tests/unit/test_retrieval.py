@@ -15,9 +15,8 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation import metrics
-from xmr_core.evaluation.analysis.agreement import judgment_agreement
-from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
-from xmr_core.evaluation.protocols import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
+from xmr_core.evaluation.evaluate import evaluate, evaluate_scores, judgment_agreement
+from xmr_core.evaluation.metrics import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
 from xmr_core.evaluation.ranks import relevant_ranks
 from xmr_core.evaluation.scoring import MatrixScores, MeanScores, score_matrix
 from xmr_core.similarities import smooth_chamfer
@@ -103,19 +102,6 @@ def test_laws(seed):
         float
     )  # unless everything is relevant, a collapsed model finds nothing
     assert (metrics.recall_at_k(collapsed, 1) == wanted).all()
-
-
-def test_transposed_scores_swap_the_directions():
-    rng = np.random.default_rng(0)
-    scores = rng.standard_normal((6, 6)).astype(np.float32)
-    own = Relevance.from_positions(np.arange(6), np.arange(6), np.arange(6), np.arange(6))
-    a, b = (evaluate_scores(s, {"annotated": own}).per_query for s in (scores, np.ascontiguousarray(scores.T)))
-    swap = {"i2t": "t2i", "t2i": "i2t"}
-    for direction in swap:
-        assert (
-            a[a["direction"] == direction]["first_rank"].to_numpy()
-            == b[b["direction"] == swap[direction]]["first_rank"].to_numpy()
-        ).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -335,20 +321,14 @@ def test_protocols_state_their_counts_and_refuse_to_guess():
         get_protocol("coco-1K")
 
 
-def test_infinite_scores_are_ranked_not_refused():
-    scores = np.where(SCORES.max() == SCORES, np.inf, np.where(SCORES.min() == SCORES, -np.inf, SCORES))
-    plain, infinite = (evaluate_scores(s, {"annotated": OWN}).per_query for s in (SCORES, scores))
-    assert plain.equals(infinite)
-
-
 @pytest.mark.parametrize(
     "call, message",
     [
         (lambda: relevant_ranks(SCORES, OWN), "does not fit"),
         (lambda: relevant_ranks(SCORES, Relevance.from_positions([0], [0], np.arange(3), np.arange(6))),
-         "query 1 .* has no relevant item"),
+         "query 1 has no relevant item"),
         (lambda: metrics.recall_at_k(relevant_ranks(SCORES, OWN.transpose()), 0), "k must be at least 1"),
-        (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "do not fit a relevance of 6 images"),
+        (lambda: evaluate_scores(SCORES, {"annotated": OWN.transpose()}), "need a Relevance"),
         (lambda: score_matrix(lambda a, b: torch.full((len(a), len(b)), float("nan")),
                               *[EmbeddingSet(torch.ones(2, 1, 3), torch.ones(2, 1, dtype=torch.bool))] * 2),
          "score of image 0 and caption 0 is not a number"),

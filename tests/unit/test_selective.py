@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis.uncertainty import TEMPERATURES, best_temperature, score_confidence, selective_recall
+from xmr_core.evaluation.analysis.uncertainty import score_confidence, selective_recall
 
 
 def test_the_area_is_the_mean_recall_over_all_coverages():
@@ -26,13 +26,6 @@ def test_margin_and_entropy_against_loops():
         p /= p.sum()
         assert made["margin"][q] == pytest.approx(best - second)
         assert made["entropy"][q] == pytest.approx((p * np.log(p)).sum())
-
-
-def test_the_temperature_is_the_one_that_selects_best():
-    rng = np.random.default_rng(2)
-    scores, right = rng.normal(size=(40, 9)), rng.integers(0, 2, 40)
-    areas = {t: selective_recall(right, score_confidence(scores, t)["entropy"]) for t in TEMPERATURES}
-    assert areas[best_temperature(scores, right)] == max(areas.values()) > min(areas.values())
 
 
 def test_bad_input_is_refused():

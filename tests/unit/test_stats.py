@@ -113,7 +113,7 @@ def test_holm():
         (lambda: image_error([(np.array([1.0, 0.0]), np.array([-1, 4]))]), "no single image"),
         (lambda: bootstrap_interval([(np.ones(2), np.arange(2))], level=1.0), "level must lie strictly"),
         (lambda: paired_permutation(np.ones(2), np.ones(3), np.arange(2)), "one length"),
-        (lambda: bootstrap_interval([(np.array([1.0, np.nan]), np.arange(2))]), "not a number"),
+        (lambda: bootstrap_interval([(np.array([1.0, np.nan]), np.arange(2))]), "numbers"),
         (lambda: seed_interval([]), "at least one seed"),
         (lambda: holm([0.5, 1.5]), "p values must lie"),
     ],

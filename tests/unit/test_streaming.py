@@ -19,7 +19,7 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.data.readers.assembly import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
-from xmr_core.evaluation.protocols import Protocol
+from xmr_core.evaluation.metrics import Protocol
 from xmr_core.evaluation.ranks import Question, at_least, best, ranks, relevant_ranks, top_k
 from xmr_core.evaluation.scoring import MatrixScores, MeanScores, Scoring, as_matrix, blocks, score_matrix, take
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
@@ -104,28 +104,6 @@ def test_law_counting_equals_the_loop(seed, p, g):
     wanted = (values[:, None] >= limits[..., None]).sum(2)
     for v in (torch.tensor(values), torch.tensor(values.T.copy()).T):
         assert (at_least(v, torch.tensor(limits)).numpy() == wanted).all()
-
-
-def test_close_comparisons_are_settled():
-    images, captions, relevance = sets(40, 4, 1), sets(200, 4, 2), some_relevance(200, 40, 3)
-    found = ranks(Scoring(coarse, images, captions), [Question(relevance, "captions")])
-    scores = in_float64(coarse, images, captions).T
-    assert (found.ranks[0].ranks == loop(scores, relevance)).all()
-    fast = loop(coarse(images, captions).numpy().T, relevance, tie=0.0)
-    owner = relevance.queries
-    differing = len(np.unique(owner[fast != found.ranks[0].ranks])) / 200
-    assert differing > 0.1, "the example must be one in which precision matters"
-    assert found.exact_blocks or found.settled
-    fine = ranks(Scoring(chamfer, images, captions), [Question(relevance, "captions")])
-    assert fine.error < 1e-5 < found.error and fine.settled < 50
-
-
-def test_single_pairs_are_settled_where_no_block_is_scored_exactly(monkeypatch):
-    monkeypatch.setitem(ranks.__globals__, "_UNDECIDED", 1.0)
-    images, captions, relevance = sets(40, 4, 1), sets(200, 4, 2), some_relevance(200, 40, 3)
-    found = ranks(Scoring(coarse, images, captions, 3000), [Question(relevance, "captions")])
-    assert found.exact_blocks == 0 and found.settled > 0
-    assert (found.ranks[0].ranks == loop(in_float64(coarse, images, captions).T, relevance)).all()
 
 
 def test_an_error_larger_than_on_the_sample_is_noticed_and_the_pass_made_again():
@@ -234,19 +212,6 @@ def test_best_items_settle_what_fast_scores_confuse():
     assert (best(Scoring(coarse, images, captions), 6)[1] == order).all()
 
 
-def test_fewer_items_than_asked_for_and_bad_questions():
-    scores, items = top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 10, modality="images")
-    assert items.shape == scores.shape == (4, 3) and (np.sort(items, 1) == np.arange(3)).all()
-    for call, message in (
-        (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 0), "k must be at least 1"),
-        (lambda: top_k(chamfer, sets(4, 2, 1), sets(3, 2, 2), 1, "picture"), "unknown modality of the queries"),
-        (lambda: as_matrix(Scoring(chamfer, sets(4, 2, 1), sets(3, 2, 2), precision="float8")), "precision"),
-        (lambda: MeanScores([]), "scores of one shape"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            call()
-
-
 def test_an_ensemble_is_the_mean_of_its_members_block_by_block():
     images, captions, relevance = sets(12, 3, 1), sets(40, 3, 2, ragged=True), some_relevance(40, 12, 3)
     vectors = Embedding(images.x[:, 0]), Embedding(captions.x[:, 0])
@@ -294,16 +259,6 @@ def test_every_pair_stands_in_one_block_and_hardly_any_padding_is_scored():
         )
 
 
-def test_rare_sizes_are_joined_and_nothing_is_lost():
-    captions = sets(5, 12, 2, ragged=True)
-    assert len(list(blocks(sets(3, 2, 1), captions))) == 1
-    assert not list(blocks(sets(3, 2, 1)[:0], captions))
-    gaps = EmbeddingSet(torch.ones(2, 4, 3), torch.tensor([[True, False, True, False], [True, False, False, False]]))
-    assert take(gaps, np.array([0, 1])).x.shape[1] == 3, "a real element behind a gap counts"
-    many = GaussianEmbedding(torch.ones(5, 3), torch.ones(5, 3), torch.ones(5, 7, 3))
-    assert all(49 * (i.stop - i.start) * (t.stop - t.start) <= 200 for i, t in blocks(many, many, 200))
-
-
 def test_progress_is_told_every_pair_once_and_may_interrupt():
     images, captions, relevance = sets(9, 2, 1), sets(17, 2, 2), some_relevance(17, 9, 1)
     told = []
@@ -345,9 +300,9 @@ def test_precision_holds_inside_and_is_put_back():
 
 def test_what_does_not_fit_is_refused():
     scoring = Scoring(chamfer, sets(4, 2, 1), sets(6, 2, 2))
-    with pytest.raises(BadInput, match="4 queries does not fit scores of 6"):
+    with pytest.raises(BadInput, match="does not fit"):
         ranks(scoring, [Question(some_relevance(4, 6, 1), "captions")])
-    with pytest.raises(BadInput, match="query 1 .* has no relevant item"):
+    with pytest.raises(BadInput, match="query 1 has no relevant item"):
         ranks(scoring, [Question(Relevance.from_positions([0], [0], np.arange(4), np.arange(6)), "images")])
     assert (relevant_ranks(np.array([[3.0, 2, 1]]), Relevance.from_positions([0], [1], [0], range(3))).ranks == 2).all()
 

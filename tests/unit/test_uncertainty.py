@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.analysis.distances import numbers_stored, with_samples
-from xmr_core.evaluation.analysis.uncertainty import (
-    frequent_words,
-    in_bins,
-    query_uncertainty,
-    rank_correlation,
-    uncertainty,
-    word_uncertainty,
-)
+from xmr_core.evaluation.analysis.distances import with_samples
+from xmr_core.evaluation.analysis.uncertainty import in_bins, rank_correlation, uncertainty
+from xmr_study.analysis import frequent_words
 
 
 def gaussian(n=5, d=4, seed=0):
@@ -52,17 +45,6 @@ def test_uncertainty_of_a_set_is_the_log_of_its_circular_variance_and_padding_do
 def test_one_vector_has_no_uncertainty(items):
     with pytest.raises(BadInput, match="one vector per item and so no uncertainty"):
         uncertainty(items)
-
-
-def test_uncertainty_of_queries_has_the_ids_of_their_side():
-    own = Relevance.from_pairs([("c0", "a"), ("c1", "b"), ("c2", "b")], ["c0", "c1", "c2"], ["a", "b"])
-    images, captions = gaussian(2), gaussian(3, seed=1)
-    table = query_uncertainty(images, captions, own).set_index(["direction", "query"])["uncertainty"]
-    assert (
-        table["i2t", "b"] == uncertainty(images)[1]
-        and table["t2i", "c2"] == uncertainty(captions)[2]
-        and len(table) == 5
-    )
 
 
 def test_bins_are_ordered_of_equal_size_and_hold_their_means():
@@ -116,13 +98,6 @@ def test_other_numbers_of_samples_share_their_first_draws_and_have_the_right_spr
         with_samples(items, 0)
 
 
-def test_what_a_distance_needs_on_disk():
-    items = with_samples(gaussian(3, 6), 7)
-    isotropic = GaussianEmbedding(items.mean, items.log_std[:, :1].expand(-1, 6), items.samples)
-    assert [numbers_stored(items, w) for w in ("mean", "mean and σ", "samples")] == [6, 12, 42]
-    assert numbers_stored(isotropic, "mean and σ") == 7
-
-
 def test_words_of_a_bin_are_ordered_by_their_score():
     texts = ["a red cat", "a red dog", "a blue dog", "a bird", "two birds sat", "two birds flew"]
     table = frequent_words(texts, [0, 1, 2, 3, 4, 5], bins=2, top=3)
@@ -130,9 +105,3 @@ def test_words_of_a_bin_are_ordered_by_their_score():
     scores = {"a": score(3, 3), "red": score(2, 3), "dog": score(2, 3), "cat": score(1, 3), "blue": score(1, 3)}
     wanted = sorted(scores, key=lambda w: (-scores[w], w))[:3]
     assert table[1].tolist() == wanted and scores["a"] == 0 and table[2].tolist() == ["a", "bird", "flew"]
-
-
-def test_uncertainty_of_a_word_is_the_mean_of_its_captions():
-    table = word_uncertainty(["red red cat", "cat", "dog cat"], [3.0, 1.0, -1.0], least=1).set_index("word")
-    assert table["value"].to_dict() == {"red": 3.0, "cat": 1.0, "dog": -1.0} and table["captions"]["red"] == 1
-    assert word_uncertainty(["a b", "a"], [1.0, 2.0], least=2)["word"].tolist() == ["a"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -204,3 +205,28 @@ class Corpus:
 
 
 SPLITS = ("train", "val", "test")
+
+
+def widened(sets: EmbeddingSet, k: int) -> EmbeddingSet:
+    """Sets padded to k elements; sets that have as many or more are returned unchanged.
+
+    >>> widened(EmbeddingSet(torch.ones(1, 2, 3), torch.ones(1, 2, dtype=torch.bool)), 4).mask.tolist()
+    [[True, True, False, False]]
+    """
+    missing = k - sets.x.shape[1]
+    if missing <= 0:
+        return sets
+    return EmbeddingSet(F.pad(sets.x, (0, 0, 0, missing)), F.pad(sets.mask, (0, missing)))
+
+
+def joined(parts: list[Representation]) -> Representation:
+    """One representation of all parts, sets padded to the largest. Attention and residual are dropped: their width
+    differs between parts.
+
+    >>> len(joined([Embedding(torch.eye(2)), Embedding(torch.eye(2))]))
+    4
+    """
+    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if getattr(parts[0], n, None) is not None]
+    if isinstance(parts[0], EmbeddingSet):
+        parts = [widened(p, max(q.x.shape[1] for q in parts)) for p in parts]
+    return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})

@@ -10,11 +10,9 @@
 """
 
 from xmr_core.base.types import SPLITS
-from xmr_core.data.arrays import from_arrays
-from xmr_core.data.augment import Augmentation
-from xmr_core.data.batches import Batches, Split
+from xmr_core.data.batches import Augmentation, Batches, Split
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, reader_of, register_reader
+from xmr_core.data.corpora import DATASETS, READERS, config_for, corpus_of, from_arrays, reader_of, register_reader
 from xmr_core.data.inputs import CaptionStates
 from xmr_core.data.prepare import Prepared, prepare, prepare_corpus
 from xmr_core.data.readers.coco import load_coco, load_flickr30k

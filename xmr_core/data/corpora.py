@@ -1,13 +1,16 @@
-"""From a data set's name to its Corpus, and finding files beside it."""
+"""From a data set's name, or arrays in memory, to its Corpus."""
 
 import pkgutil
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
-from xmr_core.base import files
+import numpy as np
+import pandas as pd
+
+from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.types import Corpus
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import SPLITS, Corpus
 from xmr_core.data.config import DataConfig
 from xmr_core.data.readers.assembly import require_corpus, require_name
 from xmr_core.data.readers.coco import load_coco, load_flickr30k
@@ -106,10 +109,98 @@ def corpus_of(config: DataConfig) -> Corpus:
     return require_corpus(corpus, config.dataset)
 
 
-def find_file(name: str, data_root: str, folder: str, pattern: str) -> Path | None:
-    """The named file, or the first that fits in data_root, in data_root/folder or in `folder` beside data_root."""
-    if name:
-        return files.existing(name, f"{folder} file")
-    root = Path(data_root).expanduser()
-    places = (root, root / folder, root.resolve().parent / folder) if data_root else ()
-    return next((file for place in places for file in sorted(place.glob(pattern))), None)
+# A Corpus from features and captions in memory.
+
+
+def from_arrays(
+    features,
+    captions: Sequence[str],
+    image_of: Sequence[int] | None = None,
+    splits: Sequence[str] | Mapping[str, float] | None = None,
+    name: str = "arrays",
+    ordered: bool = False,
+) -> Corpus:
+    """A Corpus of your own features and captions, on which every method can be trained.
+
+    features: of images, numpy or torch, "n l e" (l local elements per image) or "n e" (one vector per image, read as
+        one local element). captions: texts. image_of: for each caption the row of its image; None: caption j describes
+        image j.
+    splits: 'train', 'val' or 'test' for each image; or the share of each split, by default 0.8, 0.1 and 0.1, which are
+        drawn once and for all from the number of images. name: of the corpus, for tables and names of runs.
+    ordered: do the local elements have a fixed place, like the cells of a grid?
+
+    Train on it with `train_or_load(RunConfig(data=config_for(corpus), method="dive"))`. Its only kind of relevance is
+    'annotated': the pairs of image_of.
+    Raises: BadInput for other shapes, features that are not finite, image rows that do not exist, an image without a
+        caption, unknown or empty splits, captions that are no strings.
+
+    >>> corpus = from_arrays(np.eye(10), [f"number {n // 2}" for n in range(20)], image_of=np.arange(20) // 2)
+    >>> {split: len(corpus.rows(split)[1]) for split in SPLITS}
+    {'train': 16, 'val': 2, 'test': 2}
+    """
+    require_name(name)
+    array = _checked(features)
+    n, texts = len(array), [None] if captions is None or isinstance(captions, str) else list(captions)
+    if not all(isinstance(text, str) for text in texts):
+        raise BadInput("captions must be a list of sentences.")
+    owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
+    if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
+        raise BadInput(
+            f"image_of needs an image row for each of {len(texts)} captions, and a caption for each row 0 … {n - 1}; "
+            f"got {owners.dtype} of {owners.shape}, {len(set(owners.tolist()))} rows."
+        )
+    images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
+    table = pd.DataFrame(
+        {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]},
+        index=pd.RangeIndex(len(owners), name="caption_id"),
+    )
+
+    def annotated(split: str) -> Relevance:
+        i, t = corpus.rows(split)
+        return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
+
+    content = fingerprint.bytes_hash(np.ascontiguousarray(array))
+    image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
+    parts = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
+    corpus = Corpus(
+        name=name,
+        images=images,
+        captions=table,
+        fingerprint=fingerprint.content_hash(parts),
+        image_fingerprint=image_content,
+        read_pixels=None,
+        relevance_sets={"annotated": annotated},
+        features=array,
+        about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
+    )
+    return corpus
+
+
+def _checked(features) -> np.ndarray:
+    """Features as a finite array "n l e"."""
+    if hasattr(features, "detach"):  # numpy knows no bfloat16
+        features = (features.float() if "bfloat16" in str(features.dtype) else features).numpy(force=True)
+    array = np.asarray(features)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
+    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
+        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}.")
+    if not np.isfinite(array).all():
+        raise BadInput("features must be finite. Correct them or leave the image out.")
+    return array if array.ndim == 3 else array[:, None]
+
+
+def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> list[str]:
+    """The split of each of n images. Raises: BadInput for unknown names, other counts, or a split without an image."""
+    names = splits
+    if splits is None or isinstance(splits, Mapping):
+        shares = dict(splits or {"train": 0.8, "val": 0.1, "test": 0.1})
+        if min(shares.values()) < 0 or not np.isclose(sum(shares.values()), 1):
+            raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
+        ends = np.round(np.cumsum(list(shares.values())) * n)
+        names = np.empty(n, object)
+        names[np.random.default_rng(0).permutation(n)] = [
+            list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
+        ]
+    if np.shape(names) != (n,) or {*names} != {*SPLITS}:
+        raise BadInput(f"splits needs one of {', '.join(SPLITS)} for each of {n} images, each at least once.")
+    return list(names)

@@ -1,14 +1,60 @@
-"""Reading the inputs of a batch: frozen features and their views, pixels, frozen states of captions."""
+"""How images and sentences become what a method reads: one description of each, for a corpus and for any others."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import UInt8
+from PIL import Image
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from tqdm.auto import tqdm
 
+from xmr_core.base import files, fingerprint
+from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.files import existing_file
 from xmr_core.base.row_file import JoinedRows, RowFile
-from xmr_core.base.types import Corpus, Features, Pixels
-from xmr_core.features.images import Fit, read_squares
+from xmr_core.base.safe_open import require_plain, require_trusted
+from xmr_core.base.types import Corpus, Features, Pixels, Tokens
+from xmr_core.data.config import DataConfig
+from xmr_core.data.corpora import import_named
+from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
+from xmr_core.features.cells import CellDescriptor
+from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
+from xmr_core.features.images import (
+    UNREADABLE,
+    Crop,
+    Fit,
+    TrainingCrops,
+    array_reader,
+    convert_to_rgb,
+    decoded,
+    read_squares,
+    why_unreadable,
+)
+from xmr_core.features.pretrained import (
+    ModelFolder,
+    PretrainedGrid,
+    PretrainedStates,
+    WordPieces,
+    describe_text,
+    describe_vision,
+    find_pretrained,
+    word_pieces,
+)
+from xmr_core.features.words import (
+    NearestWords,
+    Vocabulary,
+    load_word_vectors,
+    read_nearest,
+    read_vocabulary,
+    rule,
+    write_nearest,
+)
+from xmr_core.methods.common import Inputs
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
 ImageReader = Callable[..., Features | Pixels]
@@ -107,3 +153,545 @@ def as_pixels(images: np.ndarray) -> Pixels:
     tensor([1.])
     """
     return Pixels(torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255)
+
+
+# Images.
+
+
+TENSORS, NETWORK = "images.safetensors", "image_model"  # a file, and a folder of a model of transformers
+SUFFIXES = (".json", ".txt", ".model", ".safetensors")  # of a model of transformers
+_REDUCED = 320  # default width of the principal components of a network's cells
+
+
+@dataclass(frozen=True)
+class Describer:
+    """Images, uint8 "n h w 3" of `resolution` → Features or Pixels.
+
+    kind: 'pixels', 'cells', an EfficientNet-Lite, 'pretrained', or the address of an extractor of one's own.
+    extractor: None for pixels. reduction: None where cells keep their full width. pixels_fit: how images become squares
+    where there is no extractor, which has its own.
+
+    >>> Describer("cells", 16, CellDescriptor(16))(np.zeros((1, 16, 16, 3), np.uint8)).local_feats.shape
+    torch.Size([1, 4, 92])
+    """
+
+    kind: str
+    resolution: int
+    extractor: Extractor | None = None
+    reduction: Reduction | None = None
+    pixels_fit: Fit | None = None
+
+    @property
+    def fit(self) -> Fit | None:
+        """How images become squares before they are described; None for squashing."""
+        return self.pixels_fit if self.extractor is None else getattr(self.extractor, "fit", None)
+
+    def __call__(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
+        return as_pixels(images) if self.extractor is None else self._reduced(self.extractor(images))
+
+    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
+        """Reader of all images of a corpus; frozen features are extracted once and cached on disk."""
+        if self.extractor is None:
+            return pixel_reader(corpus, self.resolution, fit=self.fit)
+        features = cached_features(corpus, self.extractor, progress)
+        return lambda rows: self._reduced(features[rows])
+
+    def _reduced(self, features: np.ndarray) -> Features:
+        parts = (features, None) if self.reduction is None else self.reduction(features)
+        return feature_reader(*parts)(np.arange(len(features)))
+
+    def write(self, folder: Path) -> dict:
+        """Write everything it needs into a folder; returns its description, which `read` takes. Raises: CannotWrite."""
+        tensors = {f"network.{name}": t for name, t in getattr(self.extractor, "weights", {}).items()}
+        if self.reduction is not None:
+            learned = vars(self.reduction)
+            tensors |= {f"reduction.{name}": torch.from_numpy(np.array(x)) for name, x in learned.items()}
+        if tensors:
+            files.write_tensors(folder / TENSORS, tensors)
+        if self.kind == "pretrained":
+            copy_model(self.extractor.folder, folder / NETWORK)
+        return {
+            "kind": self.kind,
+            "resolution": self.resolution,
+            "identity": "" if self.extractor is None else self.extractor.identity,
+            "reduced": self.reduction is not None,
+            "tensors": bool(tensors),
+        }
+
+    @classmethod
+    def read(cls, folder: Path, description: Mapping) -> "Describer":
+        """The one that `write` wrote. Raises: BadInput for an extractor of one's own that cannot be imported here, or
+        is not trusted; DamagedFile for tensors that are missing or do not fit."""
+        kind, resolution = description["kind"], int(description["resolution"])
+        network, learned = (_tensors(folder / TENSORS, prefix) for prefix in ("network.", "reduction."))
+        extractor = reduction = None
+        if kind in RESOLUTIONS:
+            extractor = EfficientNetLiteGrid(kind, weights=network, identity=description["identity"])
+        elif kind == "pretrained":
+            extractor = PretrainedGrid(str(folder / NETWORK), resolution)
+        elif kind != "pixels":
+            require_trusted(kind, str(folder))
+            extractor = CellDescriptor(resolution) if kind == "cells" else _own_extractor(kind)
+        if description["reduced"]:
+            if not {"components", "root_mean"} <= set(learned):
+                raise DamagedFile(f"{folder / TENSORS} lacks the reduction. Copy the folder again.")
+            reduction = Reduction(learned["components"].numpy(), learned["root_mean"].numpy())
+        return cls(kind, resolution, extractor, reduction)
+
+
+def copy_model(source: ModelFolder | str, folder: Path) -> None:
+    """Copy what reading a model of transformers needs. Raises: CannotWrite."""
+    chosen = [path for path in find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
+    for path in files.make_folder(folder).iterdir():  # of another model that lay here
+        if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
+            path.unlink()
+    for path in chosen:
+        files.write_atomic(folder / path.name, path.read_bytes())
+
+
+def _own_extractor(address: str) -> Extractor:
+    """An extractor from outside this package; nothing else is called."""
+    made = import_named(address, "features")
+    names = Extractor.__annotations__
+    extractor = made() if isinstance(made, type) and any(hasattr(made, name) for name in names) else None
+    if absent := [name for name in names if not hasattr(extractor, name)]:
+        raise BadInput(f"{address} is no extractor: it has no attribute {absent[0]!r}. See data.features.Extractor.")
+    return extractor
+
+
+def _tensors(path: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """Those of the tensors of a file, if there is one, whose names begin so, without that beginning."""
+    try:
+        with safe_open(path, "pt") as f:
+            tensors = {name.removeprefix(prefix): f.get_tensor(name) for name in f.keys() if name.startswith(prefix)}  # noqa: SIM118
+    except FileNotFoundError:
+        return {}
+    except (SafetensorError, OSError) as e:
+        raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
+    require_plain(tensors, str(path))
+    return tensors
+
+
+# The images of a corpus: frozen features with their views, or pixels.
+
+
+def chosen_features(config: DataConfig, corpus: Corpus) -> str:
+    """The features that a configuration means, with 'auto' resolved: an entry of FEATURES, or an address.
+
+    >>> from xmr_core.data.scenes import load_scenes
+    >>> chosen_features(DataConfig(), load_scenes("tiny"))
+    'cells'
+    """
+    if config.features != "auto":
+        return config.features
+    if config.image_model:
+        return "pretrained"
+    if corpus.features is not None:
+        return "regions"
+    return "cells" if config.dataset == "scenes" else "efficientnet_lite0"
+
+
+def planned_network(config: DataConfig, corpus: Corpus) -> str:
+    """What will describe the images of a corpus, in a line for people; where nothing can, the line says what helps.
+
+    >>> from xmr_core.data.scenes import load_scenes
+    >>> planned_network(DataConfig(), load_scenes("tiny"))
+    "features='auto' takes cells"
+    """
+    kind = chosen_features(config, corpus)
+    if kind in RESOLUTIONS and packaged_weights(kind) is None:
+        return f"none for features={config.features!r}: {not_installed(kind)}"
+    return f"features={config.features!r} takes {kind} {config.image_model}".rstrip()
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """The images of a corpus as a method reads them.
+
+    read: image rows → features or pixels. identity: names features and networks by content. sizes: those of the images
+    in methods.Inputs. describer: any images, read the same way; None for a corpus of region features, whose detector is
+    not part of this package.
+    """
+
+    read: ImageReader
+    identity: str
+    sizes: dict[str, object]
+    describer: Describer | None = None
+
+
+def image_inputs(
+    config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
+) -> ImageInputs:
+    """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
+    kind = chosen_features(config, corpus)
+    lacking = corpus.features if kind == "regions" else corpus.read_pixels
+    if lacking is None or (kind == "regions" and config.views):
+        raise BadInput(
+            f"features={kind!r} and views={config.views} do not fit {config.dataset}: 'regions' needs a corpus that "
+            "brings features, and all others, and views, one that brings images. Use features='auto' and views=0."
+        )
+    if kind == "regions":
+        _, cells, width = corpus.features.shape
+        ordered = bool(corpus.about.get("ordered_cells", False))
+        sizes = {"image_width": width, "cells": cells, "ordered_cells": ordered, "resolution": 224}
+        return ImageInputs(feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes)
+    resolution = int(corpus.about.get("resolution", 224))
+    if kind == "pretrained" and not config.image_model:
+        raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
+    learns = kind == "pretrained" and config.fine_tunes("image")
+    if kind != "pixels" and not learns:
+        return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
+    network, identity = "", "pixels"
+    if learns:
+        network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
+        resolution = json.loads(network)["scaling"]["resolution"]
+    read = pixel_reader(corpus, resolution, _crops_by_view if config.views else None)
+    sizes = {"image_width": 0, "cells": 0, "resolution": resolution, "image_network": network}
+    return ImageInputs(read, identity, sizes, Describer("pixels", resolution))
+
+
+def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
+    if kind == "cells":
+        return CellDescriptor(resolution)
+    if kind in RESOLUTIONS:
+        return EfficientNetLiteGrid(kind, device)
+    return PretrainedGrid(config.image_model, device=device) if kind == "pretrained" else _own_extractor(kind)
+
+
+def _frozen(
+    config: DataConfig, corpus: Corpus, kind: str, extractor: Extractor, progress: Callable | None
+) -> ImageInputs:
+    array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
+    train, views = corpus.rows("train")[0], []
+    for crops in map(TrainingCrops, range(1, config.views + 1)):
+        views.append((cached_features(corpus, extractor, progress, train, crops), f"{identity}-{crops.identity}"))
+    width = config.reduce
+    if width is None:
+        is_network = isinstance(extractor, EfficientNetLiteGrid | PretrainedGrid)
+        width = min(_REDUCED, array.shape[2]) if is_network else 0
+    reduction, view_arrays = None, [(view, None) for view, _ in views]
+    if width:
+        (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
+    if views:
+        identity = fingerprint.content_hash([identity, *[view_identity for _, view_identity in views]])
+    sizes = {
+        "image_width": array.shape[2],
+        "cells": array.shape[1],
+        "global_width": 0 if pooled is None else pooled.shape[1],
+        "resolution": extractor.resolution,
+    }
+    describer = Describer(kind, extractor.resolution, extractor, reduction)
+    return ImageInputs(feature_reader(array, pooled, view_arrays, train), identity, sizes, describer)
+
+
+def _crops_by_view(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
+    """For pixels: view 0 is the image itself, view v the v-th crop."""
+    return [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
+
+
+# Sentences.
+
+
+_TOGETHER = 8192  # captions whose states are computed before the cache notes how far the work is
+
+
+@dataclass(frozen=True)
+class CaptionReader:
+    """Sentences → word numbers, word pieces, or states of a frozen text model.
+
+    words: the vocabulary, or the word pieces of a text model. model: the text model whose states are read, None where
+    words or pieces themselves are. nearest: word without a training caption → the training word that it is read as
+    (docs/data.md#data-word-vectors).
+
+    >>> CaptionReader(Vocabulary.build(["a dog"])).words_of("A zebra")
+    (['a'], ['zebra'])
+    """
+
+    words: Vocabulary | WordPieces
+    model: PretrainedStates | None = None
+    nearest: Mapping[str, str] | None = None
+
+    def __call__(self, texts: Sequence[str]) -> Tokens | Features:
+        if self.model is not None:
+            states = self.model(texts, progress=iter)
+            rows = np.arange(len(states))
+            return CaptionStates(np.concatenate(states), _offsets([len(s) for s in states]), rows).read(rows)
+        if isinstance(self.words, Vocabulary):
+            return self.words.encode(texts, self.nearest)
+        return self.words(texts)[0]
+
+    def words_of(self, text: str) -> tuple[list[str], list[str]]:
+        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
+        if not isinstance(self.words, Vocabulary):
+            return text.split(), []
+        words, tables = rule(self.words.tokeniser)(text), (self.words.numbers, self.nearest or {})
+        unknown_words = [word for word in words if not any(word in table for table in tables)]
+        return [word for word in words if word not in unknown_words], unknown_words
+
+
+@dataclass(frozen=True)
+class CaptionInputs:
+    """The captions of a corpus as a method reads them.
+
+    captions: all of them. reader: any others. identity: names the words and networks by content. sizes: those of the
+    captions in methods.Inputs. coverage: share of the words of the training captions that have a word vector from a
+    file, None without a file.
+    """
+
+    captions: Tokens | CaptionStates
+    reader: CaptionReader
+    identity: dict[str, str]
+    sizes: dict[str, object]
+    coverage: float | None = None
+
+
+def caption_inputs(
+    config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
+) -> CaptionInputs:
+    """Number or encode (once; cached) all captions. Raises: BadInput for an empty caption or missing files."""
+    texts = corpus.captions["text"].tolist()
+    if config.text_model:
+        return _of_text_model(config, texts, progress, device)
+    training = (corpus.captions["split"] == "train").to_numpy()
+    if config.vocabulary:
+        vocabulary = read_vocabulary(config.vocabulary, config.tokeniser)
+    else:
+        vocabulary = Vocabulary.build(corpus.captions["text"][training].tolist(), tokeniser=config.tokeniser)
+    tokens = vocabulary.encode(texts)
+    if config.dataset == "scenes" and config.word_vectors:
+        raise BadInput("scenes learns its words from nothing; leave word_vectors empty.")
+    file = None if config.dataset == "scenes" else word_vector_file(config)
+    identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
+    sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
+    if file is None:
+        return CaptionInputs(tokens, CaptionReader(vocabulary), identity, sizes)
+    vectors, in_file = load_word_vectors(file, vocabulary.words)
+    sizes |= {"word_dim": vectors.shape[1], "word_vectors": torch.from_numpy(vectors)}
+    ids = tokens.ids.numpy()[training]
+    coverage = float(in_file[ids[ids > 3]].mean()) if (ids > 3).any() else 0.0
+    reader = CaptionReader(vocabulary, nearest=NearestWords(file, vocabulary))
+    return CaptionInputs(tokens, reader, identity, sizes, coverage)
+
+
+def word_vector_file(config: DataConfig) -> Path | None:
+    """The file of word vectors that the words of photographs start from; None where none is named or found, and they
+    start at random.
+
+    >>> word_vector_file(DataConfig(dataset="flickr8k", data_root="no such folder")) is None
+    True
+    """
+    if config.word_vectors:
+        return files.existing(config.word_vectors, "file of word vectors")
+    root = Path(config.data_root).expanduser()
+    places = (root, root / "glove", root.resolve().parent / "glove") if config.data_root else ()
+    return next((file for place in places for file in sorted(place.glob("glove*50d*.txt"))), None)
+
+
+def _of_text_model(
+    config: DataConfig, texts: list[str], progress: Callable | None, device: torch.device | str | None
+) -> CaptionInputs:
+    if config.vocabulary or config.word_vectors:
+        raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
+    sizes = {"vocabulary": 0, "word_dim": config.word_dim}
+    if config.fine_tunes("text"):
+        folder = find_pretrained(config.text_model)
+        pieces = word_pieces(folder)
+        identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
+        sizes["text_network"] = describe_text(folder)
+        return CaptionInputs(pieces(texts)[0], CaptionReader(pieces), identity, sizes)
+    model = PretrainedStates(config.text_model, device=device)
+    indptr = _offsets(model.pieces(texts)[0].mask.sum(1).numpy())
+
+    def work(start: int) -> Iterator[np.ndarray]:
+        blocks = [n for n in range(0, len(texts), _TOGETHER) if indptr[n] >= start]
+        for n in (progress or tqdm)(blocks):
+            yield np.concatenate(model(texts[n : n + _TOGETHER]))
+
+    key = [model.identity, fingerprint.content_hash(texts)]
+    array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
+    states, sizes["text_width"] = CaptionStates(array, indptr, np.arange(len(texts))), model.width
+    return CaptionInputs(states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes)
+
+
+def _offsets(lengths: Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+# Both, for what is no corpus of its own.
+
+
+STATES, NEAREST = "text_model", "nearest_words.json"  # the folder of a frozen text model, and a file
+
+
+@dataclass(frozen=True)
+class RawInputs:
+    """How a method reads what is no corpus of its own.
+
+    inputs: sizes, for building a method. captions: reads sentences. describer: of images; None for a method on region
+    features.
+    """
+
+    inputs: Inputs
+    captions: CaptionReader
+    describer: Describer | None
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words of captions; None where a text model brings its own."""
+        return self.captions.words if isinstance(self.captions.words, Vocabulary) else None
+
+    @property
+    def pieces(self) -> WordPieces | None:
+        """The tokenizer of a text model; None where there is a vocabulary."""
+        return None if self.vocabulary else self.captions.words
+
+    @property
+    def fit(self) -> Fit | None:
+        """How images of any shape become squares before `new_images` takes them; None for squashing."""
+        return self.describer.fit if self.describer else None
+
+    def new_images(self, images: UInt8[np.ndarray, "n h w 3"]) -> Features | Pixels:
+        """Images from outside the corpus (or changed ones), as the corpus's own are given to a method.
+
+        Height and width are inputs.resolution.
+        Raises: BadInput for a corpus of region features, images of another resolution, or none.
+        """
+        describer, shape = self._describer(), (self.inputs.resolution, self.inputs.resolution, 3)
+        if not len(images) or images.shape[1:] != shape or images.dtype != np.uint8:
+            raise BadInput(f"images must be uint8 of n × {shape}, got {images.dtype} of {images.shape}.")
+        return describer(images)
+
+    def images_of(self, corpus: Corpus, progress: Callable | None = None) -> ImageReader:
+        """Reader of all images of another corpus, as this one's are given to a method: image rows → Features or Pixels.
+
+        Frozen features are extracted once and cached on disk, under the content of the images. progress: wraps the
+        list of batches (tqdm).
+        Raises: BadInput where this corpus, or the other, brings region features instead of images.
+        """
+        if corpus.read_pixels is None:
+            raise BadInput(f"{corpus.name} brings features and no images to be read.")
+        return self._describer().images_of(corpus, progress)
+
+    def new_captions(self, texts: Sequence[str]) -> Tokens | Features:
+        """Sentences, as the corpus's captions are given to a method. Raises: BadInput for none or an empty one."""
+        if not len(texts):
+            raise BadInput("no sentence given; give at least one.")
+        return self.captions(texts)
+
+    def words_of(self, text: str) -> tuple[list[str], list[str]]:
+        """(words that are known or read as others, words that are not known)."""
+        return self.captions.words_of(text)
+
+    def to(self, device: torch.device | str) -> None:
+        """Let the frozen networks that read images and sentences compute on another device; what has none stays."""
+        for network in (self.describer and self.describer.extractor, self.captions.model):
+            if hasattr(network, "to"):
+                network.to(device)
+
+    def _describer(self) -> Describer:
+        if self.describer is None:
+            raise BadInput("this method reads features of regions; your own images need the detector that made them.")
+        return self.describer
+
+
+def write_inputs(raw: RawInputs, folder: Path) -> dict:
+    """Write what reading images and sentences needs into a folder, words excepted, which a saved method brings.
+
+    Returns the description that `read_inputs` takes. Raises: BadInput for pickled weights; CannotWrite.
+    """
+    model, nearest = raw.captions.model, raw.captions.nearest
+    if model is not None:
+        copy_model(model.folder, folder / STATES)
+    if nearest:
+        write_nearest(nearest, folder / NEAREST)
+    return {
+        "images": raw.describer.write(folder) if raw.describer else None,
+        "texts": "states" if model is not None else "words" if raw.vocabulary else "pieces",
+        **({"nearest": NEAREST} if nearest else {}),
+    }
+
+
+def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocabulary | WordPieces) -> RawInputs:
+    """What `write_inputs` wrote. inputs, words: those of the method. Raises: as Describer.read and PretrainedStates."""
+    nearest = read_nearest(folder / NEAREST) if description.get("nearest") else None
+    model = PretrainedStates(folder / STATES) if description["texts"] == "states" else None
+    images = description["images"]
+    describer = Describer.read(folder, images) if images else None
+    return RawInputs(inputs, CaptionReader(words, model, nearest), describer)
+
+
+# Images in the forms in which a user has them, as a loaded model reads them.
+
+ImageLike = str | Path | Image.Image | np.ndarray
+
+
+def listed(images, one_has_three_axes: bool) -> Sequence:
+    """Images as a list or an array with one entry for each; a single one becomes a list of one.
+
+    one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for what is no image and no
+    collection.
+    """
+    if isinstance(images, Tensor):
+        images = _array(images)
+    if hasattr(images, "to_numpy"):  # a table of pandas
+        images = images.to_numpy()
+    one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
+    if one or isinstance(images, str | Path | Image.Image):
+        return [images]
+    if not isinstance(images, Iterable):
+        raise BadInput(f"images must be files, PIL images or arrays, got {images!r:.100}.")
+    images = images if hasattr(images, "__len__") else list(images)
+    if not len(images):
+        raise BadInput("no image given; give at least one.")
+    return images
+
+
+def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
+    """The pixels of an image given as a file, a PIL image or an array.
+
+    Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
+    """
+    if isinstance(image, str | Path):
+        image = existing_file(image, "image")
+    try:
+        if isinstance(image, Path):
+            image = decoded(image)
+        if isinstance(image, Image.Image):
+            image = np.asarray(convert_to_rgb(image))
+    except UNREADABLE as e:
+        raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
+    if not isinstance(image, np.ndarray | Tensor):
+        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
+    image = _array(image)
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        shape = "×".join(map(str, image.shape))
+        raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
+    return image
+
+
+def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
+    """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
+    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+
+
+def regions(images, inputs: Inputs) -> Features:
+    """Features of regions, "n l e", or one vector for each image, "n e", where a model was trained on such.
+
+    Raises: BadInput for other shapes, another width, or numbers that are not finite.
+    """
+    try:
+        x = torch.from_numpy(np.stack([_array(image).astype(np.float32) for image in images]))
+    except (RuntimeError, TypeError, ValueError) as e:
+        raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
+    if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
+        x = x[:, None]
+    if x.ndim != 3 or x.shape[2] != inputs.image_width or not x.isfinite().all():
+        width = inputs.image_width
+        raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
+    return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
+
+
+def _array(x) -> np.ndarray:
+    if isinstance(x, Tensor):  # numpy knows no bfloat16
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+    return np.asarray(x)

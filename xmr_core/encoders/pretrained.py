@@ -13,8 +13,7 @@ from xmr_core.base.masked import masked_max, masked_mean, require_element, requi
 from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.encoders.image import GridEncoder
 from xmr_core.features.images import check_shape
-from xmr_core.features.pretrained import build, copy_weights
-from xmr_core.features.pretrained_images import Scaling, find_layout
+from xmr_core.features.pretrained import Scaling, build, copy_weights, find_layout
 
 
 class FineTuned(nn.Module):

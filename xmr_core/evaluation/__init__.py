@@ -6,9 +6,9 @@ Both directions, several relevance sets:     evaluate_scores(scores, relevances)
 
 from xmr_core.evaluation.evaluate import Evaluation, evaluate, evaluate_scores, rank_metrics
 from xmr_core.evaluation.metrics import (
-    first_rank, map_at_r, mean_rank, median_rank, precision_at_k, r_precision, recall_at_k,
+    PROTOCOLS, Protocol, first_rank, get_protocol, map_at_r, mean_rank, median_rank, precision_at_k, r_precision,
+    recall_at_k,
 )  # fmt: skip
-from xmr_core.evaluation.protocols import PROTOCOLS, Protocol, get_protocol
 from xmr_core.evaluation.ranks import Question, best, ranks
 from xmr_core.evaluation.scoring import MeanScores, Scoring
 from xmr_core.evaluation.stats import bootstrap_interval, decided, holm, paired_permutation, seed_interval

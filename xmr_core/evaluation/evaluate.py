@@ -1,4 +1,4 @@
-"""Scores in the forms in which a user has them, as an array."""
+"""One scoring, all metrics: both directions, several kinds of relevance, any protocol."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from torch import Tensor
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import RelevantRanks, Representation
+from xmr_core.base.types import Corpus, Representation
 from xmr_core.evaluation import metrics
-from xmr_core.evaluation.protocols import FULL, Protocol
+from xmr_core.evaluation.metrics import FULL, KS, Protocol
 from xmr_core.evaluation.ranks import Question, ranks
 from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.evaluation.scoring import MatrixScores, Scores, Scoring
@@ -33,16 +33,8 @@ def score_table(scores: object) -> Float[np.ndarray, "q g"]:
         scores = (scores if scores.dtype in (torch.float32, torch.float64) else scores.double()).numpy()
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
-        raise BadInput(
-            f"scores must be a table of numbers, queries × gallery; got shape {scores.shape} of {scores.dtype}."
-        )
+        raise BadInput(f"scores must be a table of numbers, queries × gallery; got {scores.shape} of {scores.dtype}.")
     return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
-
-
-# One scoring, all metrics: both directions, several kinds of relevance, any protocol.
-
-
-KS = (1, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -127,44 +119,47 @@ def evaluate_scores(
     >>> evaluate_scores(np.array([[0.1, 0.9], [0.8, 0.2]]), {"annotated": relevance}).per_query["first_rank"].tolist()
     [2, 2, 2, 2]
     """
-    kinds = relevances.values() if isinstance(relevances, Mapping) else [None]
-    if not relevances or not all(isinstance(relevance, Relevance) for relevance in kinds):
+    if not (isinstance(relevances, Mapping) and relevances):
         raise BadInput(f"relevances must be a mapping such as {{'annotated': Relevance}}, got {relevances!r:.60}.")
     scores = scores if isinstance(scores, Scores) else MatrixScores(score_table(scores))
     own = next(iter(relevances.values()))
-    if scores.shape != (len(own.gallery_ids), len(own.query_ids)):
+    if not isinstance(own, Relevance) or scores.shape != (len(own.gallery_ids), len(own.query_ids)):
         raise BadInput(
-            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) do not fit a relevance of "
-            f"{len(own.gallery_ids)} images and {len(own.query_ids)} captions."
+            f"{scores.shape[0]} × {scores.shape[1]} scores (images × captions) need a Relevance of as many: "
+            "Relevance.from_pairs(pairs, caption_ids, image_ids)."
         )
     image_of = np.full(len(own), -1)
     image_of[own.counts == 1] = own.indices[own.indptr[:-1][own.counts == 1]]
     tables, dropped = [], {}
     for fold, (i, t) in enumerate(protocol.folds(scores.shape[0], image_of)):
-        questions = [
-            (kind, *question)
-            for kind, relevance in relevances.items()
-            for question in _questions(relevance, own, i, t, image_of, dropped, kind)
-        ]
+        asked = [q for kind, relevance in relevances.items() for q in _questions(kind, relevance, own, i, t, image_of)]
         complete = len(i) == scores.shape[0] and len(t) == scores.shape[1]
-        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in questions], done)
-        for (kind, direction, image, question), own_ranks in zip(questions, answers.ranks, strict=True):
-            tables.append(_table(kind, direction, fold, image, question.relevance, own_ranks))
+        answers = ranks(scores if complete else scores.part(i, t), [question for *_, question in asked], done)
+        for (kind, direction, without, image, question), found in zip(asked, answers.ranks, strict=True):
+            dropped[kind, direction] = dropped.get((kind, direction), 0) + without
+            columns = {
+                "relevance": kind,
+                "direction": direction,
+                "fold": fold,
+                "query": question.relevance.query_ids,
+                "image": image,
+                "n_relevant": question.relevance.counts,
+                "first_rank": metrics.first_rank(found),
+                "r_precision": metrics.r_precision(found),
+                "map_at_r": metrics.map_at_r(found),
+            }
+            tables.append(pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(found, k) for k in KS}))
     return Evaluation(pd.concat(tables, ignore_index=True), dropped, protocol)
 
 
 def _questions(
-    relevance: Relevance, own: Relevance, i: np.ndarray, t: np.ndarray, image_of: np.ndarray, dropped: dict, kind: str
-) -> list[tuple[str, np.ndarray, Question]]:
-    """(direction, image of each query, question) of both directions, among the images i and captions t of a fold.
-
-    Positions in a question are those in the fold.
-    """
+    kind: str, relevance: Relevance, own: Relevance, i: np.ndarray, t: np.ndarray, image_of: np.ndarray
+) -> list[tuple[str, str, int, np.ndarray, Question]]:
+    """(kind, direction, queries left out, image of each query, question) of both directions, among the images i and
+    captions t of a fold. Positions in a question are those in the fold."""
     t_own, t_relevance = _shared(t, own.query_ids, relevance.query_ids)
     i_own, i_relevance = _shared(i, own.gallery_ids, relevance.gallery_ids)
-    complete = (len(t_relevance), len(i_relevance)) == (len(relevance.query_ids), len(relevance.gallery_ids))
-    complete = complete and (np.diff(t_relevance) == 1).all() and (np.diff(i_relevance) == 1).all()
-    t2i = relevance if complete else relevance.restrict(t_relevance, i_relevance)
+    t2i = relevance.restrict(t_relevance, i_relevance)
     captions, images = np.searchsorted(t, t_own), np.searchsorted(i, i_own)
     questions = []
     for direction, relevant, modality, queries, gallery, owner in (
@@ -172,28 +167,9 @@ def _questions(
         ("t2i", t2i, "captions", captions, images, image_of[t_own]),
     ):
         rows = np.flatnonzero(relevant.counts)
-        dropped[kind, direction] = dropped.get((kind, direction), 0) + len(relevant) - len(rows)
-        if len(rows) < len(relevant):
-            relevant = relevant.restrict(rows, np.arange(len(gallery)))
-        questions.append((direction, owner[rows], Question(relevant, modality, queries[rows], gallery)))
+        question = Question(relevant.restrict(rows, np.arange(len(gallery))), modality, queries[rows], gallery)
+        questions.append((kind, direction, len(relevant) - len(rows), owner[rows], question))
     return questions
-
-
-def _table(
-    kind: str, direction: str, fold: int, image: np.ndarray, relevance: Relevance, ranks: RelevantRanks
-) -> pd.DataFrame:
-    columns = {
-        "relevance": kind,
-        "direction": direction,
-        "fold": fold,
-        "query": relevance.query_ids,
-        "image": image,
-        "n_relevant": relevance.counts,
-        "first_rank": metrics.first_rank(ranks),
-        "r_precision": metrics.r_precision(ranks),
-        "map_at_r": metrics.map_at_r(ranks),
-    }
-    return pd.DataFrame(columns | {f"R@{k}": metrics.recall_at_k(ranks, k) for k in KS})
 
 
 def _shared(positions: np.ndarray, ids: np.ndarray, other_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +181,63 @@ def _shared(positions: np.ndarray, ids: np.ndarray, other_ids: np.ndarray) -> tu
     return positions[others >= 0], others[others >= 0]
 
 
-# All metrics of one direction, from a table of scores that was made anywhere.
+def evaluate_corpus(
+    scores: Float[np.ndarray, "i t"] | Scores,
+    corpus: Corpus,
+    split: str = "test",
+    done: Callable[[int], object] = lambda pairs: None,
+) -> tuple[Evaluation, pd.DataFrame]:
+    """(evaluation by all kinds of relevance of the corpus, its summary with a row of Kendall's τ_c for each kind of
+    grade).
+
+    scores: a matrix or Scores of the split's images and captions, in file order. A run, an ensemble and a pretrained
+    dual encoder are all evaluated here. done: receives the number of pairs of each block that is done.
+    """
+    relevances = {kind: relevance_of(split) for kind, relevance_of in corpus.relevance_sets.items()}
+    evaluation = evaluate_scores(scores, relevances, done=done)
+    agreement = judgment_agreement(scores, relevances["annotated"], corpus.grades)
+    return evaluation, pd.concat([evaluation.summary(), *([agreement] if len(agreement) else [])], ignore_index=True)
+
+
+def judgment_agreement(
+    scores: Float[np.ndarray, "i t"] | Scores, own: Relevance, grades: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """Kendall's τ_c between scores and human grades over all graded pairs, with one row for each kind of grade.
+
+        τ_c = 2 (P − Q) / (n² (m − 1) / m)
+
+    P and Q count the pairs of graded pairs that scores and grades order alike and in opposite ways, n is the number of
+    graded pairs, and m the smaller number of distinct values (usually of grades). τ_c lies in [−1, 1] and is 0 without
+    any agreement; the column n_queries holds n. Retrieval compares scores of one query only; τ_c also shows whether
+    equal scores mean the same for different images.
+
+    Args:
+        own: captions as queries, images as gallery; its ids are those of the scores, in their order.
+        grades: kind → columns image_id, caption_id, grade. Pairs with an id that `own` does not have (of other splits)
+            are left out. A kind without two different grades has no row.
+    Source: τ_c on Flickr8k's judgments is how caption metrics are compared (Hodosh et al., JAIR 2013; Anderson et al.,
+        ECCV 2016).
+
+    >>> own = Relevance.from_matrix(np.eye(2, dtype=bool), ["c0", "c1"], ["i0", "i1"])
+    >>> grades = pd.DataFrame({"image_id": ["i0", "i0"], "caption_id": ["c0", "c1"], "grade": [4, 1]})
+    >>> judgment_agreement(np.array([[0.9, 0.1], [0.2, 0.8]]), own, {"expert": grades})["value"].tolist()
+    [1.0]
+    """
+    if not grades:
+        return pd.DataFrame(columns=METRIC_COLUMNS)
+    from scipy.stats import kendalltau  # takes as long to import as half of torch
+
+    scores = scores if isinstance(scores, Scores) else MatrixScores(scores)
+    images, captions = (pd.Index(ids) for ids in (own.gallery_ids, own.query_ids))
+    rows = []
+    for kind, table in grades.items():
+        i, t = images.get_indexer(table["image_id"]), captions.get_indexer(table["caption_id"])
+        valid = (i >= 0) & (t >= 0)
+        grade = table["grade"].to_numpy()[valid]
+        if len(np.unique(grade)) > 1:
+            value = kendalltau(scores.pairs(i[valid], t[valid]), grade, variant="c").statistic
+            rows.append((kind, "both", "kendall_tau_c", 0, float(value), int(valid.sum())))
+    return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
 RelevantItems = (
@@ -223,7 +255,7 @@ RelevantItems = (
 def rank_metrics(
     scores: Num[np.ndarray, "query gallery"] | Num[Tensor, "query gallery"],
     relevance: RelevantItems,
-    ks: Sequence[int] = (1, 5, 10),
+    ks: Sequence[int] = KS,
     query_ids: Sequence | None = None,
     gallery_ids: Sequence | None = None,
 ) -> dict[str, float | int]:
@@ -256,12 +288,10 @@ def rank_metrics(
     (1.0, 1.0, 2)
     """
     matrix = score_table(scores)
-    if query_ids is not None or gallery_ids is not None or _is_qrels(relevance):
-        relevance = _by_position(relevance, matrix.shape, query_ids, gallery_ids)
-    relevant = _relevance(relevance, matrix.shape)
+    relevant = _relevance(relevance, matrix.shape, query_ids, gallery_ids)
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
-        raise BadInput(f"none of the {len(relevant):,} queries has a relevant item, so there is nothing to rank.")
+        raise BadInput(f"none of the {len(relevant):,} queries has a relevant item.")
     question = Question(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
     ranked = ranks(MatrixScores(matrix), [question]).ranks[0]
     return {
@@ -275,50 +305,64 @@ def rank_metrics(
     }
 
 
-def _relevance(relevance: RelevantItems, shape: tuple[int, int]) -> Relevance:
-    if isinstance(relevance, Relevance):
-        _check_sizes((len(relevance.query_ids), len(relevance.gallery_ids)), shape)
-        return relevance
+def _relevance(relevance: RelevantItems, shape: tuple[int, int], *ids: Sequence | None) -> Relevance:
     if isinstance(relevance, Tensor):
         relevance = relevance.detach().cpu().to_dense().numpy()
-    if isinstance(relevance, np.ndarray) or sparse.issparse(relevance):
-        _check_sizes(relevance.shape, shape)
+    table = isinstance(relevance, np.ndarray) or sparse.issparse(relevance)
+    if table or isinstance(relevance, Relevance):
+        sizes = relevance.shape if table else (len(relevance), len(relevance.gallery_ids))
+        if tuple(sizes) != shape:
+            turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
+            sizes = " × ".join(map(str, sizes))
+            raise BadInput(
+                f"a relevance of queries × items {sizes} does not fit scores of {shape[0]} × {shape[1]}.{turned}"
+            )
+        if not table:
+            return relevance
         cells = relevance.tocoo() if sparse.issparse(relevance) else relevance
-        if not np.isin(cells.data if sparse.issparse(relevance) else cells, (0, 1)).all():
+        if not np.isin(cells.data if sparse.issparse(cells) else cells, (0, 1)).all():
             raise BadInput(
                 "a relevance matrix may hold only True and False, or 1 and 0; threshold graded values first."
             )
         query, item = cells.nonzero()
     else:
-        query, item = _pairs(relevance, shape)
+        query, item = _pairs(relevance, shape, ids)
     return Relevance.from_positions(query, item, np.arange(shape[0]), np.arange(shape[1]))
 
 
-def _is_qrels(relevance: object) -> bool:
-    return isinstance(relevance, Mapping) and any(isinstance(items, Mapping) for items in relevance.values())
-
-
-def _by_position(relevance: object, shape: tuple[int, int], *ids: Sequence | None) -> dict:
-    """A dictionary of names, or of grades, as one of positions."""
-    if not isinstance(relevance, Mapping):
-        raise BadInput("query_ids and gallery_ids name the items of a dictionary; this relevance is given by position.")
-    of_query, of_item = (
+def _pairs(relevance: object, shape: tuple[int, int], ids: Sequence) -> tuple[list[int], list[int]]:
+    """Positions of queries and items from a list of lists, or from a dictionary of positions, names or grades."""
+    mapping = isinstance(relevance, Mapping)
+    named = any(names is not None for names in ids)
+    named = named or (mapping and any(isinstance(items, Mapping) for items in relevance.values()))
+    places = [
         {name: place for place, name in enumerate(range(n) if names is None else names)}
         for names, n in zip(ids, shape, strict=True)
-    )
-    if (len(of_query), len(of_item)) != shape:
+    ]
+    if tuple(map(len, places)) != shape or (named and not mapping):
         raise BadInput(
-            f"query_ids and gallery_ids must name each row and column of the scores once, {shape[0]:,} and "
-            f"{shape[1]:,}; got {len(of_query):,} and {len(of_item):,} different names."
+            "query_ids and gallery_ids name each row and column of the scores once, for a relevance that is a "
+            f"dictionary; got {len(places[0])} and {len(places[1])} different names for {shape[0]} × {shape[1]} scores."
         )
-    if not relevance.keys() & of_query.keys():
+    if not mapping:
+        relevance = list(relevance)
+        if len(relevance) != shape[0]:
+            raise BadInput(f"{len(relevance)} lists of relevant items do not fit scores of {shape[0]} × {shape[1]}.")
+        relevance = dict(enumerate(relevance))
+    if named and not relevance.keys() & places[0].keys():
         example = next(iter(relevance), None)
         raise BadInput(f"no query of the relevance is a row of the scores (for example {example!r}). Give query_ids.")
-    return {
-        of_query[query]: [of_item[item] for item in _items(items) if item in of_item]
-        for query, items in relevance.items()
-        if query in of_query
-    }
+    out = []
+    for query, items in relevance.items():
+        for item in _items(items):
+            if query in places[0] and item in places[1] and not isinstance(item, bool):
+                out.append((places[0][query], places[1][item]))
+            elif not named:
+                raise BadInput(
+                    f"queries and items are given by their positions in scores of {shape[0]} × {shape[1]}; got query "
+                    f"{query!r} with item {item!r}."
+                )
+    return [query for query, _ in out], [item for _, item in out]
 
 
 def _items(items: object) -> list:
@@ -327,33 +371,3 @@ def _items(items: object) -> list:
         return [item for item, grade in items.items() if grade > 0]
     items = items.tolist() if isinstance(items, np.ndarray | np.generic | Tensor) else items
     return list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
-
-
-def _pairs(relevance: object, shape: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Positions of queries and items from a list of lists or a dictionary."""
-    if not isinstance(relevance, Mapping):
-        relevance = list(relevance)
-        if len(relevance) != shape[0]:
-            raise BadInput(
-                f"{len(relevance):,} lists of relevant items do not fit "
-                f"scores of {shape[0]:,} queries × {shape[1]:,} items."
-            )
-        relevance = dict(enumerate(relevance))
-    pairs = [(q, item) for q, items in relevance.items() for item in _items(items)]
-    for n, what, values in (
-        (shape[0], "query", relevance),
-        (shape[1], "gallery item", [item for _, item in pairs]),
-    ):
-        for value in values:
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < n:
-                raise BadInput(f"a {what} is given by its position, 0 to {n - 1:,}; got {value!r}.")
-    return [q for q, _ in pairs], [item for _, item in pairs]
-
-
-def _check_sizes(sizes: tuple[int, ...], shape: tuple[int, int]) -> None:
-    if tuple(sizes) != shape:
-        turned = " One of the two is transposed: rows of both are queries." * (tuple(sizes) == shape[::-1])
-        listed = " × ".join(f"{n:,}" for n in sizes)
-        raise BadInput(
-            f"a relevance of queries × items {listed} does not fit scores of {shape[0]:,} × {shape[1]:,}.{turned}"
-        )

@@ -1,7 +1,6 @@
-"""How many entries of a row reach each of its thresholds, many rows at a time."""
+"""Ranks of relevant items and the best items of queries from streamed scores, as exact arithmetic would rank them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -10,39 +9,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import RelevantRanks, Representation
 from xmr_core.evaluation.scoring import Items, MatrixScores, Scores, Scoring
 from xmr_core.similarities.base import Similarity
 
+MODALITIES = ("captions", "images")
 _DENSE = 4  # thresholds per row up to which comparing everything with each is faster than sorting
-
-
-def at_least(values: Float[Tensor, "q g"], thresholds: Float[Tensor, "q p"]) -> Int[Tensor, "q p"]:
-    """#{values[q] ≥ thresholds[q, p]}. Neither may be NaN; a threshold that is +∞ counts entries that are.
-
-    Rows are sorted where there are many thresholds; few are each compared with everything.
-    """
-    if thresholds.shape[1] > _DENSE:
-        return values.shape[1] - torch.searchsorted(_sorted(values), thresholds.contiguous())
-    reached = torch.empty_like(values)  # laid out as the values are, transposed or not
-    counts = [torch.ge(values, thresholds[:, p, None], out=reached).sum(1) for p in range(thresholds.shape[1])]
-    return torch.stack(counts, 1).long() if counts else thresholds.new_zeros(thresholds.shape, dtype=torch.long)
-
-
-def _sorted(values: Float[Tensor, "q g"]) -> Float[Tensor, "q g"]:
-    """Every row ascending. numpy's sort uses vector instructions, which on a CPU make it many times faster than
-    torch's."""
-    values = values.contiguous()
-    return torch.from_numpy(np.sort(values.numpy(), axis=1)) if values.device.type == "cpu" else values.sort(1).values
-
-
-# Ranks of relevant items from streamed scores, as exact arithmetic would rank them.
-
-
 _UNDECIDED = 0.02  # share of a block's pairs beyond which the whole block is scored exactly instead of pair by pair
 _FEW = 2048  # pairs that are settled one by one whatever their share
+_SPARE = 8  # candidates beyond k, among which the exact order may differ from the fast one
 
 
 @dataclass
@@ -88,11 +66,15 @@ def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], o
     Raises: BadInput for a query without a relevant item, shapes that do not fit, or a score that is not a number.
     """
     streams = [_Stream(scores, question) for question in questions]
-    _score_relevant(scores, streams)
+    wanted = [images * scores.shape[1] + captions for images, captions in (s.pairs(s.owner, s.items) for s in streams)]
+    once = np.unique(np.concatenate([*wanted, np.empty(0, np.int64)]))  # most are relevant in several questions
+    known = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
+    for s, keys in zip(streams, wanted, strict=True):
+        s.know(known[np.searchsorted(once, keys)])
     while True:
         out = Ranked([], scores.error)
         for s in streams:
-            s.start(scores.error)
+            s.start(2 * scores.error)  # the largest of all is estimated from a sample
         with torch.inference_mode():
             for images, captions in scores.plan():
                 fast, exact = scores.block(images, captions), cache(partial(scores.exact, images, captions))
@@ -105,9 +87,8 @@ def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], o
         if seen <= scores.error:
             break
         scores.error = 4 * seen  # which the next pass cannot exceed
-    for s in streams:
-        out.ranks.append(s.finish())
-        out.settled += s.settled
+    out.ranks = [s.finish() for s in streams]
+    out.settled = sum(s.settled for s in streams)
     return out
 
 
@@ -120,14 +101,20 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
     return ranks(MatrixScores(scores), [Question(relevance, "images")]).ranks[0]
 
 
-def _score_relevant(scores: Scores, streams: list["_Stream"]) -> None:
-    """Exact scores of all relevant pairs; most are relevant in several questions, and are scored once."""
-    wanted = [s.pairs(s.owner, s.items) for s in streams]
-    keys = [images * scores.shape[1] + captions for images, captions in wanted]
-    once = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.int64)
-    exact = scores.pairs(*np.divmod(once, max(1, scores.shape[1])))
-    for s, key in zip(streams, keys, strict=True):
-        s.know(exact[np.searchsorted(once, key)])
+def at_least(values: Float[Tensor, "q g"], thresholds: Float[Tensor, "q p"]) -> Int[Tensor, "q p"]:
+    """#{values[q] ≥ thresholds[q, p]}. Neither may be NaN; a threshold that is +∞ counts entries that are.
+
+    Rows are sorted where there are many thresholds; few are each compared with everything.
+    """
+    if thresholds.shape[1] > _DENSE:
+        values = values.contiguous()
+        # on a CPU numpy's sort uses vector instructions and is many times faster than torch's
+        on_cpu = values.device.type == "cpu"
+        ordered = torch.from_numpy(np.sort(values.numpy(), axis=1)) if on_cpu else values.sort(1).values
+        return values.shape[1] - torch.searchsorted(ordered, thresholds.contiguous())
+    reached = torch.empty_like(values)  # laid out as the values are, transposed or not
+    counts = [torch.ge(values, thresholds[:, p, None], out=reached).sum(1) for p in range(thresholds.shape[1])]
+    return torch.stack(counts, 1).long() if counts else thresholds.new_zeros(thresholds.shape, dtype=torch.long)
 
 
 class _Stream:
@@ -137,23 +124,26 @@ class _Stream:
     """
 
     def __init__(self, scores: Scores, question: Question):
-        relevance, shape = question.relevance, scores.shape if question.modality == "images" else scores.shape[::-1]
-        self.scores, self.modality = scores, question.modality
-        own = zip((question.queries, question.gallery), shape, strict=True)
-        self.queries, self.gallery = own = [np.arange(n) if chosen is None else chosen for chosen, n in own]
-        for what, ids, positions in (
-            ("queries", relevance.query_ids, self.queries),
-            ("items", relevance.gallery_ids, self.gallery),
-        ):
-            if len(ids) != len(positions):
-                raise BadInput(f"a relevance of {len(ids)} {what} does not fit scores of {len(positions)}.")
+        relevance, self.turned = question.relevance, question.modality == "captions"
+        shape = scores.shape[::-1] if self.turned else scores.shape
+        given = zip((question.queries, question.gallery), shape, strict=True)
+        self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in given]
+        own = len(relevance), len(relevance.gallery_ids)
+        if own != tuple(map(len, self.places)):
+            raise BadInput(
+                f"a relevance of {own[0]} queries × {own[1]} items does not fit {tuple(map(len, self.places))}."
+            )
         if (empty := np.flatnonzero(relevance.counts == 0)).size:
-            first = relevance.query_ids[empty[0]]
-            raise BadInput(f"query {first} (and {empty.size - 1} more) has no relevant item; drop such queries.")
+            raise BadInput(f"query {relevance.query_ids[empty[0]]} has no relevant item; drop such queries.")
         self.numbers = [np.full(n, -1) for n in shape]  # of each item that is scored, among the chosen ones
-        for numbers, positions in zip(self.numbers, own, strict=True):
-            numbers[positions] = np.arange(len(positions))
+        for numbers, places in zip(self.numbers, self.places, strict=True):
+            numbers[places] = np.arange(len(places))
         self.indptr, self.items, self.owner = relevance.indptr, relevance.indices, relevance.queries
+
+    def pairs(self, query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(images, captions) that are scored."""
+        pair = self.places[0][query], self.places[1][item]
+        return pair[::-1] if self.turned else pair
 
     def know(self, exact: np.ndarray) -> None:
         """Exact scores of the relevant pairs."""
@@ -161,120 +151,87 @@ class _Stream:
         self.exact, self.items = exact[best_first], self.items[best_first]
         self.reached = self.exact - self.scores.slack(self.exact)
 
-    def start(self, error: float) -> None:
-        """Forget what was counted. error: of fast scores."""
+    def start(self, margin: float) -> None:
+        """Forget what was counted. margin: of fast scores."""
         self.ahead, self.seen_error, self.settled = np.zeros(len(self.exact), np.int64), 0.0, 0
         self.near: list[tuple[np.ndarray, np.ndarray]] = []
-        self.margin = 2 * error  # the largest of all is estimated from a sample
+        self.margin = margin
 
     def see(self, images: Items, captions: Items, fast: Float[Tensor, "i t"], exact: Callable[[], Tensor]) -> None:
         """Count a block of fast scores, or of exact ones where too much of it is undecided."""
         values, q, g = self._own_part(images, captions, fast)
         if not values.numel():
             return
-        k, row, column = self._relevant(q, g)
+        counts = self.indptr[q + 1] - self.indptr[q]
+        real = np.arange(counts.max()) < counts[:, None]
+        k = np.where(real, self.indptr[q][:, None] + np.arange(counts.max()), 0)  # "q p"
+        position = np.full(len(self.places[1]), -1)
+        position[g] = np.arange(len(g))
+        column = np.where(real, position[self.items[k]], -1)
+        row, nth = np.nonzero(column >= 0)
+        own = row, column[row, nth]
         with np.errstate(invalid="ignore"):
-            off = np.abs(values[row, column].cpu().double().numpy() - self.exact[k])
+            off = np.abs(values[own].cpu().double().numpy() - self.exact[k[row, nth]])
         self.seen_error = max(self.seen_error, float(np.nan_to_num(off, nan=0.0, posinf=0.0).max(initial=0.0)))
-        if self.margin:
-            low = self._thresholds(q, self.reached - self.margin, values, -1)
-            high = self._thresholds(q, self.exact + self.margin, values, 1)
-            with _hidden(values, row, column) as times:
-                possible, sure = (at_least(values, limits) - times for limits in (low, high))
-                undecided = possible - sure
-                total = int(undecided.sum())
-                if total <= max(_FEW, _UNDECIDED * values.numel()):
-                    self._add(q, sure)
-                    if total:
-                        self._note(values, q, g, undecided, low, high)
-                    return
-            values, *_ = self._own_part(images, captions, exact())
-        with _hidden(values, row, column) as times:
-            self._add(q, at_least(values, self._thresholds(q, self.reached, values)) - times)
+        if not self._count(values, own, k, real, g, self.margin):
+            self._count(self._own_part(images, captions, exact())[0], own, k, real, g, 0.0)
+
+    def _count(self, values: Tensor, own: tuple, k: np.ndarray, real: np.ndarray, g: np.ndarray, margin: float) -> bool:
+        """Count what stands before the relevant items k, and note what a margin leaves undecided; False where that is
+        too much. own: places of relevant pairs, which reach every threshold meanwhile and are subtracted."""
+        times = torch.from_numpy(np.bincount(own[0], minlength=len(values)))[:, None].to(values.device)
+        own = tuple(torch.from_numpy(places).to(values.device) for places in own)
+        before = values[own]
+        values[own] = torch.inf
+
+        def limits(wanted: np.ndarray, toward: float) -> Tensor:
+            """The thresholds in the precision of the values, rounded outward; +∞ where there is none."""
+            out = torch.from_numpy(np.where(real, wanted[k], np.inf)).to(values.dtype)
+            return (out.nextafter(torch.full_like(out, toward)) if toward else out).to(values.device)
+
+        low = limits(self.reached - margin, -np.inf if margin else 0.0)
+        counts = at_least(values, low) - times
+        few = True
+        if margin:
+            high = limits(self.exact + margin, np.inf)
+            sure = at_least(values, high) - times
+            undecided = ((counts - sure).cpu().numpy() > 0) & real
+            counts, few = sure, int((counts - sure).cpu().numpy()[real].sum()) <= max(_FEW, _UNDECIDED * values.numel())
+            if few:
+                self._note(values, k, g, undecided, low, high)
+        values[own] = before  # other questions read the same block
+        if few:
+            self.ahead[k[real]] += counts.cpu().numpy()[real]
+        return few
+
+    def _note(self, values: Tensor, k: np.ndarray, g: np.ndarray, undecided: np.ndarray, low: Tensor, high: Tensor):
+        """Note the undecided comparisons: (k, gallery item)."""
+        rows, nths = np.nonzero(undecided)
+        for part in np.array_split(np.arange(len(rows)), max(1, -(-len(rows) * values.shape[1] // (1 << 22)))):
+            r, n = torch.from_numpy(rows[part]).to(values.device), torch.from_numpy(nths[part]).to(values.device)
+            close = ((values[r] >= low[r, n, None]) & (values[r] < high[r, n, None])).nonzero().cpu().numpy()
+            self.near.append((k[rows[part], nths[part]][close[:, 0]], g[close[:, 1]]))
 
     def finish(self) -> RelevantRanks:
         if self.near:
             k, item = (np.concatenate(parts) for parts in zip(*self.near, strict=True))
-            keys, back = np.unique(self.owner[k] * len(self.gallery) + item, return_inverse=True)
-            exact = self.scores.pairs(*self.pairs(*np.divmod(keys, len(self.gallery))))[back]
+            keys, back = np.unique(self.owner[k] * len(self.places[1]) + item, return_inverse=True)
+            exact = self.scores.pairs(*self.pairs(*np.divmod(keys, len(self.places[1]))))[back]
             self.ahead += np.bincount(k[exact >= self.reached[k]], minlength=len(self.exact))
             self.settled = len(k)
         nth = np.arange(len(self.exact)) - self.indptr[self.owner] + 1
-        return RelevantRanks(self.indptr, self.ahead + nth, len(self.gallery))
-
-    def pairs(self, query: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(images, captions) that are scored."""
-        pair = self.queries[query], self.gallery[item]
-        return pair if self.modality == "images" else pair[::-1]
+        return RelevantRanks(self.indptr, self.ahead + nth, len(self.places[1]))
 
     def _own_part(
         self, images: Items, captions: Items, block: Tensor
     ) -> tuple[Float[Tensor, "q g"], np.ndarray, np.ndarray]:
         """The question's part of a block with queries as rows, and which they are."""
-        values, positions = (block, (images, captions)) if self.modality == "images" else (block.T, (captions, images))
-        q, g = (numbers[items] for numbers, items in zip(self.numbers, positions, strict=True))
+        values, places = (block.T, (captions, images)) if self.turned else (block, (images, captions))
+        q, g = (numbers[items] for numbers, items in zip(self.numbers, places, strict=True))
         for axis, numbers in enumerate((q, g)):
             if (numbers < 0).any():
                 values = values.index_select(axis, torch.from_numpy(np.flatnonzero(numbers >= 0)).to(values.device))
         return values, q[q >= 0], g[g >= 0]
-
-    def _relevant(self, q: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Relevant pairs in a block: (k, row, column)."""
-        counts = self.indptr[q + 1] - self.indptr[q]
-        row = np.repeat(np.arange(len(q)), counts)
-        k = np.arange(counts.sum()) + np.repeat(self.indptr[q] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        position = np.full(len(self.gallery), -1)
-        position[g] = np.arange(len(g))
-        column = position[self.items[k]]
-        valid = column >= 0
-        return k[valid], row[valid], column[valid]
-
-    def _thresholds(self, q: np.ndarray, values: np.ndarray, like: Tensor, rounding: int = 0) -> Float[Tensor, "q p"]:
-        """values of the queries' relevant items, worst first, +∞ where a query has fewer than others. like: what they
-        are compared with. rounding: where that is less precise, −1 rounds them down, +1 up."""
-        k, valid = self._columns(q, int((self.indptr[q + 1] - self.indptr[q]).max(initial=0)))
-        out = torch.from_numpy(np.where(valid, values[k], np.inf))
-        rounded = out.to(like.dtype)
-        if rounding:
-            inward = rounded.double() < out if rounding > 0 else rounded.double() > out
-            rounded = torch.where(inward, rounded.nextafter(torch.full_like(rounded, rounding * np.inf)), rounded)
-        return rounded.to(like.device)
-
-    def _add(self, q: np.ndarray, counts: Tensor) -> None:
-        k, valid = self._columns(q, counts.shape[1])
-        self.ahead[k[valid]] += counts.cpu().numpy()[valid]
-
-    def _columns(self, q: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """(k of each of the queries' thresholds, worst first; whether there is one), both "q p"."""
-        nth = (self.indptr[q + 1] - self.indptr[q])[:, None] - 1 - np.arange(most)[None]
-        return self.indptr[q][:, None] + np.maximum(nth, 0), nth >= 0
-
-    def _note(self, values: Tensor, q: np.ndarray, g: np.ndarray, undecided: Tensor, low: Tensor, high: Tensor) -> None:
-        """Note the undecided comparisons: (k, gallery item)."""
-        k, valid = self._columns(q, undecided.shape[1])
-        rows, nths = np.nonzero((undecided.cpu().numpy() > 0) & valid)
-        for part in np.array_split(np.arange(len(rows)), -(-len(rows) * values.shape[1] // (1 << 22))):
-            r, n = torch.from_numpy(rows[part]).to(values.device), torch.from_numpy(nths[part]).to(values.device)
-            scores = values[r]
-            close = ((scores >= low[r, n, None]) & ~(scores >= high[r, n, None])).nonzero().cpu().numpy()
-            self.near.append((k[rows[part], nths[part]][close[:, 0]], g[close[:, 1]]))
-
-
-@contextmanager
-def _hidden(values: Float[Tensor, "q g"], row: np.ndarray, column: np.ndarray) -> Iterator[Tensor]:
-    """Inside, +∞ stands at relevant pairs and reaches every threshold. Gives their number in each row, to subtract."""
-    pairs = torch.from_numpy(row).to(values.device), torch.from_numpy(column).to(values.device)
-    own = values[pairs]
-    values[pairs] = torch.inf
-    yield torch.from_numpy(np.bincount(row, minlength=len(values)))[:, None].to(values.device)
-    values[pairs] = own
-
-
-# The best items for every query, from streamed scores.
-
-
-_SPARE = 8  # candidates beyond k, among which the exact order may differ from the fast one
-MODALITIES = ("captions", "images")
 
 
 def top_k(
@@ -302,8 +259,7 @@ def best(
     of pairs of each block when it is done.
     Raises: BadInput for k that is no whole number from 1, another modality, or a score that is not a number.
     """
-    if modality not in MODALITIES:
-        raise unknown("modality of the queries", modality, MODALITIES)
+    require_choice("modality of the queries", modality, MODALITIES)
     k = checked_k(k)
     n_queries, n_gallery = scores.shape if modality == "images" else scores.shape[::-1]
     wide = min(n_gallery, k + _SPARE)
@@ -313,7 +269,11 @@ def best(
             block = scores.block(images, captions)
             rows = block if modality == "images" else block.T
             queries, gallery = (images, captions) if modality == "images" else (captions, images)
-            _merge(values, items, rows, _numbers(queries, n_queries), _numbers(gallery, n_gallery))
+            q, g = torch.arange(n_queries)[queries], torch.arange(n_gallery)[gallery]
+            top, columns = rows.topk(min(wide, rows.shape[1]), dim=1)
+            named = torch.cat([items[q], g[columns.cpu()]], 1)
+            values[q], order = torch.cat([values[q], top.cpu().double()], 1).topk(wide, dim=1)
+            items[q] = named.gather(1, order)
             done(block.numel())
     margins = 2 * scores.error + torch.from_numpy(scores.slack(values.numpy()))
     out = values[:, :k].float().numpy(), items[:, :k].numpy()
@@ -338,15 +298,6 @@ def checked_k(k: int, most: int | None = None) -> int:
     return k if most is None else min(k, most)
 
 
-def _merge(values: Tensor, items: Tensor, rows: Float[Tensor, "q g"], q: Tensor, g: Tensor) -> None:
-    """Let the best of a block take their positions."""
-    top, columns = rows.topk(min(values.shape[1], rows.shape[1]), dim=1)
-    every = torch.cat([values[q], top.cpu().double()], 1)
-    named = torch.cat([items[q], g[columns.cpu()]], 1)
-    values[q], order = every.topk(values.shape[1], dim=1)
-    items[q] = named.gather(1, order)
-
-
 def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best of some items for one query by exact scores; equal ones in file order."""
     query = np.full(len(items), q)
@@ -358,7 +309,3 @@ def _settled(scores: Scores, modality: str, q: int, items: np.ndarray, k: int) -
         tied = np.cumsum(np.concatenate([[False], exact[:-1] - exact[1:] > scores.slack(exact)[:-1]]))
     order = np.lexsort((items, tied))[:k]
     return exact[order], items[order]
-
-
-def _numbers(items: Items, n: int) -> Tensor:
-    return torch.from_numpy(np.arange(n)[items])

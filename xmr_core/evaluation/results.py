@@ -8,6 +8,7 @@ from typing import Self
 import pandas as pd
 
 from xmr_core.base.machine import Environment
+from xmr_core.evaluation.metrics import KS
 from xmr_core.evaluation.stats import bootstrap_interval
 
 # columns of a table of metrics: `value` of a metric at k, in one direction, by one kind of relevance, over n_queries
@@ -95,6 +96,6 @@ def rsum_interval(per_query: pd.DataFrame, relevance: str, level: float = 0.95) 
     parts = [
         (100 * table[f"R@{k}"].to_numpy(), table["image"].to_numpy())
         for _, table in own.groupby("direction")
-        for k in (1, 5, 10)
+        for k in KS
     ]
     return bootstrap_interval(parts, level)

@@ -1,4 +1,4 @@
-"""Which pairs are scored together: blocks under one budget of elements."""
+"""Scores of all pairs, block by block under one budget of elements, fast and exact."""
 
 import copy
 import math
@@ -19,6 +19,13 @@ from xmr_core.similarities.base import Similarity, as_similarity
 
 MAX_ELEMENTS = 1 << 23  # of the largest intermediate, i·t·k·l: 32 MB in float32
 _FEW = 32  # items of one size that are worth a block of their own
+_AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
+_SAMPLE = 32, 64  # images and captions on which the error is measured
+_ALONE = 3  # images and captions whose pairs are scored again, each alone
+_LEEWAY = 1e-4  # of the largest score: far above rounding, also that of a similarity that computes in float32
+_NO_DOUBLE = ("mps",)  # devices without float64
+_TIE = 1e-12  # of a score: what float64 itself may get wrong
+_SOUND = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
 
 Items = slice | np.ndarray  # positions of items; an array where items were ordered by size
 
@@ -96,9 +103,6 @@ def _parts(group: np.ndarray, step: int) -> list[Items]:
     ]
 
 
-# Scores of all pairs, block by block: from a finished matrix, or of several sources together.
-
-
 class Scores(ABC):
     """score[image, caption] of `shape` (images, captions), never all at once.
 
@@ -140,11 +144,9 @@ class MatrixScores(Scores):
 
     def __init__(self, matrix: Float[np.ndarray, "i t"]):
         self.matrix, self.shape = matrix, matrix.shape
-        with np.errstate(invalid="ignore"):  # a row's sum finds NaN without a mask as large as the matrix
-            suspect = np.flatnonzero(np.isnan(matrix.sum(1, dtype=np.float64)))
-        for row in suspect:  # ∞ − ∞ sums to NaN too
-            if (columns := np.flatnonzero(np.isnan(matrix[row]))).size:
-                raise BadInput(f"the score in row {row} and column {columns[0]} is not a number; look for NaN in it.")
+        for number, row in enumerate(matrix):
+            if (nan := np.isnan(row)).any():
+                raise BadInput(f"the score in row {number} and column {nan.argmax()} is not a number.")
 
     def plan(self) -> Iterator[tuple[Items, Items]]:
         rows = max(1, MAX_ELEMENTS // 2 // max(1, self.shape[1]))
@@ -192,18 +194,6 @@ class MeanScores(Scores):
         return MeanScores([m.part(images, captions) for m in self.members])
 
 
-# Scores of a similarity, block by block, fast and exact.
-
-
-_AREA = 256, 16384  # pairs scored together for the sake of some of them, at least; element pairs, at most
-_SAMPLE = 32, 64  # images and captions on which the error is measured
-_scoring_FEW = 3  # images and captions whose pairs are scored again, each alone
-_LEEWAY = 1e-4  # of the largest score: far above rounding, also that of a similarity that computes in float32
-_NO_DOUBLE = ("mps",)  # devices without float64
-_TIE = 1e-12  # of a score: what float64 itself may get wrong
-_SOUND = WeakSet()  # similarities that were seen to keep their contract: once is enough, a search asks often
-
-
 class Scoring(Scores):
     """Scores of a similarity.
 
@@ -245,15 +235,21 @@ class Scoring(Scores):
         with torch.inference_mode(), matrix_precision(self.precision):
             if self._held is None or self._held[0] is not captions:  # captions stay while images pass
                 self._held = captions, self._placed(take(self.captions, captions))
-            x, y = self._placed(take(self.images, images)), self._held[1]
-            scores = self.similarity.score(x, y)
-        self._require_matrix(scores, len(x), len(y))
+            scores = self._scored(self.similarity.score, self._placed(take(self.images, images)), self._held[1])
         if math.isfinite(float(scores.sum())) or bool(scores.isfinite().all()):
             return scores
-        return self._settled(scores, images, captions)
+        # a term that overflows on the way makes an infinite score, or none, of a finite one
+        scores = torch.where(scores.isfinite(), scores, self.exact(images, captions).to(scores))
+        if bool((wrong := scores.isnan()).any()):
+            row, column = wrong.nonzero()[0].tolist()
+            i, t = np.arange(self.shape[0])[images][row], np.arange(self.shape[1])[captions][column]
+            raise BadInput(
+                f"the score of image {i} and caption {t} is not a number; look for NaN in features or weights."
+            )
+        return scores
 
     def exact(self, images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        return self._doubled(self._in_double[0].score, images, captions)
+        return self._doubled(self._in_double.score, images, captions)
 
     def pairs(self, images: Int[np.ndarray, " n"], captions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """In small blocks of neighbours: of some pairs sorted by image, every image with every caption among them."""
@@ -287,7 +283,7 @@ class Scoring(Scores):
             return 0.0
         fast, exact = self.block(i, t), self.exact(i, t)
         if len(i) > 1 and len(t) > 1 and self.similarity not in _SOUND:
-            self._require_own_scores(i[:_scoring_FEW], t[:_scoring_FEW], exact)
+            self._require_own_scores(i[:_ALONE], t[:_ALONE], exact)
             _SOUND.add(self.similarity)
         kind, fast = fast.dtype, fast.to(exact.device).double()
         self._held = None
@@ -295,92 +291,54 @@ class Scoring(Scores):
         size = torch.where(exact.isfinite(), exact, 0.0).abs().max().clamp(min=1.0)
         return 4 * float(torch.maximum(off, torch.finfo(kind).eps * size))
 
-    def _doubled(self, scored: Callable, images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        """What a form of the similarity gives for these items in float64."""
-        with torch.inference_mode():
-            parts = ((self.images, images), (self.captions, captions))
-            x, y = (items_in_double(self._in_double[1](take(r, items))) for r, items in parts)
-            scores = scored(x, y)
-        self._require_matrix(scores, len(x), len(y))
-        return scores.double()
-
-    def _require_matrix(self, scores: object, images: int, captions: int) -> None:
+    def _scored(self, form: Callable, x: Representation, y: Representation) -> Float[Tensor, "i t"]:
+        scores = form(x, y)
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        if got != (images, captions):
+        if got != (len(x), len(y)):
             raise BadInput(
-                f"{self.similarity.name} must return scores[image, caption] as a tensor of shape {images, captions}, "
+                f"{self.similarity.name} must return scores[image, caption] as a tensor of shape {len(x), len(y)}, "
                 f"got {got}."
             )
+        return scores
+
+    def _doubled(self, form: Callable, images: Items, captions: Items) -> Float[Tensor, "i t"]:
+        """What a form of the similarity gives for these items in float64."""
+        with torch.inference_mode():
+            items = take(self.images, images), take(self.captions, captions)
+            items = (r.to("cpu") if self._on_cpu else self._placed(r) for r in items)
+            return self._scored(form, *(r.to(torch.float64) for r in items)).double()
 
     def _require_own_scores(self, i: np.ndarray, t: np.ndarray, together: Tensor) -> None:
         """Raise BadInput where the score of a pair depends on the pairs beside it or on the call, as with a softmax
         over the gallery, with dropout or with a count of calls: ranks of such scores depend on how the pairs were cut
         into blocks. Also where the fast form of a similarity (`score`) is another function than `forward`, which is
         trained. together: scores of these pairs, among others."""
-        name, first = self.similarity.name, together[: len(i), : len(t)]
+        first = together[: len(i), : len(t)]
         leeway = _LEEWAY * float(torch.where(together.isfinite(), together, 0.0).abs().max().clamp(min=1e-30))
         alone = torch.cat([torch.cat([self.exact(i[[a]], t[[b]]) for b in range(len(t))], 1) for a in range(len(i))])
-        for other, how, says in (
-            (alone, "alone", "among others: it must depend neither on the pairs beside it nor on the call"),
-            (self._doubled(self._in_double[0], i, t), "by forward, which is trained,", "by score, which is ranked"),
+        for other, says in (
+            (alone, "alone and among others: it must depend neither on the pairs beside it nor on the call"),
+            (self._doubled(self._in_double, i, t), "by forward, which is trained, and by score, which is ranked"),
         ):
             off = torch.where(first == other, 0.0, (first - other).abs())
             if float(off.max()) > leeway:
-                a, b = divmod(int(off.argmax()), len(t))
-                one, another = float(other[a, b]), float(first[a, b])
-                raise BadInput(f"{name} gives a pair {one:.6g} {how} and {another:.6g} {says}.")
+                place = divmod(int(off.argmax()), len(t))
+                one, another = float(other[place]), float(first[place])
+                raise BadInput(f"{self.similarity.name} gives a pair {one:.6g} and {another:.6g} {says}.")
+
+    @property
+    def _on_cpu(self) -> bool:
+        """Whether float64 has to be computed on the CPU."""
+        return self.device is not None and torch.device(self.device).type in _NO_DOUBLE
 
     @cached_property
-    def _in_double(self) -> tuple[Similarity, Callable[[Representation], Representation]]:
-        """(the similarity with its own numbers in float64, how items get to where it computes)."""
-        if self.device is not None and torch.device(self.device).type in _NO_DOUBLE:
-            return in_double(copy.deepcopy(self.similarity).cpu()), lambda r: r.to("cpu")
-        return in_double(self.similarity), self._placed
-
-    def _settled(self, scores: Float[Tensor, "i t"], images: Items, captions: Items) -> Float[Tensor, "i t"]:
-        """The scores with those from float64 where fast ones are not finite: a term that overflows on the way makes an
-        infinite score, or none, of a finite one (a divergence between distributions, one of which is all but a
-        point)."""
-        scores = torch.where(scores.isfinite(), scores, self.exact(images, captions).to(scores))
-        if bool((wrong := scores.isnan()).any()):
-            places = zip(self.shape, (images, captions), wrong.nonzero()[0].tolist(), strict=True)
-            i, t = (np.arange(n)[items][index] for n, items, index in places)
-            raise BadInput(
-                f"the score of image {i} and caption {t} is not a number, in float64 neither; "
-                "look for NaN in features or weights."
-            )
-        return scores
+    def _in_double(self) -> Similarity:
+        """The similarity with its own numbers in float64."""
+        similarity = copy.deepcopy(self.similarity)
+        return (similarity.cpu() if self._on_cpu else similarity).double()
 
     def _placed(self, r: Representation) -> Representation:
         return r if self.device is None else r.to(self.device)
-
-
-def in_double(similarity: Similarity) -> Similarity:
-    """The same similarity with its own numbers in float64; itself where it has none."""
-    if next(similarity.parameters(), None) is None and next(similarity.buffers(), None) is None:
-        return similarity
-    return copy.deepcopy(similarity).double()
-
-
-def items_in_double(r: Representation) -> Representation:
-    """The same items in float64."""
-    return r.to(torch.float64)
-
-
-# All scores at once, for those who want to look at them; metrics need no matrix.
-
-
-def score_blocks(
-    similarity: Similarity | Callable,
-    images: Representation,
-    captions: Representation,
-    max_elements: int = MAX_ELEMENTS,
-) -> Iterator[tuple[Items, Items, Float[Tensor, "i t"]]]:
-    """Blocks of the score matrix: (images, captions, their scores), every pair once. Items are a slice, or an array of
-    positions where sets of one size were taken together (plan.blocks)."""
-    scores = Scoring(similarity, images, captions, max_elements)
-    for i, t in scores.plan():
-        yield i, t, scores.block(i, t)
 
 
 def score_matrix(
@@ -399,10 +357,7 @@ def score_matrix(
 def as_matrix(scores: Scores) -> Float[np.ndarray, "i t"]:
     """All scores in one float32 array."""
     out = np.empty(scores.shape, np.float32)
+    rows, columns = map(np.arange, scores.shape)
     for i, t in scores.plan():
-        block = scores.block(i, t).float().cpu().numpy()
-        if isinstance(i, slice) and isinstance(t, slice):
-            out[i, t] = block
-        else:
-            out[np.ix_(np.arange(len(out))[i], np.arange(out.shape[1])[t])] = block
+        out[np.ix_(rows[i], columns[t])] = scores.block(i, t).float().cpu().numpy()
     return out

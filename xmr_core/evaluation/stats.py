@@ -1,4 +1,4 @@
-"""Standard error of a mean."""
+"""Intervals, errors and tests; those of queries resample images, whose captions are not independent."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,9 +19,6 @@ def mean_error(values: Float[np.ndarray, " g"]) -> float:
     if len(values) < 2:
         raise BadInput(f"an error needs at least two values, got {len(values)}.")
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-# Intervals and tests that resample images, because the captions of an image are not independent.
 
 
 Clustered = tuple[Float[np.ndarray, " q"], Int[np.ndarray, " q"]]  # one value per query, and the image it belongs to
@@ -94,18 +91,13 @@ def image_draws(
 def _distinct(images: Int[np.ndarray, " q"]) -> Int[np.ndarray, " i"]:
     images = np.unique(images)
     if (images < 0).any():
-        raise BadInput(
-            "some queries belong to no single image (image −1), so images cannot be resampled for an interval; "
-            "give a first relevance set with exactly one image per caption."
-        )
+        raise BadInput("some queries belong to no single image (image −1), so images cannot be resampled.")
     return images
 
 
 def _check_parts(parts: Sequence[Clustered]) -> None:
-    if not parts or any(len(v) != len(c) or not len(v) for v, c in parts):
-        raise BadInput("every part needs values, and one image for each value.")
-    if any(np.isnan(v).any() for v, _ in parts):
-        raise BadInput("a value of a query is not a number; drop queries that have none before asking for an interval.")
+    if not parts or any(len(v) != len(c) or not len(v) or np.isnan(v).any() for v, c in parts):
+        raise BadInput("every part needs values that are numbers, and one image for each value.")
 
 
 @lru_cache(maxsize=2)
@@ -129,7 +121,7 @@ def seed_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, 
     if not len(x):
         raise BadInput("an interval over seeds needs the value of at least one seed.")
     if len(x) == 1:
-        return float(x.mean()), float("nan"), float("nan")
+        return float(x[0]), float("nan"), float("nan")
     from scipy.special import stdtrit  # takes a tenth of the time of torch to import
 
     half = stdtrit(len(x) - 1, (1 + level) / 2) * x.std(ddof=1) / np.sqrt(len(x))
@@ -162,11 +154,9 @@ def paired_permutation(
     >>> paired_permutation(np.ones(8), np.zeros(8), np.arange(8), resamples=999)[1] < 0.05
     True
     """
-    if not len(a) == len(b) == len(images) or not len(a):
-        raise BadInput("a, b and images must have one length and at least one query.")
+    if not len(a) == len(b) == len(images) > 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise BadInput("a, b and images must have one length, at least one query, and finite values.")
     difference = np.asarray(a, float) - np.asarray(b, float)
-    if not np.isfinite(difference).all():
-        raise BadInput("a and b must be finite.")
     totals = np.bincount(np.unique(images, return_inverse=True)[1], weights=difference)
     signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(totals)), dtype=np.int8) * 2 - 1
     least = abs(totals.sum()) - 1e-9 * np.abs(totals).sum()  # the same sum in another order still counts as equal

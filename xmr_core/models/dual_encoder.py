@@ -16,18 +16,16 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.machine import environment, resolve_device
 from xmr_core.base.masked import require_finite
-from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens
+from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens, joined
 from xmr_core.data.corpora import corpus_of
+from xmr_core.data.inputs import pixel_reader
 from xmr_core.data.prepare import DataConfig
+from xmr_core.evaluation.evaluate import evaluate_corpus
 from xmr_core.evaluation.results import Evaluated, Provenance, Setting
 from xmr_core.evaluation.scoring import score_matrix
-from xmr_core.features.images import read_squares
-from xmr_core.features.pretrained import load_pretrained, read_settings
-from xmr_core.features.pretrained_images import read_fit, read_scaling
-from xmr_core.features.pretrained_text import word_pieces
+from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.similarities.vectors import Cosine
 from xmr_core.training.runs.config import STAGES, readable_id
-from xmr_core.training.runs.train_run import evaluate_corpus
 
 _IMAGES, _CAPTIONS = 32, 256  # at a time
 # Trained on captions of one length: their padding is read like words, and the last position is the summary
@@ -47,8 +45,8 @@ class ZeroShot(nn.Module):
     Args: source: folder or hub name. device: where it computes, None for the CPU.
     Attributes: identity: names weights, tokenizer and preprocessing by content. resolution: of the images in pixels.
         fit: how images become squares, None for squashing.
-    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces, read_scaling and read_fit
-        do.
+    Raises: BadInput as load_pretrained (for a model that is no dual encoder), word_pieces and
+        read_preprocessing do.
 
     >>> ZeroShot("no/such/folder")
     Traceback (most recent call last):
@@ -61,14 +59,15 @@ class ZeroShot(nn.Module):
         super().__init__()
         loaded = load_pretrained(source, "both")
         self.name, self.model_type = "zero-shot", loaded.config.model_type
-        self.scaling = read_scaling(loaded.folder, getattr(loaded.config, "vision_config", loaded.config))
-        self.fit = read_fit(loaded.folder, self.scaling.resolution)
+        vision = getattr(loaded.config, "vision_config", loaded.config)
+        self.scaling, self.fit = read_preprocessing(loaded.folder, vision)
         self.pieces = word_pieces(loaded.folder, max_length=None)
         self.model = loaded.model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        first = _tokenizer_class(loaded.folder.path).startswith("SiglipTokenizer")
-        self.first_siglip = self.model_type in _READ_PADDING and first
+        file = loaded.folder.path / "tokenizer_config.json"
+        tokenizer = str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
+        self.first_siglip = self.model_type in _READ_PADDING and tokenizer.startswith("SiglipTokenizer")
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
         self.identity = f"{loaded.folder.identity}-{content_hash(recipe)}"
         self.to(device).eval()
@@ -119,35 +118,25 @@ def zero_shot_scores(
     >>> from types import SimpleNamespace
     >>> zero_shot_scores(None, SimpleNamespace(name="regions", read_pixels=None))
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: regions brings features and no images; a pretrained dual encoder needs the images ...
+    xmr_core.base.errors.BadInput: regions brings features and no images; a pretrained dual encoder needs the images.
     """
     if corpus.read_pixels is None:
-        raise BadInput(
-            f"{corpus.name} brings features and no images; a pretrained dual encoder needs the images themselves."
-        )
+        raise BadInput(f"{corpus.name} brings features and no images; a pretrained dual encoder needs the images.")
     image_rows, caption_rows = corpus.rows(split)
     if not len(image_rows) or not len(caption_rows):
         raise BadInput(f"{corpus.name} has no images or no captions in its split {split!r}.")
-    progress = progress or iter
+    progress, read = progress or iter, pixel_reader(corpus, model.resolution, fit=model.fit)
     image_batches = [image_rows[n : n + _IMAGES] for n in range(0, len(image_rows), _IMAGES)]
-    images = [model.encode_images(_pixels(corpus, rows, model)).to("cpu") for rows in progress(image_batches)]
+    images = joined([model.encode_images(read(rows)).to("cpu") for rows in progress(image_batches)])
     tokens, _ = model.tokens(corpus.captions["text"].iloc[caption_rows].tolist())
     order = tokens.mask.sum(1).argsort(stable=True)  # captions of similar length together: less padding, same numbers
-    caption_batches = progress(order.split(_CAPTIONS))
-    captions = [model.encode_captions(_cut(tokens[rows], model)).to("cpu") for rows in caption_batches]
-    joined = torch.cat([part.x for part in captions])[order.argsort()]
-    return score_matrix(model.similarity, Embedding(torch.cat([part.x for part in images])), Embedding(joined))
-
-
-def _pixels(corpus: Corpus, rows: np.ndarray, model: ZeroShot) -> Pixels:
-    pixels = torch.from_numpy(np.ascontiguousarray(read_squares(corpus, rows, model.resolution, fit=model.fit)))
-    return Pixels(pixels.permute(0, 3, 1, 2).float() / 255)
-
-
-def _cut(tokens: Tokens, model: ZeroShot) -> Tokens:
-    """Captions cut to the longest of them, unless the model reads padding."""
-    longest = tokens.ids.shape[1] if model.model_type in _READ_PADDING else int(tokens.mask.sum(1).max())
-    return Tokens(tokens.ids[:, :longest], tokens.mask[:, :longest])
+    captions = []
+    for rows in progress(order.split(_CAPTIONS)):
+        batch = tokens[rows]
+        longest = batch.ids.shape[1] if model.model_type in _READ_PADDING else int(batch.mask.sum(1).max())
+        batch = Tokens(batch.ids[:, :longest], batch.mask[:, :longest])
+        captions.append(model.encode_captions(batch).to("cpu"))
+    return score_matrix(model.similarity, images, joined(captions)[order.argsort()])
 
 
 def _unit(output, modality: str) -> Embedding:
@@ -155,14 +144,6 @@ def _unit(output, modality: str) -> Embedding:
     x: Tensor = output if isinstance(output, Tensor) else output.pooler_output
     require_finite(x, modality)
     return Embedding(F.normalize(x.float(), dim=-1))
-
-
-def _tokenizer_class(folder: Path) -> str:
-    file = folder / "tokenizer_config.json"
-    return str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
-
-
-# A pretrained dual encoder as a row beside trained runs: what a user would pick today.
 
 
 def zero_shot_reference(
@@ -176,7 +157,7 @@ def zero_shot_reference(
 
     >>> zero_shot_reference("no/such/folder", DataConfig(size="tiny"), device="tpu")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: unknown device 'tpu'. ...
+    xmr_core.base.errors.BadInput: unknown device 'tpu' ...
     """
     device = resolve_device(device)
     corpus = corpus_of(data)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.arrays import from_arrays
-from xmr_core.data.corpora import config_for
+from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.models.load import model_of
 from xmr_core.models.model import Model
 from xmr_core.training.runs.config import RunConfig

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.base.types import Representation
-from xmr_core.data.raw_inputs import ImageLike, RawInputs, listed, one_image, regions
-from xmr_core.evaluation.analysis.representations import joined
+from xmr_core.base.types import Representation, joined
+from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import best, checked_k
 from xmr_core.evaluation.scoring import Scoring, as_matrix
 

@@ -1,8 +1,11 @@
-"""The files of an index: whose they are, whether their build finished, and whether they are as they were written."""
+"""A model as a folder, in the form that the Hugging Face hub uses: weights, words, networks, settings and a card; and
+what such a folder has in common with an index: whose its files are, and whether they are all as they were written.
+"""
 
 import json
+import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -11,25 +14,29 @@ import filelock
 
 from xmr_core import __version__
 from xmr_core.base import files, fingerprint
-from xmr_core.base import files as storage
 from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
-from xmr_core.base.fingerprint import content_hash, file_hash
-from xmr_core.data.feature_extractor import NETWORK, SUFFIXES, TENSORS
-from xmr_core.data.raw_inputs import NEAREST, STATES, read_inputs, write_inputs
+from xmr_core.base.fingerprint import content_hash
+from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
 from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec
 from xmr_core.models.model import Model
 
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+TYPE, FORMAT = "xmr_core", 2  # in config.json
+_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
+_AGAIN = "copy the folder, or Model.save_pretrained"
 
-def remove(folder: Path, names: Iterable[str], remainders: Iterable[str] = ()) -> None:
-    """Remove files in this order, and what killed processes left while they wrote others. Raises: CannotWrite."""
-    left = (path for name in remainders for path in (folder / name).parent.glob(f".{Path(name).name}.*.tmp"))
+
+def remove(folder: Path, names: Collection[str], whole: Iterable[str] = ()) -> None:
+    """Remove files in this order, and what killed processes left while they wrote these, or others that are `whole` and
+    stay. Raises: CannotWrite."""
+    written = (folder / name for name in (*names, *whole))
     try:
-        for path in (*(folder / name for name in names), *left):
+        for path in (*(folder / n for n in names), *(p for w in written for p in w.parent.glob(f".{w.name}.*.tmp"))):
             path.unlink(missing_ok=True)
     except OSError as e:
-        raise storage.cannot_write(folder, e) from None
+        raise files.cannot_write(folder, e) from None
 
 
 def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> None:
@@ -39,16 +46,15 @@ def require_own(folder: Path, names: Iterable[str], ours: bool, what: str) -> No
     foreign = [] if ours else [name for name in names if (folder / name).exists()]
     if foreign:
         raise BadInput(
-            f"{folder} holds {foreign[0]}, which belongs to no {what} of this package and would be replaced. Choose "
-            "another folder, or an empty one."
+            f"{folder} holds {foreign[0]}, which belongs to no {what} of this package. Choose another folder."
         )
 
 
 def json_object(path: Path) -> dict:
     """The object in a JSON file as it lies there, {} where there is none."""
     try:
-        value = storage.read_json(path)
-    except (BadInput, DamagedFile):
+        value = files.read_json(path)
+    except DamagedFile:
         value = None
     return value if isinstance(value, dict) else {}
 
@@ -69,107 +75,21 @@ def read_manifest(path: Path, version: int, again: str) -> dict:
     found = json_object(path).get("format", version)
     if found != version:
         raise BadInput(f"{path} has format {found!r}, this version reads format {version}. Build it again: {again}.")
-    return storage.read_record(path)
+    return files.read_record(path)
 
 
-def check_files(
-    folder: Path, files: Mapping[str, Mapping], large: tuple[str, ...], verify: bool | None, again: str
-) -> None:
-    """Check that every file has its number of bytes and its digest. The digests of those named in `large` are left out
-    with verify=False, and with None where they have more than 1 GiB.
-
-    Raises: DamagedFile naming the first file that is missing, of another size, or altered.
+def check_files(folder: Path, listed: Mapping[str, Mapping], again: str, verify: bool) -> None:
+    """Check that every file has its number of bytes (where that is known) and its digest; without verify the digests of
+    files of more than 1 GiB are left out. Raises: DamagedFile naming the first file that is not as it was written.
     """
-    for name, written in files.items():
+    for name, written in listed.items():
         path = folder / name
-        size = path.stat().st_size if path.is_file() else None
-        if size != written["bytes"]:
-            found = "is missing" if size is None else f"has {size:,} bytes and was written with {written['bytes']:,}"
-            raise DamagedFile(f"{path} {found}. Copy it again, or build it again: {again}.")
-        if name in large and (verify is False or (verify is None and size > fingerprint.LARGE)):
-            continue
-        if fingerprint.file_hash(path) != written["digest"]:
-            raise DamagedFile(
-                f"{path} was altered: its bytes do not match their digest. Copy it again, or build it again: {again}."
-            )
-
-
-@contextmanager
-def building(folder: Path | str) -> Iterator[None]:
-    """Hold the lock of a folder of an index, because two builds at once would mix their files. A block inside, of this
-    thread, may hold it again. Where it fails before anything was written, nothing stays."""
-    folder = storage.named(folder, "index")
-    new = not folder.exists()
-    with filelock.FileLock(storage.make_folder(folder) / "lock", is_singleton=True):
-        try:
-            yield
-        except BaseException:
-            if {path.name for path in folder.glob("*")} <= {"lock"}:
-                with suppress(OSError):  # Windows keeps the file of a lock that is held
-                    (folder / "lock").unlink(missing_ok=True)
-                    if new:
-                        folder.rmdir()
-            raise
-
-
-# The model card of a folder: what the model is, how to use it, what it was trained on, its numbers and its limits.
-
-
-_FACTS = ("method", "form", "options", "dataset", "size", "seed", "epochs", "features", "image_model", "text_model")
-_FACTS += ("run", "commit", "device", "versions")
-
-
-def model_card(label: str, about: Mapping) -> str:
-    """A README.md with metadata that the hub reads. label: of the method. about: of search.load.model_of.
-
-    Its owner adds the licence, and may change every word: `read_model` does not check this file.
-
-    >>> card = model_card("DivE", {"method": "dive", "dataset": "scenes", "results": []})
-    >>> card.splitlines()[1], "xmr.load" in card, "Kim, Kim & Kwak" in card
-    ('library_name: "xmr_core"', True, True)
-    """
-    data, results = about.get("dataset") or "data of its owner", about.get("results", [])
-    spec = method_spec(about["method"]) if about.get("method") else None
-    given = "features" if about.get("reads") == "regions" else '["photo.jpg"]'
-    kinds = "features of regions, regions × width" if given == "features" else "files, PIL images or arrays of any size"
-    head = {"library_name": "xmr_core", "pipeline_tag": "feature-extraction", "tags": ["image-text-retrieval", label]}
-    numbers = ["None were measured."]
-    if results:
-        metrics = [{"name": r["relevance"], "type": "rsum", "value": round(r["rsum"], 1)} for r in results]
-        measured = {"dataset": {"name": data, "type": data, "split": "test"}, "metrics": metrics}
-        measured["task"] = {"type": "image-text-retrieval"}
-        head["model-index"] = [{"name": f"{label} on {data}", "results": [measured]}]
-        numbers = [
-            f"Test split of {results[0]['images']:,} images and {results[0]['captions']:,} captions of {data}.",
-            "Percent of one run, with the interval of 95 % over resampled images; ties count against it.", "",
-            "| relevance | RSUM | R@1, image to text | R@1, text to image |", "|---|---|---|---|",
-            *map("| {relevance} | {rsum:.1f} [{low:.1f}, {high:.1f}] | {i2t:.1f} | {t2i:.1f} |".format_map, results),
-        ]  # fmt: skip
-    facts = (f"- {name}: {about[name]}" for name in _FACTS if about.get(name))
-    lines = [
-        "---", *(f"{name}: {json.dumps(value)}" for name, value in head.items()), "---", "",
-        f"# {label}, trained on {data}", "", spec.summary if spec else "", "", "## Use", "", "```python",
-        f"# pip install 'xmr-study>={__version__}'", "import xmr_core as xmr", "",
-        'model = xmr.load("this folder, or its name on the hub")',
-        f'model.similarity({given}, ["a dog on the beach"])  # scores[image, sentence]', "```", "",
-        f"Images are {kinds}.", "", "## Training", "", *facts, "",
-        "## Results", "", *numbers, "", "## Limits", "",
-        f"It knows images like those of {data} and the words of their captions, with the biases of who wrote them.",
-        "Scores order items and are no probabilities; scores of two models cannot be compared.", "",
-        "## Licence", "", "Not stated yet: its owner adds `license: …` to the head of this file.", "",
-        "## How to cite", "", f"Cite {spec.citation if spec else 'the paper of the method'} and this model by its name",
-        f"`owner/name@commit` with xmr-study {__version__}, which implemented the method anew.", "",
-    ]  # fmt: skip
-    return "\n".join(lines)
-
-
-# A model as a folder: weights, words, networks and settings, in the form that the Hugging Face hub uses.
-
-
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-_PLACES = ("image_model", "text_model")
-TYPE, FORMAT = "xmr_core", 2  # in config.json
-_NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
+        size = path.stat().st_size if path.is_file() else -1
+        whole = 0 <= size == written.get("bytes", size)
+        if whole and (verify or size <= fingerprint.LARGE):
+            whole = fingerprint.file_hash(path) == written["digest"]
+        if not whole:
+            raise DamagedFile(f"{path} is missing, cut or altered. Copy it again, or build it again: {again}.")
 
 
 def write_model(model: Model, folder: Path | str) -> Path:
@@ -191,10 +111,12 @@ def write_model(model: Model, folder: Path | str) -> Path:
     """
     if "options" not in model.about:
         raise BadInput(
-            f"{model.label} lacks what a folder needs: it was read from a file of run.export, or was not trained by "
-            "this package. Load its run instead, or copy the folder that it was loaded from."
+            f"{model.label} was not trained by this package, or comes from a file of run.export: load its run."
         )
-    about = {**model.about, **{name: _public(model.about[name]) for name in _PLACES if model.about.get(name)}}
+    about = dict(model.about)
+    for name in ("image_model", "text_model"):  # the places of one's own disk concern nobody
+        if about.get(name) and Path(about[name]).expanduser().is_dir():
+            about[name] = Path(about[name]).name
     folder = files.named(folder, "model's folder")
     written = json_object(folder / CONFIG)
     require_own(folder, _NAMES, written.get("model_type") == TYPE or (folder / ".lock").exists(), "model")
@@ -202,40 +124,107 @@ def write_model(model: Model, folder: Path | str) -> Path:
         remove(folder, [CONFIG])  # without it, what is being written is no model
         words = model.raw.vocabulary or model.raw.pieces
         save_method(folder / WEIGHTS, model.method, model.raw.inputs, words, about["form"], about["options"], about)
-        inputs = write_inputs(model.raw, folder, model.about.get("text_model", ""))
+        inputs = write_inputs(model.raw, folder)
         card, path = model_card(model.label, about), folder / CARD
         left = path.read_text(encoding="utf-8", errors="replace") if path.is_file() and "card" in written else card
         if left != card and content_hash(left) != written["card"]:
             warnings.warn(f"{path} was changed by its owner and is left so; see that it fits.", stacklevel=3)
         else:
             files.write_atomic(path, card)
-        names = _needed(folder, inputs)
-        remove(folder, set(_present(folder)) - {*names, CARD}, remainders=[*names, CARD, CONFIG])  # of an older model
-        digests = {name: file_hash(folder / name) for name in names}
+        needed, images = [WEIGHTS], inputs["images"] or {}
+        needed += [TENSORS] * bool(images.get("tensors")) + [NEAREST] * ("nearest" in inputs)
+        for part, present in ((NETWORK, images.get("kind") == "pretrained"), (STATES, inputs["texts"] == "states")):
+            if present:
+                needed += sorted(f"{part}/{path.name}" for path in (folder / part).iterdir() if path.suffix in SUFFIXES)
+            else:  # of an older model
+                shutil.rmtree(folder / part, ignore_errors=True)
+        remove(folder, {TENSORS, NEAREST} - {*needed}, whole=[*needed, CARD])
+        listed = {name: fingerprint.file_hash(folder / name) for name in needed}
         files.write_record(
             folder / CONFIG,
             {
                 "model_type": TYPE, "format": FORMAT, "library_version": __version__, "label": model.label,
-                "inputs": inputs, "about": about, "files": digests, "card": content_hash(card),
+                "inputs": inputs, "about": about, "files": listed, "card": content_hash(card),
             },
         )  # fmt: skip
     return folder
 
 
-def _present(folder: Path) -> list[str]:
-    """The names of the files of a model in a folder, '/' between folders; others that lie there are left out."""
-    paths = [path for name in _NAMES for path in (folder / name, *(folder / name).rglob("*"))]
-    return [p.relative_to(folder).as_posix() for p in paths if p.is_file() and not p.name.startswith(".")]
+_CARD = """\
+---
+{head}
+---
+
+# {label}, trained on {data}
+
+{summary}
+
+## Use
+
+```python
+# pip install 'xmr-study>={version}'
+import xmr_core as xmr
+
+model = xmr.load("this folder, or its name on the hub")
+model.similarity({given}, ["a dog on the beach"])  # scores[image, sentence]
+```
+
+## Training
+
+{facts}
+
+## Results
+
+{numbers}
+
+## Limits
+
+It knows images like those of {data} and the words of their captions, with the biases of who wrote them.
+Scores order items and are no probabilities; scores of two models cannot be compared.
+
+## Licence
+
+Not stated yet: its owner adds `license: …` to the head of this file.
+
+## How to cite
+
+Cite {citation} and this model by its name `owner/name@commit` with xmr-study {version}, which implemented it anew.
+"""
+_FACTS = ("method", "form", "options", "dataset", "size", "seed", "epochs", "features", "image_model", "text_model")
+_FACTS += ("run", "commit", "device", "versions")
 
 
-def _needed(folder: Path, inputs: dict) -> list[str]:
-    """What a reader needs: neither files of an older model, nor others that its owner may have put there."""
-    images = inputs["images"] or {}
-    names = [WEIGHTS] + [TENSORS] * bool(images.get("tensors")) + [NEAREST] * ("nearest" in inputs)
-    for part, present in ((NETWORK, images.get("kind") == "pretrained"), (STATES, inputs["texts"] == "states")):
-        if present:
-            names += sorted(f"{part}/{path.name}" for path in (folder / part).iterdir() if path.suffix in SUFFIXES)
-    return names
+def model_card(label: str, about: Mapping) -> str:
+    """A README.md with metadata that the hub reads. label: of the method. about: of load.model_of.
+
+    Its owner adds the licence, and may change every word: `read_model` does not check this file.
+
+    >>> card = model_card("DivE", {"method": "dive", "dataset": "scenes", "results": []})
+    >>> card.splitlines()[1], "xmr.load" in card, "Kim, Kim & Kwak" in card
+    ('library_name: "xmr_core"', True, True)
+    """
+    data, results = about.get("dataset") or "data of its owner", about.get("results", [])
+    spec = method_spec(about["method"]) if about.get("method") else None
+    head = {"library_name": "xmr_core", "pipeline_tag": "feature-extraction", "tags": ["image-text-retrieval", label]}
+    numbers = ["None were measured."]
+    if results:
+        metrics = [{"name": r["relevance"], "type": "rsum", "value": round(r["rsum"], 1)} for r in results]
+        measured = {"dataset": {"name": data, "type": data, "split": "test"}, "metrics": metrics}
+        measured["task"] = {"type": "image-text-retrieval"}
+        head["model-index"] = [{"name": f"{label} on {data}", "results": [measured]}]
+        numbers = [
+            f"Test split of {results[0]['images']:,} images and {results[0]['captions']:,} captions of {data}.",
+            "Percent of one run, with the interval of 95 % over resampled images; ties count against it.", "",
+            "| relevance | RSUM | R@1, image to text | R@1, text to image |", "|---|---|---|---|",
+            *map("| {relevance} | {rsum:.1f} [{low:.1f}, {high:.1f}] | {i2t:.1f} | {t2i:.1f} |".format_map, results),
+        ]  # fmt: skip
+    return _CARD.format(
+        head="\n".join(f"{name}: {json.dumps(value)}" for name, value in head.items()),
+        facts="\n".join(f"- {name}: {about[name]}" for name in _FACTS if about.get(name)),
+        given="features of regions" if about.get("reads") == "regions" else '["photo.jpg"]',
+        label=label, data=data, version=__version__, numbers="\n".join(numbers),
+        summary=spec.summary if spec else "", citation=spec.citation if spec else "the paper of the method",
+    )  # fmt: skip
 
 
 def read_model(folder: Path | str, verify: bool = True) -> Model:
@@ -246,7 +235,9 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
     """
     folder = Path(folder).expanduser()
     try:
-        config = read_config(folder, verify)
+        config = read_config(folder)
+        if verify:
+            check_files(folder, {name: {"digest": d} for name, d in config["files"].items()}, _AGAIN, verify=True)
         method, words, about, sizes = load_with_inputs(folder / WEIGHTS)
         raw = read_inputs(folder, config["inputs"], sizes, words)
         if config["inputs"]["texts"] == "states":
@@ -257,32 +248,20 @@ def read_model(folder: Path | str, verify: bool = True) -> Model:
         raise DamagedFile(f"{folder / CONFIG} is not whole ({reason}). Copy the folder again.") from None
 
 
-def read_config(folder: Path, verify: bool | None = False) -> dict:
-    """config.json of a folder of `write_model`, whose files lie there. verify: compare their digests too; None: read
-    config.json alone.
+def read_config(folder: Path) -> dict:
+    """config.json of a folder of `write_model`.
 
-    Raises: BadInput for another folder or format; DamagedFile for a file that is missing or altered, or a list that is
-        not whole or leads out of the folder.
+    Raises: BadInput for another folder or format; DamagedFile for a list that is not whole or leads out of the folder.
     """
     path = files.existing_file(folder / CONFIG, "model")
     if json_object(path).get("model_type", TYPE) != TYPE:
         raise BadInput(f"{folder} holds no model of this package: its {CONFIG} has another model_type.")
-    config = read_manifest(path, FORMAT, "Model.save_pretrained")
-    config["files"] = {name: digest for name, digest in config["files"].items() if name != CARD}
-    for name, digest in config["files"].items():  # the card is its owner's to change
+    config = read_manifest(path, FORMAT, _AGAIN)
+    config["files"].pop(CARD, None)  # its owner may change it
+    for name in config["files"]:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise DamagedFile(f"{path} lists {name}, which lies outside. Do not use this folder.")
-        if verify is not None and (not (folder / name).is_file() or (verify and file_hash(folder / name) != digest)):
-            raise DamagedFile(f"{folder / name} is missing or altered. Copy the folder again.")
     return config
-
-
-def _public(source: str) -> str:
-    """A hub name as it is; of a folder its name alone, because the places of one's own disk concern nobody."""
-    return Path(source).name if Path(source).expanduser().is_dir() else source
-
-
-# Models on the Hugging Face hub: a folder is uploaded under a name, and read again by that name.
 
 
 def push_folder(
@@ -303,7 +282,8 @@ def push_folder(
     xmr_core.base.errors.BadInput: model not found: no-such-folder/config.json does not exist. Give the right path.
     """
     folder = Path(folder).expanduser()
-    names = {CONFIG, *read_config(folder, verify=True)["files"]} | ({CARD} if (folder / CARD).exists() else set())
+    read_model(folder)
+    names = {CONFIG, *read_config(folder)["files"]} | ({CARD} if (folder / CARD).exists() else set())
     hub = _library()
     api = hub.HfApi(token=token)
     with _reached(f"{repo_id!r} was not uploaded", "Log in with `hf auth login`, or give token=…"):
@@ -312,8 +292,8 @@ def push_folder(
             raise BadInput(f"{repo_id} exists on the hub and is public. Make it private there, or give another name.")
         if revision:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        added = [hub.CommitOperationAdd(name, folder / name) for name in sorted(names)]
-        commit = api.create_commit(repo_id, added, commit_message="Model of xmr_core", revision=revision)
+        said = {"commit_message": "Model of xmr_core", "revision": revision}
+        commit = api.upload_folder(repo_id=repo_id, folder_path=folder, allow_patterns=sorted(names), **said)
     return f"{repo_id}@{commit.oid}"
 
 
@@ -328,22 +308,19 @@ def hub_folder(name: str) -> Path:
     xmr_core.base.errors.BadInput: a/name/with/too/many/parts does not exist. Give the folder that holds config.json ...
     """
     hub, (repository, _, revision) = _library(), name.partition("@")
-
-    def downloaded(revision: str | None, patterns: list[str], local: bool) -> Path:
-        at = hub.snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=local)
-        read_config(Path(at))
-        return Path(at)
-
+    wanted = {"repo_id": repository, "revision": revision or None}
     with suppress(Exception):  # not cached, not completely, or no model of this package
-        return downloaded(revision or None, [CONFIG], local=True)
+        folder = Path(hub.snapshot_download(**wanted, allow_patterns=[CONFIG], local_files_only=True))
+        if all((folder / file).is_file() for file in read_config(folder)["files"]):
+            return folder
     try:
-        folder = Path(hub.hf_hub_download(repository, CONFIG, revision=revision or None)).parent
-        config = read_config(folder, verify=None)
+        folder = Path(hub.hf_hub_download(**wanted, filename=CONFIG)).parent
+        needed = [CONFIG, CARD, *read_config(folder)["files"]]
     except Exception:  # of transformers, or not there
         return find_pretrained(name).path
     with _reached(f"model {name!r} was not downloaded", "Try again, or copy its folder here."), quiet():
-        # the commit of this config.json, should another one come meanwhile
-        return downloaded(folder.name, [CONFIG, CARD, *config["files"]], local=False)
+        # folder.name is the commit of this config.json, should another one come meanwhile
+        return Path(hub.snapshot_download(repository, revision=folder.name, allow_patterns=needed))
 
 
 def _library() -> ModuleType:

@@ -7,8 +7,7 @@ import numpy as np
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, require
 from xmr_core.base.files import tensor_bytes
-from xmr_core.base.types import Representation
-from xmr_core.evaluation.analysis.representations import joined
+from xmr_core.base.types import Representation, joined
 from xmr_core.evaluation.ranks import top_k as best_of
 from xmr_core.models.model import Model
 

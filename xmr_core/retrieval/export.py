@@ -1,7 +1,7 @@
-"""Vectors of items, and vectors in two dimensions: principal components, t-SNE and UMAP."""
+"""Encoded items as a pandas frame, for viewers of embeddings and for tools of one's own; vectors in two dimensions by
+principal components, t-SNE and UMAP."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +13,9 @@ from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput, require
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.models.model import Model
-from xmr_core.retrieval.index import Index, open_index
+from xmr_core.retrieval.index import open_index
 from xmr_core.retrieval.library import Library, open_library
 from xmr_core.training.runs.folder import TrainedRun, load
-from xmr_core.training.runs.names import find_run
 
 PROJECTIONS = ("pca", "tsne", "umap")
 COMPONENTS = 50  # to which vectors are reduced before neighbours are compared
@@ -57,10 +56,10 @@ def projected(vectors: Float[np.ndarray, "n d"], name: str = "pca") -> Float[np.
         return np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))  # a single item has no second component
     reduced = components(vectors, COMPONENTS)
     if name == "umap":
-        if find_spec("umap") is None:
-            raise BadInput("the layout umap needs another package: pip install umap-learn. Or take tsne.")
-        from umap import UMAP
-
+        try:
+            from umap import UMAP
+        except ImportError:
+            raise BadInput("the layout umap needs another package: pip install umap-learn. Or take tsne.") from None
         return UMAP(random_state=0, n_jobs=1).fit_transform(reduced)
     require("a map by t-SNE", "notebooks", "sklearn")
     from sklearn.manifold import TSNE
@@ -87,23 +86,6 @@ def components(vectors: Float[np.ndarray, "n d"], most: int) -> Float[np.ndarray
     return (out * np.where(signs == 0, 1, signs)).astype(np.float32)
 
 
-def placed(
-    others: Float[np.ndarray, "k d"], vectors: Float[np.ndarray, "n d"], xy: Float[np.ndarray, "n 2"]
-) -> Float[np.ndarray, "k 2"]:
-    """Where other vectors stand among vectors whose first two principal components are xy: on the same two axes.
-
-    >>> vectors = np.random.default_rng(0).normal(size=(9, 4))
-    >>> np.allclose(placed(vectors[:2], vectors, projected(vectors)), projected(vectors)[:2], atol=1e-4)
-    True
-    """
-    mean, xy = vectors.mean(0), xy.astype(np.float64)
-    axes = (vectors - mean).T @ xy / np.maximum((xy**2).sum(0), 1e-12)  # of length 1, as xy are products with them
-    return ((others - mean) @ axes).astype(np.float32)
-
-
-# Encoded items as a pandas frame, for viewers of embeddings and for tools of one's own.
-
-
 def export_frame(
     source: TrainedRun | Library | Model | Path | str,
     split: str = "test",
@@ -119,7 +101,7 @@ def export_frame(
         any Library, with the items that it holds; or a Model, with `images` and `texts` as it encodes them.
     elements: False gives one row for each item, with the vector of the item: the mean of a set's elements, scaled to
         unit length, or the mean of a distribution. True gives a row for each element of a set.
-    project: also columns x and y, by a name of projections.projected: 'pca', 'tsne' (extra `notebooks`) or 'umap'.
+    project: also columns x and y, one of PROJECTIONS: 'pca', 'tsne' (extra `notebooks`) or 'umap'.
     wide: columns e0, e1, … in place of the column embedding.
 
     Columns: modality ('image' or 'caption'), id, image_id (of a caption its first annotated image), text ('' for an
@@ -142,9 +124,7 @@ def export_frame(
     if wide:
         columns = pd.DataFrame(points, columns=[f"e{n}" for n in range(points.shape[1])])
         frame = pd.concat([frame.drop(columns="embedding"), columns], axis=1)
-    if not project:
-        return frame
-    return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True)))
+    return frame.assign(**dict(zip("xy", projected(points, project).T, strict=True))) if project else frame
 
 
 Part = tuple[Representation | None, dict]  # items, and columns of theirs by name
@@ -163,16 +143,13 @@ def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> list[Part
 
 
 def _of_library(library: Library) -> list[Part]:
-    about = library.about["source"] if isinstance(library, Index) else {"kind": "library"}
-    if about["kind"] == "folder":  # its images need not be there any more
-        names = [str(Path(about["name"]) / name) for name in library.image_ids]
+    if library.source.get("kind") == "folder":  # its images need not be there any more
+        names = [str(Path(library.source["name"]) / name) for name in library.image_ids]
     else:
-        here = library.paths is not None and about["kind"] == "library"
-        names = [library.paths(n) for n in range(len(library.image_ids))] if here else ""
+        names = "" if library.folder else [library.paths(n) for n in range(len(library.image_ids))]
     images = {"modality": "image", "id": library.image_ids, "image_id": library.image_ids, "file": names}
     captions = {"modality": "caption", "id": library.caption_ids, "text": library.texts}
-    if "annotated" in library.relevance_sets:
-        captions["image_id"] = np.append(library.image_ids.astype(object), "")[library.own_images()]  # −1: none
+    captions["image_id"] = np.append(library.image_ids.astype(object), "")[library.own_images()]  # −1: none
     for columns in (images, captions):
         modality = f"{columns['modality']}s"
         columns["split"], values = library.split_of_each(modality), library.uncertainty(modality)
@@ -184,17 +161,13 @@ def _library(source: TrainedRun | Library | Path | str, split: str) -> Library:
     if isinstance(source, str | Path):
         if Path(source).expanduser().is_dir():
             return open_index(source)
-        if (run_id := find_run(str(source))) is None:
-            raise BadInput(f"{str(source)!r} is neither a folder of an index nor a run here.")
-        source = load(run_id)
-    if isinstance(source, TrainedRun):
-        return open_library(source, split=split)
-    return source
+        source = load(str(source))
+    return open_library(source, split=split) if isinstance(source, TrainedRun) else source
 
 
 def _rows(items: Representation, elements: bool, columns: dict) -> pd.DataFrame:
-    defaults = {"modality": "", "id": "", "image_id": "", "text": "", "split": "", "file": "", "element": 0}
-    table = pd.DataFrame({**defaults, "uncertainty": np.nan, **columns}, index=range(len(items)))
+    defaults = dict.fromkeys(("modality", "id", "image_id", "text", "split", "file"), "")
+    table = pd.DataFrame({**defaults, "element": 0, "uncertainty": np.nan, **columns}, index=range(len(items)))
     if not (elements and isinstance(items, EmbeddingSet)):
         return table.assign(embedding=list(vectors_of(items)))
     item, element = (index.numpy() for index in items.mask.nonzero(as_tuple=True))

@@ -1,4 +1,4 @@
-"""Judgments of people: which answers are right or wrong, and tags of items, in a small file that only grows."""
+"""Judgments of people: which answers are right or wrong, in a small file that only grows."""
 
 import json
 import os
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 import filelock
@@ -22,8 +23,7 @@ Key = tuple[str, str]  # a query: its kind ('text', 'caption' or 'image') and it
 
 @dataclass
 class Judgments:
-    """What people said of answers and items. verdicts: query → item → 'right' or 'wrong'. tags: item → its tags, in the
-    order in which they were given. An item is (modality, id).
+    """What people said of answers. verdicts: query → item → 'right' or 'wrong'. An item is (modality, id).
 
     The file has one line of JSON for each act, and lines are only added, each written to the disk before the call
     returns. A line that was cut by a kill is left out when the file is read, and the next one starts below it.
@@ -37,7 +37,6 @@ class Judgments:
 
     path: Path
     verdicts: dict[Key, dict[Key, str]] = field(default_factory=dict)
-    tags: dict[Key, list[str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path | str) -> "Judgments":
@@ -64,25 +63,23 @@ class Judgments:
         verdict; CannotWrite."""
         if verdict not in VERDICTS:
             raise BadInput(f"an answer is marked as 'right', 'wrong' or '' (neither), got {verdict!r}.")
-        self._append({"query": _key(query), "item": _key(item), "verdict": verdict})
-
-    def tag(self, item: Key, tag: str, present: bool = True) -> None:
-        """An item has a tag, or has it no more. Raises: BadInput for an empty tag; CannotWrite."""
-        if not tag.strip():
-            raise BadInput("the tag is empty; type a word.")
-        self._append({"item": _key(item), "tag": tag.strip(), "present": present})
+        utc = datetime.now(UTC).isoformat(timespec="seconds")
+        act = {"query": _key(query), "item": _key(item), "verdict": verdict, "utc": utc}
+        files.make_folder(self.path.parent)
+        try:
+            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
+                if file.tell() and _last_byte(file) != b"\n":
+                    file.write(b"\n")  # below a line that a kill cut
+                file.write(json.dumps(act, ensure_ascii=False).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as e:
+            raise files.cannot_write(self.path, e) from None
+        self._take(act)
 
     def verdict(self, query: Key, item: Key) -> str:
         """'right', 'wrong', or '' for an answer that is not judged."""
         return self.verdicts.get(query, {}).get(item, "")
-
-    def items(self, query: Key, verdict: str) -> list[str]:
-        """Ids of the answers to a query that have a verdict."""
-        return [item for (_, item), v in self.verdicts.get(query, {}).items() if v == verdict]
-
-    def every_tag(self) -> list[str]:
-        """All tags, in alphabetical order."""
-        return sorted({tag for tags in self.tags.values() for tag in tags})
 
     def corrected(self, base: Relevance) -> Relevance:
         """A relevance set, captions × images, with what people said of its pairs: right ones are added and wrong ones
@@ -121,32 +118,12 @@ class Judgments:
             for (_, item), verdict in answers.items()
         )
 
-    def _append(self, act: dict) -> None:
-        line = json.dumps({**act, "utc": datetime.now(UTC).isoformat(timespec="seconds")}, ensure_ascii=False) + "\n"
-        files.make_folder(self.path.parent)
-        try:
-            with filelock.FileLock(f"{self.path}.lock"), open_to_append(self.path) as file:
-                if file.tell() and _last_byte(file) != b"\n":
-                    file.write(b"\n")  # below a line that a kill cut
-                file.write(line.encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as e:
-            raise files.cannot_write(self.path, e) from None
-        self._take(json.loads(line))
-
     def _take(self, act: dict) -> None:
-        item = _key(act["item"])
-        if "tag" in act:
-            tags = [tag for tag in self.tags.get(item, []) if tag != act["tag"]] + [act["tag"]] * bool(act["present"])
-            self.tags[item] = tags
-            return
-        query, verdict = _key(act["query"]), act["verdict"]
-        taken_back = VERDICTS[verdict] is None  # a line with another verdict fails here, and changes nothing
+        query, item, relevance = _key(act["query"]), _key(act["item"]), VERDICTS[act["verdict"]]
         answers = self.verdicts.setdefault(query, {})
-        answers.pop(item, None)
-        if not taken_back:
-            answers[item] = verdict
+        answers.pop(item, None)  # the latest verdict comes last
+        if relevance is not None:
+            answers[item] = act["verdict"]
 
 
 def _key(pair: Sequence) -> Key:
@@ -155,6 +132,6 @@ def _key(pair: Sequence) -> Key:
     return str(pair[0]), str(pair[1])
 
 
-def _last_byte(file) -> bytes:
+def _last_byte(file: BinaryIO) -> bytes:
     file.seek(-1, os.SEEK_END)
     return file.read(1)

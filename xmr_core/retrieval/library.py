@@ -1,7 +1,8 @@
-"""A library: the encoded items that a query is ranked against, and the method that encoded them."""
+"""A library: the encoded items that a query is ranked against, and the model that encoded them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,17 @@ from jaxtyping import UInt8
 from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.data.arrays import from_arrays
+from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
 from xmr_core.data.config import DataConfig
-from xmr_core.data.inputs import ImageReader
-from xmr_core.data.prepare import prepare
-from xmr_core.data.raw_inputs import RawInputs
+from xmr_core.data.corpora import from_arrays
+from xmr_core.data.inputs import ImageReader, RawInputs
+from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.evaluation.analysis.representations import encode_split, joined
+from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
-from xmr_core.models.load import as_model
+from xmr_core.models.load import as_model, model_of
 from xmr_core.models.model import Model
 from xmr_core.training.runs.folder import TrainedRun
 
@@ -33,19 +33,20 @@ _CHUNK = 1024  # items whose uncertainty is computed at a time, which copies the
 
 @dataclass(frozen=True)
 class Library:
-    """Images and captions, encoded once; ranking them needs no encoder.
+    """Images and captions, encoded once; ranking them needs no encoder. An index is a library on disk.
 
-    label: the method's name for people. image_ids, caption_ids, texts: by position. captions: None (and no ids) for
-    images without captions. relevance_sets: name → relevance set, captions × images by position; empty where nothing is
-    annotated.
+    label: the method's name for people. model: encodes queries. image_ids, caption_ids, texts: by position. captions:
+    None (and no ids) for images without captions. relevance_sets: name → relevance set, captions × images by position;
+    empty where nothing is annotated.
     inputs: positions of images → the method's input for them. pixels: position → image as a square, None for a corpus
-    of features. paths: position → image file, None where images are no files. splits: of each image by position, ''
-    for none; None where they are not known. last: the last query from outside the corpus, encoded.
+    of features. paths: position → image file, '' where images are no files. splits: of each image by position, '' for
+    none; None where they are not known. source: what was encoded: kind ('split' of a run's own corpus, or 'folder'),
+    name (of the split, or the folder's path), fingerprint (of the corpus).
+    folder, about: of an index, and the contents of its index.json.
     """
 
     label: str
-    method: Method
-    prepared: RawInputs
+    model: Model
     images: Representation
     captions: Representation | None
     image_ids: np.ndarray
@@ -54,10 +55,26 @@ class Library:
     relevance_sets: Mapping[str, Relevance]
     inputs: ImageReader
     pixels: Callable[[int], UInt8[np.ndarray, "h w 3"]] | None = None
-    paths: Callable[[int], str] | None = None
+    paths: Callable[[int], str] = lambda position: ""
     splits: np.ndarray | None = None
-    last: dict = field(default_factory=dict, repr=False, init=False)
+    source: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+    about: Mapping = field(default_factory=dict)
+    last: dict = field(default_factory=dict, repr=False, init=False)  # the last query from outside, and it encoded
     _cache: dict = field(default_factory=dict, repr=False, init=False)
+
+    @property
+    def method(self) -> Method:
+        return self.model.method
+
+    @property
+    def raw(self) -> RawInputs:
+        """How sentences and images from outside are read."""
+        return self.model.raw
+
+    def digest(self, modality: str) -> str:
+        """Of an index, the digest of the file that holds 'images' or 'captions'."""
+        return self.about["files"][f"{modality}.safetensors"]["digest"]
 
     def ids(self, modality: str) -> np.ndarray:
         """The ids of 'images' or 'captions', by position."""
@@ -72,11 +89,10 @@ class Library:
 
     def items(self, modality: str) -> Representation:
         """All 'images' or 'captions'. Raises: BadInput for captions where there are none."""
-        if modality == "images":
-            return self.images
-        if self.captions is None:
+        items = self.images if modality == "images" else self.captions
+        if items is None:
             raise BadInput("these images have no captions, so an image cannot be the query; type a sentence.")
-        return self.captions
+        return items
 
     def uncertainty(self, modality: str) -> np.ndarray | None:
         """Uncertainty of each of the 'images' or 'captions' (analysis.uncertainty), larger for a less certain item.
@@ -106,15 +122,11 @@ class Library:
 
     def own_images(self) -> np.ndarray:
         """The position of the first annotated image of each caption, −1 where there is none."""
-
-        def compute():
-            out, own = np.full(len(self.caption_ids), -1), self.relevance_sets.get("annotated")
-            if own is not None:
-                paired = np.diff(own.indptr) > 0
-                out[paired] = own.indices[own.indptr[:-1][paired]]
-            return out
-
-        return self.once(("own images",), compute)
+        out, own = np.full(len(self.caption_ids), -1), self.relevance_sets.get("annotated")
+        if own is not None:
+            paired = np.diff(own.indptr) > 0
+            out[paired] = own.indices[own.indptr[:-1][paired]]
+        return out
 
     def split_of_each(self, modality: str) -> np.ndarray:
         """The split of each of the 'images' or 'captions', that of a caption being its image's; '' where none is
@@ -134,10 +146,34 @@ def elements_of(items: Representation) -> int:
     return items.x.shape[1] if chosen else 1
 
 
-def _paths_of(corpus: Corpus, rows: np.ndarray) -> Callable[[int], str] | None:
-    """The image file at each position of some rows of a corpus; None for a corpus whose images are no files."""
-    files = corpus.images.get("path")
-    return None if files is None else lambda position: str(files.iloc[rows[position]])
+Opened = tuple[Corpus, np.ndarray, ImageReader]  # a corpus, the row of each image in it, a reader of inputs by position
+
+
+def readers(opened: Callable[[], Opened], pixels: bool) -> dict[str, Callable | None]:
+    """The fields inputs, pixels and paths of a library, whose images are opened when the first of them is asked for.
+    pixels: whether there are any."""
+    opened = cache(opened)
+
+    def square(position: int) -> UInt8[np.ndarray, "h w 3"]:
+        corpus, rows, _ = opened()
+        return corpus.read_pixels(rows[[position]])[0]
+
+    def path(position: int) -> str:
+        corpus, rows, _ = opened()
+        return str(corpus.images["path"].iloc[rows[position]]) if "path" in corpus.images else ""
+
+    return {"inputs": lambda rows: opened()[2](rows), "pixels": square if pixels else None, "paths": path}
+
+
+def of_split(prepared: Prepared, split: str) -> Opened:
+    """The images of a split."""
+    part = prepared.splits[split]
+    return prepared.corpus, part.image_rows, part.images_at
+
+
+def of_folder(model: Model, corpus: Corpus, progress: Callable | None = None) -> Opened:
+    """All images of a folder's corpus."""
+    return corpus, np.arange(len(corpus.images)), model.raw.images_of(corpus, progress)
 
 
 def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Library:
@@ -146,22 +182,22 @@ def open_library(run: TrainedRun, label: str = "", split: str = "test") -> Libra
     Relevance sets with fewer ids than the split (PMRP, ECCV Caption) are left out, because positions would differ.
     Raises: BadInput for an unknown split.
     """
-    prepared = run.prepared()
+    model, prepared = model_of(run), run.prepared()
     require_choice("split", split, prepared.splits)
-    part, method, corpus = prepared.splits[split], run.method(), prepared.corpus
-    images, captions = encode_split(method, part)
+    part, corpus = prepared.splits[split], prepared.corpus
+    images, captions = encode_split(model.method, part)
+    own = corpus.captions.iloc[part.caption_rows]
     relevances = {kind: relevance(split) for kind, relevance in corpus.relevance_sets.items()}
     complete = {
         kind: r
         for kind, r in relevances.items()
         if isinstance(r, Relevance) and (len(r.query_ids), len(r.gallery_ids)) == (len(captions), len(images))
     }
-    read, own = corpus.read_pixels, corpus.captions.iloc[part.caption_rows]
+    ids, splits = corpus.images.index.to_numpy()[part.image_rows], np.full(len(images), split, object)
     return Library(
-        label or run.config.method, method, prepared, images, captions,
-        corpus.images.index.to_numpy()[part.image_rows], own.index.to_numpy(), own["text"].to_numpy(), complete,
-        part.images_at, None if read is None else lambda position: read(part.image_rows[[position]])[0],
-        _paths_of(corpus, part.image_rows), np.full(len(part.image_rows), split, object),
+        label or run.config.method, model, images, captions, ids, own.index.to_numpy(), own["text"].to_numpy(),
+        complete, **readers(lambda: of_split(prepared, split), corpus.read_pixels is not None), splits=splits,
+        source={"kind": "split", "name": split, "fingerprint": corpus.fingerprint},
     )  # fmt: skip
 
 
@@ -175,23 +211,27 @@ def open_folder(
     disk. progress: as of RawInputs.images_of.
     Raises: BadInput for a folder without images, or a method on region features, which only a detector could make.
     """
-    library = folder_library(as_model(trained), load_folder(folder), label, progress)
+    library = folder_library(trained, folder, label, progress)
     return replace(library, images=joined([*encoded_images(library)]))
 
 
-def folder_library(model: Model, corpus: Corpus, label: str = "", progress: Callable | None = None) -> Library:
-    """A library of a folder's corpus with its captions encoded and its images not, which encoded_images encodes."""
-    inputs, rows = model.raw.images_of(corpus, progress), np.arange(len(corpus.images))
+def folder_library(
+    trained: TrainedRun | Model, folder: Path | str, label: str = "", progress: Callable | None = None
+) -> Library:
+    """A library of a folder whose captions are encoded and whose images are not (None); see encoded_images."""
+    model, corpus = as_model(trained), load_folder(folder)
+    opened = of_folder(model, corpus, progress)
     ids, caption_ids = corpus.images.index.to_numpy(), corpus.captions.index.to_numpy()
     texts, relevances, captions, splits = corpus.captions["text"].to_numpy(), {}, None, None
     if len(texts):
         pairs = zip(caption_ids, corpus.captions["image_id"], strict=True)
         relevances["annotated"] = Relevance.from_pairs(pairs, caption_ids, ids)
         captions, splits = model.encode_texts(texts.tolist()), corpus.images["split"].to_numpy(object)
+    place = str(Path(folder).expanduser().resolve())
     return Library(
-        label or model.method.name, model.method, model.raw, None, captions, ids, caption_ids, texts,
-        relevances, inputs, lambda position: corpus.read_pixels(np.array([position]))[0],
-        _paths_of(corpus, rows), splits,
+        label or model.method.name, model, None, captions, ids, caption_ids, texts, relevances,
+        **readers(lambda: opened, pixels=True), splits=splits,
+        source={"kind": "folder", "name": place, "fingerprint": corpus.fingerprint},
     )  # fmt: skip
 
 
@@ -215,7 +255,10 @@ def example_model(method: str = "dive") -> Model:
     >>> len(example_model().encode_texts(["a red circle", "a blue square"]))
     2
     """
-    prepared = prepare(DataConfig(size="tiny"), progress=iter)
+    return _untrained(method, prepare(DataConfig(size="tiny"), progress=iter))
+
+
+def _untrained(method: str, prepared: Prepared) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         trained = build(method, prepared.inputs, d=8).eval()
@@ -233,12 +276,8 @@ def example_library(method: str = "dive") -> Library:
     features = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float32)
     texts = ["a red square and a green ring", "a blue circle", "a red circle", "a blue square", "a green ring"]
     prepared = prepare(from_arrays(features, texts, splits=["train", "val", "test", "test", "test"], name="example"))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = build(method, prepared.inputs, d=8).eval()
-    split, corpus = prepared.splits["test"], prepared.corpus
-    images, captions = encode_split(model, split)
-    relevance = {"annotated": corpus.relevance_sets["annotated"]("test")}
+    model, relevance = _untrained(method, prepared), prepared.corpus.relevance_sets["annotated"]("test")
+    images, captions = encode_split(model.method, prepared.splits["test"])
     ids, caption_ids = (np.array([f"{n}.{kind}" for n in range(3)], object) for kind in ("png", "txt"))
-    texts = corpus.captions["text"].to_numpy()[split.caption_rows]
-    return Library(method, model, prepared, images, captions, ids, caption_ids, texts, relevance, split.images_at)
+    inputs, texts = prepared.splits["test"].images_at, np.array(texts[2:], object)
+    return Library(method, model, images, captions, ids, caption_ids, texts, {"annotated": relevance}, inputs)

@@ -22,6 +22,7 @@ from xmr_core.base.coerce import single
 from xmr_core.base.errors import BadInput, TrainingFailed, XmrError
 from xmr_core.base.types import Batch, Representation, Rows
 from xmr_core.methods.method import Method
+from xmr_core.training.loop import TERMS, OneRank
 
 
 def share_of(n: int, rank: int, ranks: int) -> slice:
@@ -35,56 +36,35 @@ def share_of(n: int, rank: int, ranks: int) -> slice:
     return slice(start, start + small + (rank < more))
 
 
-def gathered(items: Rows, n: int) -> Rows:
-    """The items of all processes in order, n in all, with gradients. Sets of different length are padded."""
-    tensors = {f.name: v for f in fields(items) if isinstance(v := getattr(items, f.name), Tensor)}
-    return replace(items, **{name: _Gather.apply(_widened(x), n) for name, x in tensors.items()})
-
-
-def _widened(x: Tensor) -> Tensor:
-    """A tensor padded with zeros to the largest size of any process in all axes but the first."""
-    sizes = torch.tensor(x.shape[1:], device=x.device)
-    if len(sizes):
-        dist.all_reduce(sizes, dist.ReduceOp.MAX)
-    padding = [p for size, own in zip(sizes.tolist()[::-1], x.shape[:0:-1], strict=True) for p in (0, size - own)]
-    return F.pad(x, padding) if any(padding) else x
-
-
-class _Gather(torch.autograd.Function):
-    """Rows "own …" of every process → "n …". The gradient of all losses is that of this one times their number."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, n: int) -> Tensor:
-        ranks = dist.get_world_size()
-        ctx.share = share_of(n, dist.get_rank(), ranks)
-        most = -(-n // ranks)
-        own = x.new_zeros(most, *x.shape[1:], dtype=torch.uint8 if x.dtype == torch.bool else x.dtype)
-        own[: len(x)] = x
-        parts = [torch.empty_like(own) for _ in range(ranks)]
-        dist.all_gather(parts, own)
-        shares = (share_of(n, rank, ranks) for rank in range(ranks))
-        out = torch.cat([part[: s.stop - s.start] for part, s in zip(parts, shares, strict=True)])
-        return out.to(x.dtype)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient[ctx.share] * dist.get_world_size(), None
-
-
 class _Sum(torch.autograd.Function):
     """The sum of a tensor over all processes, in both directions."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
-        total = x.clone()
+        total = x.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> Tensor:
-        total = gradient.contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return _Sum.forward(ctx, gradient)
+
+
+def gathered(items: Rows, share: slice, n: int) -> Rows:
+    """The items of all processes in order, n in all, with gradients; this process has those of `share`. Sets of
+    different length are padded."""
+    tensors = {f.name: v for f in fields(items) if isinstance(v := getattr(items, f.name), Tensor)}
+    return replace(items, **{name: _of_all(x, share, n) for name, x in tensors.items()})
+
+
+def _of_all(x: Tensor, share: slice, n: int) -> Tensor:
+    """Rows of every process: each adds its own to zeros."""
+    sizes = torch.tensor(x.shape[1:], device=x.device)
+    if len(sizes):
+        dist.all_reduce(sizes, dist.ReduceOp.MAX)
+    padding = [p for size, own in zip(sizes.tolist()[::-1], x.shape[:0:-1], strict=True) for p in (0, size - own)]
+    own = F.pad(x, [*padding, share.start, n - share.stop])
+    return _Sum.apply(own.byte() if x.dtype == torch.bool else own).to(x.dtype)
 
 
 @contextmanager
@@ -150,31 +130,7 @@ class DrawsOfAll(TorchFunctionMode):
         return x * F.dropout(x.new_ones(self.n, *x.shape[1:]), p, True)[self.share] if training and p else x
 
 
-# The processes that train one run together, and what each of them does of a step.
-
-
 LONGEST_WAIT = timedelta(hours=12)  # of the others, while rank 0 validates; one that is gone is noticed at once
-TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
-
-
-class OneRank:
-    """A training in one process: nothing is exchanged."""
-
-    first = True
-
-    def from_first(self, compute: Callable[[], object]) -> object:
-        """What `compute` gives on rank 0, on all ranks."""
-        return compute()
-
-    def start(self, method: Method) -> None:
-        """Give all ranks the weights of rank 0."""
-
-    def loss(self, method: Method, batch: Batch, epoch: int) -> TERMS:
-        """The loss of the global batch, its terms and the scores."""
-        return method.loss(batch, epoch)
-
-    def average_gradients(self, method: Method) -> None:
-        """Make the gradients those of the global batch."""
 
 
 class Ranks(OneRank):
@@ -196,25 +152,21 @@ class Ranks(OneRank):
         batch = method.mixed(batch)
         if min(len(batch.images), len(batch.captions)) < self.ranks:
             raise BadInput(f"a batch of {len(batch.images)} images cannot be divided among {self.ranks} processes.")
-        with batch_statistics_of_all(
-            method.image_encoder, method.image_head, method.caption_encoder, method.caption_head
-        ):
+        parts = (method.image_encoder, method.image_head, method.caption_encoder, method.caption_head)
+        with batch_statistics_of_all(*parts):
             images = self._encoded(method.encode_images, batch.images)
             captions = self._encoded(method.encode_captions, batch.captions)
-        self._agree_on_random_numbers(method.device)
+        # layers that draw in ways of their own may have drawn more on one rank than on another
+        state = torch.get_rng_state().to(method.device)
+        dist.broadcast(state, 0)
+        torch.set_rng_state(state.cpu())
         return method.loss_of(images, captions, batch.match, epoch)
 
     def _encoded(self, encode: Callable[[Rows], Representation], items: Rows) -> Representation:
-        share = share_of(len(items), self.rank, self.ranks)
-        with DrawsOfAll(share, len(items)):
+        share, n = share_of(len(items), self.rank, self.ranks), len(items)
+        with DrawsOfAll(share, n):
             own = encode(items[share])
-        return gathered(own, len(items))
-
-    def _agree_on_random_numbers(self, device: torch.device) -> None:
-        """Layers that draw in ways of their own may have drawn more on one rank than on another."""
-        state = torch.get_rng_state().to(device)
-        dist.broadcast(state, 0)
-        torch.set_rng_state(state.cpu())
+        return gathered(own, share, n)
 
     def average_gradients(self, method: Method) -> None:
         gradients = [p.grad for p in method.parameters() if p.grad is not None]
@@ -235,22 +187,15 @@ def started_ranks() -> int:
 
 
 @contextmanager
-def joined(ranks: int, device: str) -> Iterator[OneRank]:
+def joined(ranks: int, device: str) -> Iterator[Ranks]:
     """The ranks of this training, which end their exchange with the block. device: 'cpu' is joined by gloo, a GPU by
     NCCL.
 
     Raises: BadInput when torchrun started another number of processes. TrainingFailed when another process is gone.
-
-    >>> with joined(1, "cpu") as ranks:
-    ...     ranks.first
-    True
     """
-    if ranks == 1:
-        yield OneRank()
-        return
-    if started_ranks() != ranks:
+    if (started := started_ranks()) != ranks:
         raise BadInput(
-            f"this run is trained by {ranks} processes, and {started_ranks()} started. Start it with "
+            f"this run is trained by {ranks} processes, and {started} started. Start it with "
             f"'torchrun --nproc-per-node {ranks} -m xmr_core train …'."
         )
     if device != "cpu":
@@ -260,7 +205,8 @@ def joined(ranks: int, device: str) -> Iterator[OneRank]:
         yield Ranks(dist.get_rank(), ranks)
         dist.barrier()
     except RuntimeError as e:
-        if isinstance(e, (XmrError, torch.OutOfMemoryError)) or not _is_of_a_lost_rank(e):
+        lost = isinstance(e, dist.DistError) or any(word in str(e).lower() for word in _OF_A_LOST_RANK)
+        if isinstance(e, XmrError | torch.OutOfMemoryError) or not lost:
             raise
         raise TrainingFailed(
             "another process of this run has ended, so this one ends too. Start the same command again: it continues "
@@ -270,6 +216,4 @@ def joined(ranks: int, device: str) -> Iterator[OneRank]:
         dist.destroy_process_group()
 
 
-def _is_of_a_lost_rank(error: Exception) -> bool:
-    words = ("gloo", "nccl", "connection", "broken pipe", "socket", "store", "peer")
-    return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)
+_OF_A_LOST_RANK = ("gloo", "nccl", "connection", "broken pipe", "socket", "store", "peer")

@@ -1,4 +1,5 @@
-"""Gradients that are kept from being too long."""
+"""The training loop and what it watches: gradients that are too long, divergence and collapse, stages of fine-tuning,
+and the complete state of a run, with which a killed run ends with the same weights."""
 
 import io
 import math
@@ -7,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -16,13 +17,105 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
-from xmr_core.base.errors import DamagedFile, TrainingFailed
+from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_choice, require_fields
+from xmr_core.base.errors import BadInput, DamagedFile, TrainingFailed
 from xmr_core.base.machine import device_name, in_single_precision, own_random_numbers, processor
 from xmr_core.base.precision import in_precision
+from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method
-from xmr_core.training.config import History, TrainConfig, lr_factor
-from xmr_core.training.distributed import OneRank
+
+PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
+FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
+TERMS = tuple[Tensor, dict[str, Tensor], Tensor]
+SCHEDULES = ("cosine", "constant", "step")
+
+
+def lr_factor(
+    step: int, total: int, schedule: str, warmup: int = 0, steps_per_epoch: int = 1, every: int = 15
+) -> float:
+    """The factor on the base learning rate at a 0-based step.
+
+    The first `warmup` steps rise linearly from 1/warmup to 1. Then 'cosine' falls to 0 at `total`, as
+    ½(1 + cos π·progress); 'constant' stays at 1; 'step' is multiplied by 0.1 every `every` epochs (VSE++).
+    Raises: BadInput for another schedule.
+
+    >>> [lr_factor(step, 10, "cosine", warmup=2) for step in (0, 1, 6, 10)]
+    [0.5, 1.0, 0.5, 0.0]
+    """
+    require_choice("schedule", schedule, SCHEDULES)
+    if step < warmup:
+        return (step + 1) / warmup
+    if schedule == "constant":
+        return 1.0
+    if schedule == "step":
+        return 0.1 ** (step // (every * steps_per_epoch))
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, total - warmup)))
+
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+_LIMITS = {
+    "epochs": (1, 1_000_000), "lr": (0, 0.999999), "weight_decay": (0, LARGEST), "clip": (0, LARGEST),
+    "warmup_steps": (0, LARGEST), "decay_every": (1, 1_000_000), "threads": (1, 4096), "seed": (0, LARGEST_SEED),
+    "pretrained_lr": (0, 1), "freeze_epochs": (0, 1_000_000), "unfreeze_every": (0, 1_000_000),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train.
+
+    Args: epochs: at least 1. lr: learning rate of AdamW, in (0, 1). weight_decay: of AdamW, on matrices only. clip: the
+            norm that gradients are clipped to, 0 for no clipping.
+        schedule: see lr_factor; warmup_steps rise linearly, decay_every counts epochs.
+        precision: 'float32', without TF32 on a GPU, or 'bfloat16' for autocast; 'auto' is bfloat16 on a GPU and
+            float32 on a CPU.
+        pretrained_lr: factor in [0, 1] on the rate of pretrained networks that are fine-tuned. freeze_epochs,
+            unfreeze_every: when their stages learn (stages_learning).
+        threads: CPU threads of one run. They are part of a run's identity, because another order of sums gives other
+            bits.
+    Raises: BadInput for a value out of range.
+
+    >>> TrainConfig(epochs=3).lr
+    0.001
+    """
+
+    epochs: int = 8
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    clip: float = 2.0
+    schedule: str = "cosine"
+    warmup_steps: int = 20
+    decay_every: int = 15
+    precision: str = "auto"
+    threads: int = 1
+    seed: int = 0
+    pretrained_lr: float = 0.1
+    freeze_epochs: int = 1
+    unfreeze_every: int = 0
+
+    def __post_init__(self):
+        require_fields(self, _LIMITS, {"schedule": SCHEDULES, "precision": PRECISIONS})
+        if not self.lr > 0:
+            raise BadInput(f"lr must be positive, got {self.lr!r}.")
+
+
+@dataclass
+class History:
+    """What happened. epochs: one dict per finished epoch, with epoch, loss and its terms, lr, value and seconds.
+
+    best_epoch: 0-based epoch of the best value on the validation split, whose weights stay. messages: warnings.
+    seconds: of a core since the start, all threads together, on a CPU; by the wall clock on another device.
+
+    >>> History().best_epoch
+    -1
+    """
+
+    epochs: list[dict] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    best_epoch: int = -1
+    best_value: float = -float("inf")
+    seconds: float = 0.0
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
@@ -45,14 +138,6 @@ def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
         norm = torch.linalg.vector_norm(torch.stack(norms))
     clip_grads_with_norm_(parameters, most, norm)
     return norm
-
-
-# Detection of training that goes wrong: divergence stops it at once, and a collapse is reported early with a
-# remedy.
-
-
-PATIENCE = 40  # steps in a row with equal scores before a collapse is certain
-FLAT = 2e-3  # standard deviation of all scores of a batch below which items cannot be told apart
 
 
 @dataclass
@@ -78,15 +163,10 @@ class CollapseWatch:
         Raises: TrainingFailed when the loss is not a finite number.
         """
         if not math.isfinite(loss):
-            if not self.steps:  # nothing was learned yet
-                raise TrainingFailed(
-                    f"the loss is {loss} at the first step, before anything was learned. Look for NaN or infinity in "
-                    "the features, and in what the method computes of them."
-                )
-            raise TrainingFailed(
-                f"training diverged: the loss is {loss} at {step}. Lower the learning rate (a tenth is a safe try) or "
-                "clip harder."
+            remedy = (
+                "Lower the learning rate" if self.steps else "Nothing was learned yet: look for NaN in the features"
             )
+            raise TrainingFailed(f"training diverged: the loss is {loss} at {step}. {remedy}.")
         self.steps += 1
         self.flat_steps = self.flat_steps + 1 if spread < FLAT else 0
         if self.flat_steps < PATIENCE or self.reported:
@@ -99,23 +179,6 @@ class CollapseWatch:
         )
 
 
-def require_gradient(norm: float, step: str) -> None:
-    """Raise TrainingFailed where a gradient has no finite norm although its loss was finite: all weights are lost with
-    it. step: where it is, as in `CollapseWatch.see`.
-
-    >>> require_gradient(3.5, "epoch 0 step 1")
-    """
-    if not math.isfinite(norm):
-        raise TrainingFailed(
-            f"the gradient has norm {norm} at {step} although the loss is finite. Look for a root, a logarithm or a "
-            "division at zero in what the method computes."
-        )
-
-
-# Fine-tuning in stages: pretrained networks wait until the new parts have learned something, then learn from the
-# output downwards.
-
-
 def pretrained_parts(method: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """(prefix of parameter names, module) of each encoder that holds a pretrained network to be fine-tuned.
 
@@ -123,19 +186,15 @@ def pretrained_parts(method: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     `train_stages(n)`, after which the first n groups learn and no other.
     """
     for name, module in method.named_modules():
-        if hasattr(module, "stage_prefixes") and hasattr(module, "train_stages"):
+        if hasattr(module, "stage_prefixes"):
             yield f"{name}." if name else "", module
 
 
 def pretrained_names(method: nn.Module) -> set[str]:
     """Names of all pretrained parameters of a method."""
-    prefixes = tuple(
-        part + prefix
-        for part, module in pretrained_parts(method)
-        for group in module.stage_prefixes()
-        for prefix in group
-    )
-    return {name for name, _ in method.named_parameters() if name.startswith(prefixes)} if prefixes else set()
+    parts = pretrained_parts(method)
+    prefixes = tuple(part + p for part, module in parts for group in module.stage_prefixes() for p in group)
+    return {name for name, _ in method.named_parameters() if name.startswith(prefixes)}
 
 
 def stages_learning(epoch: int, stages: int, freeze_epochs: int, unfreeze_every: int) -> int:
@@ -158,34 +217,15 @@ def thaw(method: nn.Module, epoch: int, freeze_epochs: int, unfreeze_every: int)
                 parameter.grad = None
 
 
-# The complete state of a training run in one file: what a killed run needs to end with the same weights, bit for
-# bit.
+def save_state(path: Path, state: dict, owner: str = "") -> None:
+    """Write a state to `path`, atomically and with a digest; the state before it stays as `previous(path)`.
 
-
-def random_state(device: torch.device) -> dict:
-    """The states of every random generator that training reads: of the CPU, and of the device where it has its own."""
-    return {"cpu": torch.get_rng_state(), "device": machine.random_state(device)}
-
-
-def set_random_state(state: dict, device: torch.device) -> None:
-    """Set the generators to what random_state gave."""
-    torch.set_rng_state(state["cpu"])
-    machine.set_random_state(device, state["device"])
-
-
-def save_state(
-    path: Path, method: nn.Module, optimiser: torch.optim.Optimizer, progress: dict, owner: str = ""
-) -> None:
-    """Write everything to `path`, atomically and with a digest; the state before it stays as `path.previous`.
-
-    progress: plain numbers, strings, lists, dicts and tensors only (epoch, step inside it, history, best weights, …).
-    owner: the run that the state belongs to; load_state gives it to no other.
+    state: plain numbers, strings, lists, dicts and tensors only. owner: the run that it belongs to; load_state gives it
+    to no other.
     """
-    buffer, device = io.BytesIO(), next(method.parameters()).device
-    parts = {"method": method.state_dict(), "optimiser": optimiser.state_dict(), "random": random_state(device)}
-    parts = {"owner": owner, **parts, "progress": progress}
+    buffer = io.BytesIO()
     # on the CPU, so that the file can be read where there is no such device
-    torch.save(tree_map(lambda v: v.cpu() if isinstance(v, torch.Tensor) else v, parts), buffer)
+    torch.save(tree_map(lambda v: v.cpu() if isinstance(v, Tensor) else v, {"owner": owner, **state}), buffer)
     if path.exists():
         path.replace(previous(path))
     files.write_sealed(path, buffer.getvalue())
@@ -196,32 +236,82 @@ def previous(path: Path) -> Path:
     return path.with_name(path.name + ".previous")
 
 
-def load_state(path: Path, owner: str = "", warn: Callable[[str], object] | None = None) -> dict | None:
+def load_state(path: Path, owner: str = "") -> dict | None:
     """The newest undamaged state of a run, or None when there is none.
 
-    A file that is damaged or belongs to another run is not used, and `warn` (warnings.warn by default) receives one
-    sentence about it. Nothing in the file is executed: it may hold tensors and plain values only.
+    A file that is damaged or belongs to another run is not used, and a warning says so. Nothing in the file is
+    executed: it may hold tensors and plain values only.
     """
-    reasons = []
-    for candidate in (path, previous(path)):
-        if not candidate.exists():
-            continue
+    reasons, state = [], None
+    for candidate in filter(Path.exists, (path, previous(path))):
         try:
             state = torch.load(io.BytesIO(files.read_sealed(candidate)), weights_only=True)
-            if not isinstance(state, dict) or state.get("owner") != owner:
-                raise DamagedFile(f"{candidate} belongs to another run, or to another torch or architecture.")
+            if isinstance(state, dict) and state.get("owner") == owner:
+                break
+            reasons.append(f"{candidate} belongs to another run, or to another torch or architecture.")
         except (DamagedFile, pickle.UnpicklingError, RuntimeError) as e:
             reasons.append(str(e).splitlines()[0])
-        else:
-            if reasons:
-                (warn or warnings.warn)(f"checkpoint is damaged, the state before it is used: {reasons[0]}")
-            return state
+        state = None
     if reasons:
-        (warn or warnings.warn)(f"checkpoint is damaged, training starts again from the beginning: {' '.join(reasons)}")
-    return None
+        instead = "training starts again from the beginning" if state is None else "the state before it is used"
+        warnings.warn(f"checkpoint is damaged, {instead}: {' '.join(reasons)}", stacklevel=2)
+    return state
 
 
-# The training loop.
+class OneRank:
+    """A training in one process: nothing is exchanged."""
+
+    first = True
+
+    def from_first(self, compute: Callable[[], object]) -> object:
+        """What `compute` gives on rank 0, on all ranks."""
+        return compute()
+
+    def start(self, method: Method) -> None:
+        """Give all ranks the weights of rank 0."""
+
+    def loss(self, method: Method, batch: Batch, epoch: int) -> TERMS:
+        """The loss of the global batch, its terms and the scores."""
+        return method.loss(batch, epoch)
+
+    def average_gradients(self, method: Method) -> None:
+        """Make the gradients those of the global batch."""
+
+
+class OwnState:
+    """What a training reads of its process: random numbers, threads, precision and modes of torch.
+
+    It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
+    other code draws or sets in between. One thread at a time is inside.
+    """
+
+    def __init__(self, config: TrainConfig, device: str | torch.device):
+        self.config, self.device = config, torch.device(device)
+        self._keep()
+
+    def _keep(self) -> None:
+        self.random = {"cpu": torch.get_rng_state(), "device": machine.random_state(self.device)}
+
+    @contextmanager
+    def inside(self):
+        """Compute as the configuration says, and leave the process as it was."""
+        with (
+            own_random_numbers(self.device),
+            torch.enable_grad(),
+            torch.autocast(self.device.type, enabled=False),
+            in_single_precision(),
+            in_precision(self.config.precision),
+            nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),  # slow, so not always
+        ):
+            threads = torch.get_num_threads()
+            torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
+            torch.set_rng_state(self.random["cpu"])
+            machine.set_random_state(self.device, self.random["device"])
+            try:
+                yield
+            finally:
+                self._keep()
+                torch.set_num_threads(threads)
 
 
 def train(
@@ -236,7 +326,7 @@ def train(
     owner: str = "",
     ranks: OneRank = OneRank(),
     code: str = "",
-    own: "OwnState | None" = None,
+    own: OwnState | None = None,
 ) -> History:
     """Train `method` in place and leave it with the weights of its best validation epoch, in eval mode.
 
@@ -262,26 +352,24 @@ def train(
     0
     """
     device = method.device
+    on_cpu = device.type == "cpu"
     own = own or OwnState(config, device)
     optimiser = torch.optim.AdamW(_groups(method, config), lr=config.lr, fused=True)
-    half = config.precision == "bfloat16" or (config.precision == "auto" and device.type != "cpu")
-    autocast = (lambda: torch.autocast(device.type, torch.bfloat16)) if half else nullcontext
+    half = config.precision == "bfloat16" or (config.precision == "auto" and not on_cpu)
     history, watch, sums, best, first_epoch, first_step = History(), CollapseWatch(), {}, None, 0, 0
-    machine = processor() if device.type == "cpu" else device_name(device)
+    place = processor() if on_cpu else device_name(device)
 
     if (state := ranks.from_first(lambda: load_state(state_path, owner) if state_path else None)) is not None:
         method.load_state_dict(state["method"])
         optimiser.load_state_dict(state["optimiser"])
-        progress = state["progress"]
+        progress, own.random = state["progress"], state["random"]
         history, watch = History(**progress["history"]), CollapseWatch(**progress["watch"])
         sums, best, first_epoch, first_step = (progress[name] for name in ("sums", "best", "epoch", "step"))
-        own.random = state["random"]
-        begun, coded = progress.get("device", machine), progress.get("code", code)  # older states do not say it
         at, told = f"from epoch {first_epoch} step {first_step}", []
-        if begun != machine and first_epoch < config.epochs:  # named, not refused: a queue may move a run at any time
-            where = f"on {machine}, before on {begun}"
-            told.append(f"{at} {where}: the bits are those of neither, the result is as another seed's.")
-        if coded != code:  # also where only the evaluation is left, because the code of now is recorded
+        if (begun := progress.get("device", place)) != place and first_epoch < config.epochs:
+            # told, not refused: a queue may move a run at any time
+            told.append(f"{at} on {place}, before on {begun}: the bits are those of neither, as with another seed.")
+        if (coded := progress.get("code", code)) != code:  # also where only the evaluation is left, which records it
             told.append(f"{at} by code {code}, before by code {coded}: the result is that of neither alone.")
         history.messages += told
         for message in told:
@@ -289,7 +377,7 @@ def train(
 
     ranks.start(method)
     # of a core on a CPU, so that other work on the machine is not counted
-    clock = time.process_time if device.type == "cpu" else time.monotonic
+    clock = time.process_time if on_cpu else time.monotonic
     steps, started, saved = len(batches), clock() - history.seconds, time.monotonic()
 
     def save(epoch: int, step: int) -> None:
@@ -297,28 +385,28 @@ def train(
         history.seconds = clock() - started
         if state_path is not None:
             progress = {"history": asdict(history), "watch": asdict(watch), "sums": sums, "best": best}
-            progress |= {"epoch": epoch, "step": step, "device": machine, "code": code}
-            with own.inside():
-                save_state(state_path, method, optimiser, progress, owner)
+            progress |= {"epoch": epoch, "step": step, "device": place, "code": code}
+            trained = {"method": method.state_dict(), "optimiser": optimiser.state_dict()}
+            save_state(state_path, {**trained, "random": own.random, "progress": progress}, owner)
         saved = time.monotonic()
 
     for epoch in range(first_epoch, config.epochs):
         plan = batches.plan(epoch)
         method.train()
         thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
-        coming = batches.ahead(epoch, first_step, plan, readers)
-        for step, batch in enumerate(coming, first_step):
-            position, total = epoch * steps + step, config.epochs * steps
-            factor = lr_factor(position, total, config.schedule, config.warmup_steps, steps, config.decay_every)
+        for step, batch in enumerate(batches.ahead(epoch, first_step, plan, readers), first_step):
+            at, position = f"epoch {epoch} step {step}", epoch * steps + step
+            schedule = (config.schedule, config.warmup_steps, steps, config.decay_every)
+            factor = lr_factor(position, config.epochs * steps, *schedule)
             for group in optimiser.param_groups:
                 group["lr"] = config.lr * group["scale"] * factor
             with own.inside():
                 batch = batch.to(device)
-                with autocast():
+                with torch.autocast(device.type, torch.bfloat16) if half else nullcontext():
                     loss, terms, scores = ranks.loss(method, batch, epoch)
                 optimiser.zero_grad(set_to_none=True)
                 value, spread = torch.stack([loss.detach().float(), scores.detach().float().std()]).tolist()
-                if message := watch.see(value, spread, f"epoch {epoch} step {step}"):
+                if message := watch.see(value, spread, at):
                     history.messages.append(message)
                     if ranks.first:
                         warnings.warn(message, stacklevel=2)
@@ -326,13 +414,14 @@ def train(
                 ranks.average_gradients(method)
                 if config.clip:
                     norm = clip_gradients(method.parameters(), config.clip)
-                    if device.type == "cpu" or step + 1 == steps:  # elsewhere each look waits for the device
-                        require_gradient(float(norm), f"epoch {epoch} step {step}")
+                    # elsewhere each look waits for the device
+                    if (on_cpu or step + 1 == steps) and not math.isfinite(norm):
+                        raise TrainingFailed(f"the gradient has norm {float(norm)} at {at}, though the loss is finite.")
                 optimiser.step()
                 for name, term in {"loss": loss, **terms}.items():
                     sums[name] = sums.get(name, 0.0) + float(term.detach())
             report({"epoch": epoch, "step": step + 1, "steps": steps, "epochs": config.epochs, "loss": value})
-            if state_path is not None and step + 1 < steps and time.monotonic() - saved > save_every_seconds:
+            if step + 1 < steps and time.monotonic() - saved > save_every_seconds:
                 save(epoch, step + 1)
         first_step = 0
         method.eval()
@@ -366,35 +455,3 @@ def _groups(method: Method, config: TrainConfig) -> list[dict]:
         {"params": parameters, "weight_decay": config.weight_decay if decayed else 0.0, "scale": scale}
         for (scale, decayed), parameters in groups.items()
     ]
-
-
-class OwnState:
-    """What a training reads of its process: random numbers, threads, precision and modes of torch.
-
-    It begins with the random numbers of where it is made, and `inside` continues those of the last `inside`, whatever
-    other code draws or sets in between. One thread at a time is inside.
-    """
-
-    def __init__(self, config: TrainConfig, device: str | torch.device):
-        self.config, self.device = config, torch.device(device)
-        self.random = random_state(self.device)
-
-    @contextmanager
-    def inside(self):
-        """Compute as the configuration says, and leave the process as it was."""
-        with (
-            own_random_numbers(self.device),
-            torch.enable_grad(),
-            torch.autocast(self.device.type, enabled=False),
-            in_single_precision(),
-            in_precision(self.config.precision),
-            nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),  # slow, so not always
-        ):
-            threads = torch.get_num_threads()
-            torch.set_num_threads(self.config.threads)  # results do not depend on how many runs share a machine
-            set_random_state(self.random, self.device)
-            try:
-                yield
-            finally:
-                self.random = random_state(self.device)
-                torch.set_num_threads(threads)

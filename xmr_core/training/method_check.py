@@ -32,8 +32,8 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
     []
     """
     prepared = prepare(DataConfig(size="tiny"), progress=iter)
-    batches = Batches(prepared.splits["train"], _IMAGES, _CAPTIONS, 0)
-    batch, faults = batches.batch(0, 0, batches.plan(0)), []
+    batches, faults = Batches(prepared.splits["train"], _IMAGES, _CAPTIONS, 0), []
+    batch = batches.batch(0, 0, batches.plan(0))
     with own_random_numbers("cpu"), in_single_precision():
         torch.manual_seed(0)
         built = build(method, prepared.inputs, form, **options)
@@ -48,28 +48,21 @@ def check_method(method: str, form: str = "matched", **options) -> list[str]:
 def _scores(method: Method, batch: Batch) -> list[str]:
     """Encoding twice gives the same, a caption alone scores as in its batch, and scores are those of the pair alone."""
     method.eval()
-    score, faults = method.similarity.score, []
+    score, faults, texts = method.similarity.score, [], batch.captions
     with torch.no_grad():
-        images, captions = method.encode_images(batch.images), method.encode_captions(batch.captions)
+        images, captions = method.encode_images(batch.images), method.encode_captions(texts)
         scores = score(images, captions)
-        for what, again in (
-            ("images", score(method.encode_images(batch.images), captions)),
-            ("captions", score(images, method.encode_captions(batch.captions))),
-        ):
-            if not torch.equal(again, scores):
-                faults.append(
-                    f"the same {what} are encoded differently from call to call in eval mode; draw random numbers in "
-                    "training only, or from a seed of their own."
-                )
-        lengths = batch.captions.mask.sum(1)
+        if not torch.equal(score(method.encode_images(batch.images), method.encode_captions(texts)), scores):
+            faults.append(
+                "items are encoded differently from call to call in eval mode; draw random numbers in training only, "
+                "or from a seed of their own."
+            )
+        lengths = texts.mask.sum(1)
         short = int(lengths.argmin())
-        alone = Tokens(*(x[short : short + 1, : lengths[short]] for x in (batch.captions.ids, batch.captions.mask)))
+        alone = Tokens(*(x[short : short + 1, : lengths[short]] for x in (texts.ids, texts.mask)))
         off = float((score(images, method.encode_captions(alone))[:, 0] - scores[:, short]).abs().max())
     if off > _LEEWAY * float(scores.abs().max()):
-        faults.append(
-            f"padding has a say: scores of a caption alone and of the same caption beside longer ones differ by "
-            f"{off:.2g}. Leave out what is False in the mask."
-        )
+        faults.append(f"padding has a say: it changes scores by {off:.2g}. Leave out what is False in the mask.")
     try:
         _ = Scoring(method.similarity, images, captions).error
     except XmrError as e:
@@ -84,12 +77,8 @@ def _gradients(method: Method, batch: Batch, untrained: tuple[str, ...]) -> list
     if not loss.requires_grad:
         return ["the loss has no gradient; leave out .detach(), .item() and torch.no_grad on the way to it."]
     loss.backward()
-    trained = {n: p for n, p in method.named_parameters() if p.requires_grad and not n.startswith(untrained or ("\0",))}
-    none = [name for name, p in trained.items() if p.grad is None]
-    wrong = [name for name, p in trained.items() if p.grad is not None and not p.grad.isfinite().all()]
-    said = [f"no gradient reaches {_listed(none)}."] if none else []
-    return said + ([f"the gradient of {_listed(wrong)} is not finite."] if wrong else [])
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more parameters"
+    trained = {n: p.grad for n, p in method.named_parameters() if p.requires_grad and not n.startswith(untrained)}
+    none = [name for name, grad in trained.items() if grad is None]
+    wrong = [name for name, grad in trained.items() if grad is not None and not grad.isfinite().all()]
+    said = [f"no gradient reaches {none[0]} ({len(none)} in all)."] if none else []
+    return said + ([f"the gradient of {wrong[0]} ({len(wrong)} in all) is not finite."] if wrong else [])

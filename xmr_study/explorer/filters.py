@@ -1,4 +1,5 @@
-"""Which items a ranking is restricted to: by split, tag, judgment, text, rank change, or a selection on the map."""
+"""Which items a ranking is restricted to: by split, judgment, text, rank change, or a selection on the map; what
+judgments of people say of a method, and which queries are worth judging."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ MARKS = ("", "judged", "unjudged", "right", "wrong")  # '' for all answers
 
 @dataclass(frozen=True)
 class Filter:
-    """What an answer must be. split, tag: of the item, '' for any. marked: one of MARKS, for the present query. text:
+    """What an answer must be. split: of the item, '' for any. marked: one of MARKS, for the present query. text:
     letters that its captions or its name contain, whatever their case. moved: by how many ranks two methods must differ
     at least, 0 for any. images, captions: ids that were selected on the map, () for all.
 
@@ -30,7 +31,6 @@ class Filter:
     """
 
     split: str = ""
-    tag: str = ""
     marked: str = ""
     text: str = ""
     moved: int = 0
@@ -57,20 +57,18 @@ def passing(
         return None  # what asks for them says so
     keep = np.ones(len(ids), bool)
     if wanted.split:
-        keep &= _splits(library, modality) == wanted.split
+        if library.splits is None:
+            raise BadInput("these images have no splits to choose from.")
+        keep &= library.split_of_each(modality) == wanted.split
     if selected := wanted.images if modality == "images" else wanted.captions:
         keep &= np.isin(ids.astype(str), list(selected))
     if wanted.text.strip():
         needle = wanted.text.strip().lower()
         keep &= np.array([needle in text for text in searchable(library, modality)], bool)
-    if wanted.tag or wanted.marked:
-        judgments = judgments or Judgments(Path())
-        if wanted.tag:
-            keep &= np.array([wanted.tag in judgments.tags.get((modality, str(i)), ()) for i in ids], bool)
-        if wanted.marked:
-            answers = judgments.verdicts.get(query_key(query), {})
-            marks = np.array([answers.get((modality, str(i)), "") for i in ids], object)
-            keep &= {"judged": marks != "", "unjudged": marks == ""}.get(wanted.marked, marks == wanted.marked)
+    if wanted.marked:
+        answers = judgments.verdicts.get(query_key(query), {}) if judgments else {}
+        marks = np.array([answers.get((modality, str(i)), "") for i in ids], object)
+        keep &= {"judged": marks != "", "unjudged": marks == ""}.get(wanted.marked, marks == wanted.marked)
     if not keep.any():
         raise BadInput(f"none of the {len(ids):,} {modality} passes the filter; loosen it.")
     return None if keep.all() else np.flatnonzero(keep)
@@ -121,21 +119,9 @@ def query_key(query: Query) -> Key:
 def judgments_path(library: Library) -> Path:
     """Where judgments of a library's items are: in the folder of an index; otherwise in `judgments` under XMR_HOME, by
     the ids of its images, so that all methods share them."""
-    if (folder := getattr(library, "folder", None)) is not None:
-        return folder / "judgments.jsonl"
+    if library.folder is not None:
+        return library.folder / "judgments.jsonl"
     return paths.root() / "judgments" / f"{content_hash([str(i) for i in library.image_ids])}.jsonl"
-
-
-def _splits(library: Library, modality: str) -> np.ndarray:
-    """The split of each item; a caption has that of its image. Raises: BadInput where no split is known."""
-    if library.splits is None:
-        raise BadInput("these images have no splits to choose from.")
-    if modality == "captions" and (library.own_images() < 0).any():
-        raise BadInput("some captions have no image, so they have no split; filter by something else.")
-    return library.split_of_each(modality)
-
-
-# What judgments of people say of a method, and which queries are worth judging.
 
 
 _SAMPLE, _TOP = 200, 10  # captions that are compared, and answers of each
@@ -154,9 +140,19 @@ def assessed_r_precision(
     >>> assessed_r_precision(example_library(), Query("text", "a ring"), np.array([0.1, 0.3, 0.2]), judgments)
     (1.0, 1)
     """
-    right = _right(library, query, judgments)
+    key, right = query_key(query), set()
+    if query.kind in ("caption", "image") and "annotated" in library.relevance_sets:
+        position = library.position(f"{query.kind}s", query.item)
+        right = {*library.relevant("annotated", f"{query.kind}s", position).tolist()}
+    places = library.once(
+        ("places", query.target), lambda: {str(i): n for n, i in enumerate(library.ids(query.target))}
+    )
+    for (_, item), verdict in judgments.verdicts.get(key, {}).items():
+        if item in places:
+            (right.add if verdict == "right" else right.discard)(places[item])
     if not right:
         return np.nan, 0
+    right = sorted(right)
     relevance = Relevance.from_positions(np.zeros(len(right)), right, [0], library.ids(query.target))
     return float(metrics.r_precision(relevant_ranks(scores[None], relevance))[0]), len(right)
 
@@ -198,17 +194,3 @@ def unjudged_queries(library: Library, judgments: Judgments, seed: int = 0) -> l
     if not queries:
         raise BadInput("every caption has an answer that is judged." if len(order) else "this library has no captions.")
     return queries
-
-
-def _right(library: Library, query: Query, judgments: Judgments) -> list[int]:
-    """Positions of the right answers to a query: the annotated ones, corrected by people."""
-    right = set()
-    if query.kind in ("caption", "image") and "annotated" in library.relevance_sets:
-        position = library.position(f"{query.kind}s", query.item)
-        right = {*library.relevant("annotated", f"{query.kind}s", position).tolist()}
-    ids = library.ids(query.target)
-    places = library.once(("places", query.target), lambda: {str(item): n for n, item in enumerate(ids)})
-    for (_, item), verdict in judgments.verdicts.get(query_key(query), {}).items():
-        if item in places:
-            (right.add if verdict == "right" else right.discard)(places[item])
-    return sorted(right)

@@ -5,16 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.errors import BadInput, require
-from xmr_core.base.types import EmbeddingSet
-from xmr_core.retrieval.export import COMPONENTS, PROJECTIONS, components, placed, projected, vectors_of
+from xmr_core.base.errors import require
+from xmr_core.retrieval.export import COMPONENTS, components, projected, vectors_of
 from xmr_core.retrieval.library import Library
 
-LAYOUTS = PROJECTIONS
 CLUSTERS = 10
 _VERSION = 2  # of the coordinates: raise it when the same vectors get other ones
 
@@ -28,9 +25,8 @@ def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
     items; 'umap', the same much faster where umap-learn is installed. Coordinates are cached on disk by the content of
     the vectors.
 
-    Columns: modality ('images' or 'captions'), position, item (the id), text (a caption, or the name of an image),
-    split, x, y, uncertainty (NaN without), ambiguity (how many right answers are known) and cluster (from 0, by
-    k-means on the first 50 components).
+    Columns: modality ('images' or 'captions'), item (the id), text (a caption, or the name of an image), split,
+    position, x, y, and cluster (from 0, by k-means on the first 50 components).
     Raises: BadInput for another layout, a package that is not installed, or items without vectors.
 
     >>> from xmr_core.retrieval import example_library
@@ -40,51 +36,17 @@ def map_frame(library: Library, layout: str = "pca") -> pd.DataFrame:
     parts = [_facts(library, modality) for modality in ("images", "captions") if len(library.ids(modality))]
     vectors = np.concatenate([_centred(library, table["modality"].iloc[0]) for table in parts])
     x, y = coordinates(vectors, layout).T
-    cluster = _cached(vectors, "clusters", clusters).astype(int)
+    cluster = _cached(vectors, "clusters", _clusters).astype(int)
     return pd.concat(parts, ignore_index=True).assign(x=x, y=y, cluster=cluster)
 
 
-def element_places(
-    library: Library, modality: str, position: int, frame: pd.DataFrame, layout: str = "pca"
-) -> Float[np.ndarray, "k 2"]:
-    """Where the elements of one item stand on a map: each of its vectors on the two axes of the items. frame, layout:
-    of map_frame.
-
-    Raises: BadInput for another layout than 'pca', whose places are not computed from a vector alone, and for a method
-        whose items are no sets.
-
-    >>> from xmr_core.retrieval import example_library
-    >>> library = example_library()
-    >>> element_places(library, "images", 0, map_frame(library)).shape
-    (4, 2)
-    """
-    if layout != "pca":
-        raise BadInput(f"a map by {layout} has no place for single elements; choose PCA.")
-    items = library.items(modality)
-    if not isinstance(items, EmbeddingSet):
-        raise BadInput(f"{library.label} makes one vector or distribution per item, so there are no elements.")
-    names = [name for name in ("images", "captions") if len(library.ids(name))]
-    vectors = np.concatenate([_centred(library, name) for name in names])
-    one = items[position]
-    elements = torch.nn.functional.normalize(one.x[one.mask].float(), dim=-1).numpy()
-    return placed(elements - vectors_of(items).mean(0), vectors, frame[["x", "y"]].to_numpy())
-
-
 def coordinates(vectors: Float[np.ndarray, "n d"], layout: str = "pca") -> Float[np.ndarray, "n 2"]:
-    """Vectors in two dimensions, cached on disk. Raises: BadInput for a package that is not installed.
-
-    >>> coordinates(np.eye(4)).shape
-    (4, 2)
-    """
+    """Vectors in two dimensions, cached on disk."""
     return _cached(vectors, layout, lambda own: projected(own, layout))
 
 
-def clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    """The number of the cluster of each vector.
-
-    >>> clusters(np.eye(3)).shape
-    (3,)
-    """
+def _clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    """The number of the cluster of each vector."""
     require("clusters", "notebooks", "sklearn")
     from sklearn.cluster import MiniBatchKMeans
 
@@ -93,22 +55,10 @@ def clusters(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
 
 
 def _facts(library: Library, modality: str) -> pd.DataFrame:
-    n, images = len(library.ids(modality)), modality == "images"
-    uncertainty = library.uncertainty(modality)
-    relevances = [r.transpose() if images else r for r in library.relevance_sets.values()]
-    right = max(relevances, key=lambda r: r.counts.sum(), default=None)
-    split = np.full(n, "", object) if library.splits is None else library.split_of_each(modality)
-    return pd.DataFrame(
-        {
-            "modality": modality,
-            "position": np.arange(n),
-            "item": library.ids(modality),
-            "text": library.image_ids if images else library.texts,
-            "split": split,
-            "uncertainty": np.full(n, np.nan) if uncertainty is None else uncertainty,
-            "ambiguity": np.zeros(n, int) if right is None else right.counts,
-        }
-    )
+    ids = library.ids(modality)
+    about = {"item": ids, "text": library.image_ids if modality == "images" else library.texts}
+    about |= {"split": library.split_of_each(modality), "position": np.arange(len(ids))}
+    return pd.DataFrame({"modality": modality, **about})
 
 
 def _centred(library: Library, modality: str) -> Float[np.ndarray, "n d"]:

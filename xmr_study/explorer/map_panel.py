@@ -23,7 +23,7 @@ from xmr_core.base.errors import require
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Ranking
 from xmr_study.explorer.columns import close
-from xmr_study.explorer.item_map import LAYOUTS, map_frame
+from xmr_study.explorer.item_map import map_frame
 
 _SCRIPT = """
 function render({ model, el }) {
@@ -95,7 +95,7 @@ class MapPage(anywidget.AnyWidget):
 
 
 _HEIGHT = 460  # pixels
-_LAYOUT_NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+_LAYOUTS = [("PCA", "pca"), ("t-SNE", "tsne"), ("UMAP", "umap")]
 _COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#949494", "#56b4e9", "#d55e00", "#8172b3")
 _MOST_SHARP = 10_000  # points that are drawn at twice the resolution
 _MOST_LETTERS = 80  # of a caption that the pointer shows
@@ -118,8 +118,7 @@ class MapPanel:
         self.figure, self.frame, self.page, self._tables, self._selecting = None, None, None, [], False
         self._library, self._ranking, self._query = None, None, None
         names = {"style": {"description_width": "initial"}, "layout": w.Layout(width="auto")}
-        layouts = [(_LAYOUT_NAMES[name], name) for name in LAYOUTS]
-        self.layout = w.Dropdown(options=layouts, description="Map by", **names)
+        self.layout = w.Dropdown(options=_LAYOUTS, description="Map by", **names)
         self.colour = w.Dropdown(options=["modality", "split", "cluster"], description="Colour by", **names)
         self.legend, self.item = w.HTML(), w.HTML(layout=w.Layout(width="230px", flex="0 0 auto"))
         self.place = w.Box(layout=w.Layout(flex="1 1 340px", min_width="0", height=f"{_HEIGHT}px"))
@@ -178,8 +177,6 @@ class MapPanel:
         figure.unobserve_all("_js2py_pointsCallback")  # of events, which MapPage tells
         self.figure = figure
         if self.page is None:
-            pass
-
             self.page = MapPage()
             self.page.observe(lambda change: self._choose(change["new"]["points"]), "selected")
             self.page.observe(lambda change: self._point(**change["new"]), "hovered")

@@ -1,4 +1,4 @@
-"""The explorer's page: which widgets there are, and where they stand."""
+"""The explorer: its page, and what the buttons, menus and sliders do. All rankings come from xmr_core.retrieval."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -27,11 +27,14 @@ from xmr_study.explorer.why import photograph_html, why_html
 
 MOST_ANSWERS = 30  # that the slider offers
 NONE = "–"  # in the second menu: no second method
-_STATIC = (
-    "<p>The explorer needs a running kernel: run this cell. The figure at the end shows its answers to one query.</p>"
-)
+START = "Type a sentence, or let one of the buttons choose a query."
+_STATIC = "<p>The explorer needs a running kernel: run this cell. The figure at the end shows answers to one query.</p>"
 _FIT = w.Layout(width="auto")
-_WRAP = w.Layout(flex_flow="row wrap")
+
+
+def action(act: Callable) -> Callable:
+    """A method of an Explorer as one action of its own (see Explorer._do)."""
+    return wraps(act)(lambda self, *given: self._do(lambda: act(self, *given)))
 
 
 class Page:
@@ -56,47 +59,49 @@ class Page:
         self.status, self.query = w.HTML(), w.HTML()
         self.columns = [Column(n, acts) for n in (0, 1)]
         self.controls, self.answers = w.VBox(), w.Box().add_class("xmr-columns")
-        self.toggles = {name: _toggle(name, widget) for name, widget in panels.items()}
+        self.toggles = {}
+        for name, panel in panels.items():
+            toggle = w.ToggleButton(description=name, tooltip=f"show or hide: {name.lower()}", layout=_FIT)
+            show = lambda change, panel=panel: setattr(panel.layout, "display", "" if change["new"] else "none")  # noqa: E731
+            toggle.observe(show, "value")
+            self.toggles[name] = toggle
         lines = (
-            w.HBox([self.text, self.skip, self.buttons["Ask"], self.buttons["Back"]], layout=_WRAP),
-            w.HBox([*(self.buttons[name] for name in DRAWS), self.upload], layout=_WRAP),
-            w.HBox([self.first, self.second, self.k, *self.toggles.values()], layout=_WRAP),
+            [self.text, self.skip, self.buttons["Ask"], self.buttons["Back"]],
+            [*(self.buttons[name] for name in DRAWS), self.upload],
+            [self.first, self.second, self.k, *self.toggles.values()],
         )
-        shown = [w.HTML(STYLE), *lines, self.controls, *panels.values(), self.status, self.query, self.answers]
+        rows = [w.HBox(line, layout=w.Layout(flex_flow="row wrap")) for line in lines]
+        shown = [w.HTML(STYLE), *rows, self.controls, *panels.values(), self.status, self.query, self.answers]
         self.widget = w.VBox(shown).add_class("xmr")
 
-    def _repr_mimebundle_(self, **options):
-        self.begin()
-        # The HTML is for pages that cannot show widgets.
-        return {**self.widget._repr_mimebundle_(**options), "text/html": _STATIC}
 
-    def begin(self) -> None:
-        """What happens before the page is shown."""
+class Explorer(Page):
+    """Search with trained methods: type a sentence, choose or upload an image, and see the answers of one or two
+    methods side by side, and why they are answers; mark answers, filter them, and save what is seen.
 
+    As the last line of a notebook's cell an Explorer is shown, with the answers to an example. Errors appear as one
+    line in the page, and the explorer goes on.
 
-def _toggle(name: str, panel: w.Widget) -> w.ToggleButton:
-    button = w.ToggleButton(description=name, tooltip=f"show or hide: {name.lower()}", layout=_FIT)
-    button.observe(lambda change: setattr(panel.layout, "display", "" if change["new"] else "none"), "value")
-    return button
+    Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
+        from. k: answers at first. seed: of random queries. judgments: the file of marks; by default beside the
+        library (filters.judgments_path). view: a link that the explorer made, to show that view.
+    Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
+    """
 
-
-# The explorer's screen: it holds the state, ranks, and shows what was ranked. What people do is in explorer.py.
-
-
-START = "Type a sentence, or let one of the buttons choose a query."
-
-
-def action(act: Callable) -> Callable:
-    """A method of a Screen as one action of its own (see Screen._do)."""
-    return wraps(act)(lambda self, *given: self._do(lambda: act(self, *given)))
-
-
-class Screen(Page):
-    """State, rankings and libraries of an explorer. A subclass has the acts of an answer and `frame`."""
-
-    def __init__(self, open_library: Callable[[str], Library], labels: tuple[str, ...], k: int, judgments: str):
-        self._open, self.labels, self.libraries = open_library, labels, {}
+    def __init__(
+        self,
+        open_library: Callable[[str], Library],
+        labels: Sequence[str],
+        k: int = 10,
+        seed: int = 0,
+        judgments: str = "",
+        view: str = "",
+    ):
+        if not labels or not 1 <= k <= MOST_ANSWERS:
+            raise BadInput(f"give at least one method, and k from 1 to {MOST_ANSWERS}; got {[*labels]} and k={k}.")
+        self._open, self.labels, self.libraries = open_library, tuple(labels), {}
         self.state, self.rankings = State((labels[0],)).show(k), []
+        self._view, self._draws = view_of(view) if view else None, seed
         self._busy, self._updating_menus, self._controls_of, self.opened = False, False, None, None
         self.marks = Marks(judgments)
         self.filter = FilterBar(lambda **changes: self._do(lambda: self._go(self.state.restrict(**changes))))
@@ -104,8 +109,28 @@ class Screen(Page):
         self.share = SharePanel(self._do, *makers, self._go)
         self.map, self.selection = MapPanel(self._do, self._select, self._item), None
         panels = {"Map": self.map.widget, "Filter": self.filter.widget, "Save and share": self.share.widget}
-        super().__init__(labels, k, self, panels)
+        super().__init__(self.labels, k, self, panels)
+        clicks = {name: lambda draw=draw: self._draw(draw) for name, (_, draw) in DRAWS.items()}
+        for name, act in (clicks | {"Ask": self.ask_text, "Back": self.back}).items():
+            self.buttons[name].on_click(lambda _, act=act: act())
         self.toggles["Map"].observe(lambda change: change["new"] and self.map.show(), "value")
+        self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
+        self.upload.observe(self._uploaded, "value")
+        for menu in (self.first, self.second):
+            menu.observe(lambda _: self.choose(), "value")
+        self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
+        self._say(START)
+
+    def _repr_mimebundle_(self, **options):
+        self.begin()
+        # The HTML is for pages that cannot show widgets.
+        return {**self.widget._repr_mimebundle_(**options), "text/html": _STATIC}
+
+    def begin(self) -> None:
+        """Show the view that was given or stands in the page's address, or the answers to an example."""
+        if self.state.query is None:
+            example = lambda: self.state.ask(example_query(self._shown_libraries()[0], self._draws))  # noqa: E731
+            self._do(lambda: self._go(self._view or view_of_page() or example()))
 
     def _do(self, act: Callable[[], None]) -> None:
         """One action at a time. An error is shown, and nothing else changes."""
@@ -175,9 +200,6 @@ class Screen(Page):
         label = self.state.methods[column]
         return f"{label}, {('left', 'right')[column]}" if self.state.methods.count(label) > 1 else label
 
-    def _titles(self) -> list[str]:
-        return [self._title(n) for n in range(len(self.rankings))]
-
     def _show(self) -> None:
         query, libraries = self.state.query, self._shown_libraries()
         self.opened, two = None, len(libraries) > 1
@@ -201,7 +223,8 @@ class Screen(Page):
             self.answers.children = children
         n, everything = self.rankings[0].n, len(self.rankings[0].scores)
         count = f"{n:,}" if n == everything else f"{n:,} of {everything:,}"
-        self._say(f"{count} {query.target} ranked by {' and by '.join(self._titles())}.")
+        titles = " and by ".join(self._title(n) for n in range(len(self.rankings)))
+        self._say(f"{count} {query.target} ranked by {titles}.")
         item = (f"{query.kind}s", libraries[0].position(f"{query.kind}s", query.item)) if query.item != "" else None
         self.map.update(libraries[0], self.rankings[0], item)
         if not (self.state.filter.images or self.state.filter.captions):
@@ -218,53 +241,6 @@ class Screen(Page):
     def _item(self, modality: str, position: int) -> str:
         """HTML of an item to which the pointer points on the map."""
         return photograph_html(self._shown_libraries()[0], modality, position, cards.THUMBNAIL)
-
-
-# The explorer: what its buttons, menus and sliders do. Its state and all rankings come from xmr_core.search.
-
-
-class Explorer(Screen):
-    """Search with trained methods: type a sentence, choose or upload an image, and see the answers of one or two
-    methods side by side, and why they are answers; mark answers, filter them, and save what is seen.
-
-    As the last line of a notebook's cell an Explorer is shown, with the answers to an example. Errors appear as one
-    line in the page, and the explorer goes on.
-
-    Args: open_library: label → Library; called once per method, when it is first needed. labels: methods to choose
-        from. k: answers at first. seed: of random queries. judgments: the file of marks; by default beside the
-        library (search.filters.judgments_path). view: a link that the explorer made, to show that view.
-    Raises: BadInput without a label, for k outside 1 … MOST_ANSWERS, or for a view that is none.
-    """
-
-    def __init__(
-        self,
-        open_library: Callable[[str], Library],
-        labels: Sequence[str],
-        k: int = 10,
-        seed: int = 0,
-        judgments: str = "",
-        view: str = "",
-    ):
-        if not labels:
-            raise BadInput("no method to explore; give at least one label.")
-        if not 1 <= k <= MOST_ANSWERS:
-            raise BadInput(f"from 1 to {MOST_ANSWERS} answers can be shown, got k={k}.")
-        self._view, self._draws = view_of(view) if view else None, seed
-        super().__init__(open_library, tuple(labels), k, judgments)
-        clicks = {name: lambda draw=draw: self._draw(draw) for name, (_, draw) in DRAWS.items()}
-        for name, act in (clicks | {"Ask": self.ask_text, "Back": self.back}).items():
-            self.buttons[name].on_click(lambda _, act=act: act())
-        self.text.observe(lambda change: change["new"].strip() and self.ask_text(), "value")
-        self.upload.observe(self._uploaded, "value")
-        for menu in (self.first, self.second):
-            menu.observe(lambda _: self.choose(), "value")
-        self.k.observe(lambda change: self._do(lambda: self._go(self.state.show(change["new"]))), "value")
-        self._say(START)
-
-    def begin(self) -> None:
-        """Show the view that was given or stands in the page's address, or the answers to an example."""
-        if self.state.query is None:
-            self._do(lambda: self._go(self._view or view_of_page() or self._example()))
 
     @action
     def ask(self, query: Query) -> None:
@@ -323,10 +299,9 @@ class Explorer(Screen):
         if (query := self.state.query) is None:
             raise BadInput("nothing has been asked yet; type a sentence first.")
         tables = []
-        for title, ranking in zip(self._titles(), self.rankings, strict=True):
-            verdicts = self.marks.verdicts(query, ranking)
-            about = {"query": query.item or query.text, "method": title}
-            tables.append(ranking.table.assign(verdict=verdicts, **about))
+        for n, ranking in enumerate(self.rankings):
+            about = {"query": query.item or query.text, "method": self._title(n)}
+            tables.append(ranking.table.assign(verdict=self.marks.verdicts(query, ranking), **about))
         table = pd.concat(tables, ignore_index=True)
         return table[["query", "method", *table.columns.drop(["query", "method"])]]
 
@@ -339,12 +314,6 @@ class Explorer(Screen):
     def _draw(self, draw: Callable) -> None:
         self._draws += 1
         self._go(self.state.ask(draw(self._shown_libraries(), self.marks.judgments, self._draws)))
-
-    def _example(self) -> State:
-        return self.state.ask(example_query(self._shown_libraries()[0], self._draws))
-
-
-# An explorer of an index, or of a folder of images, without a notebook's preparations.
 
 
 def explore(place: Path | str, runs: Sequence[str] = (), k: int = 10, view: str = "") -> Explorer:

@@ -48,11 +48,10 @@ def settings_row(library: Library, title: str, now: Settings, changed: Callable[
 
 
 def in_words(library: Library, now: Settings) -> str:
-    """What of the settings is not the method's own: 'α = 4, elements 1 and 3'; '' for nothing."""
+    """What of the settings is not the method's own: 'α = 4'; '' for nothing."""
     own = library.method.similarity.settings.get("alpha")
     alpha = f"α = {now.alpha:g}" if now.alpha and now.alpha != own else ""
-    elements = "elements " + ", ".join(str(e + 1) for e in now.elements) if now.elements else ""
-    return ", ".join(part for part in (alpha, elements, now.distance) if part)
+    return ", ".join(part for part in (alpha, now.distance) if part)
 
 
 # The line of filters: what answers must be.
@@ -131,7 +130,7 @@ def example_query(library: Library, seed: int) -> Query:
     if len(library.caption_ids):
         return random_query(library, "caption", seed)
     for text in _EXAMPLES:
-        if not library.prepared.words_of(text)[1]:  # all are known
+        if not library.raw.words_of(text)[1]:  # all are known
             return Query("text", text)
     raise BadInput("type a sentence with words of the captions on which the method was trained.")
 

@@ -5,7 +5,7 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 
 import numpy as np
 
@@ -91,12 +91,6 @@ def answers(state: State, libraries: dict[str, Library], judgments: Judgments | 
     if state.filter.moved and len(rankings) > 1:
         rankings = ranked(changed_ranks(*rankings, state.filter.moved, among))
     return rankings
-
-
-def moved(first: Ranking, second: Ranking) -> list[tuple[int, int]]:
-    """(place in the first ranking, place in the second), from 0, of the answers that both show."""
-    places = {position: n for n, position in enumerate(second.order.tolist())}
-    return [(n, places[position]) for n, position in enumerate(first.order.tolist()) if position in places]
 
 
 def ranks_by(other: Ranking, shown: Ranking) -> list[int]:
@@ -189,25 +183,20 @@ def state_from_json(text: str) -> State:
 
     >>> state_from_json("{}")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: this is no view of the explorer (KeyError: 'methods'). Copy the link or file again.
+    xmr_core.base.errors.BadInput: this is no view of the explorer (KeyError: 'methods'). Copy the link again.
     """
     try:
         content = json.loads(text)
         methods, query = tuple(content["methods"]), content["query"]
-        settings = {(place, label): _settings(values) for place, label, values in content["settings"]}
-        chosen = content["filter"] | {n: tuple(content["filter"].get(n, ())) for n in ("images", "captions")}
+        settings = [((place, label), _made(Settings, values)) for place, label, values in content["settings"]]
+        query = None if query is None else Query(**query)
         return State(
-            methods,
-            None if query is None else Query(**query),
-            tuple(settings.items()),
-            _settings(content["usual"]),
-            Filter(**chosen),
+            methods, query, tuple(settings), _made(Settings, content["usual"]), _made(Filter, content["filter"])
         )
     except BadInput:
         raise
     except Exception as e:  # whatever somebody pasted
-        reason = f"{type(e).__name__}: {e}"
-        raise BadInput(f"this is no view of the explorer ({reason}). Copy the link or file again.") from None
+        raise BadInput(f"this is no view of the explorer ({type(e).__name__}: {e}). Copy the link again.") from None
 
 
 def state_to_link(state: State) -> str:
@@ -231,5 +220,7 @@ def state_from_link(letters: str) -> State:
     return state_from_json(text)
 
 
-def _settings(values: dict) -> Settings:
-    return Settings(**values | {"elements": tuple(values.get("elements", ()))})
+def _made(kind: type, values: dict):
+    """Settings or a Filter; what an older link says of other fields is left out."""
+    known = {f.name: values[f.name] for f in fields(kind) if f.name in values}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})

@@ -28,7 +28,7 @@ def photograph(library: Library, position: int, edge: int = 240) -> UInt8[np.nda
     """
     if library.pixels is None:
         raise BadInput("this corpus has features and no images to show.")
-    path = library.paths(position) if library.paths is not None else ""
+    path = library.paths(position)
     return read_thumbnail(path, edge) if path else library.pixels(position)
 
 
@@ -36,9 +36,9 @@ def seen_part(library: Library, position: int, edge: int = 240) -> UInt8[np.ndar
     """The part of the image at a position that the method reads: the square in its centre where it was made for that,
     else all of it. Cells are those of this part. Raises: as photograph.
     """
-    fit, path = library.prepared.fit, library.paths(position) if library.paths is not None else ""
+    fit, path = library.raw.fit, library.paths(position)
     if path and fit is not None and fit.keeps_ratio:
-        return read_image(path, library.prepared.inputs.resolution, fit=fit)
+        return read_image(path, library.raw.inputs.resolution, fit=fit)
     return photograph(library, position, edge)
 
 
@@ -72,20 +72,18 @@ def element_attention(library: Library, position: int) -> Float[np.ndarray, "k l
 def nearest_captions(library: Library, position: int) -> pd.DataFrame:
     """For each element of the image at a position, the caption of the library that holds its nearest element.
 
-    Returns: columns element (from 0), text, cosine, and one Boolean column for each relevance set.
+    Returns: columns element (from 0), text, cosine.
     Raises: BadInput for a method without small sets, or a library without captions.
 
     >>> from xmr_core.retrieval import example_library
     >>> nearest_captions(example_library("dive"), 0).columns.tolist()
-    ['element', 'text', 'cosine', 'annotated']
+    ['element', 'text', 'cosine']
     """
     captions = library.items("captions")
     if elements_of(library.images) < 2:
         raise BadInput(f"{library.label} makes no small sets, so there are no elements to have neighbours.")
     nearest = nearest_partner(library.images[position], captions)
-    columns = {"element": nearest["element"], "text": library.texts[nearest["caption"]], "cosine": nearest["cosine"]}
-    relevant = {kind: library.relevant(kind, "images", position) for kind in library.relevance_sets}
-    return pd.DataFrame(columns).assign(**{kind: nearest["caption"].isin(rows) for kind, rows in relevant.items()})
+    return nearest.assign(text=library.texts[nearest["caption"]])[["element", "text", "cosine"]]
 
 
 def word_attention_of(library: Library, text: str, position: int) -> tuple[list[str], Float[np.ndarray, "q l"]]:
@@ -131,7 +129,7 @@ def _image_input(library: Library, position: int):
 
 def _pair(library: Library, text: str, position: int):
     words = known_words(library, text)
-    tokens = library.prepared.new_captions([" ".join(words)])
+    tokens = library.raw.new_captions([" ".join(words)])
     return words, (_image_input(library, position), tokens.to(library.method.device))
 
 

@@ -2,17 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 from jaxtyping import Float
 
 from xmr_core.base.errors import XmrError
-from xmr_core.base.types import Representation
-from xmr_core.retrieval.explain import cell_contributions, element_contributions, element_names, word_contributions
+from xmr_core.retrieval.explain import (
+    Pair,
+    cell_contributions,
+    element_contributions,
+    element_names,
+    pair_of,
+    word_contributions,
+)
 from xmr_core.retrieval.library import Library, elements_of
-from xmr_core.retrieval.ranking import Query, Settings, encode
+from xmr_core.retrieval.ranking import Query, Settings
 from xmr_study.explorer import cards
 from xmr_study.explorer.views import (
     captions_of,
@@ -31,10 +36,10 @@ _LARGE = 900  # pixels of the photograph in an explanation
 def why_html(library: Library, query: Query, position: int, settings: Settings, label: str) -> str:
     """HTML that explains the answer at a position, under its photograph. What a method or a corpus cannot say is left
     out."""
-    pair = _pair(library, query, position, settings)
+    pair = pair_of(library, query, position, settings)
     parts = [cards.title(f"Why {label} found it"), photograph_html(library, query.target, position, _LARGE)]
-    all_explanations = (_words, _word_weights, _cells, _element_attention, _word_attention, _elements)
-    for explain in all_explanations if pair.position is not None else (_elements,):
+    of_the_library = (_word_weights, _cells, _element_attention, _word_attention)
+    for explain in (_words, *(of_the_library if pair.position is not None else ()), _elements):
         with suppress(XmrError):  # this method does not have it
             parts += list(explain(pair))  # all of an explanation or nothing
     return "".join(parts)
@@ -55,42 +60,21 @@ def photograph_html(library: Library, modality: str, position: int, edge: int) -
     return f"{shown}{named}<ul>{lines}</ul>"
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """An image and a caption. position: of the image in the library, None for an uploaded one."""
-
-    library: Library
-    query: Query
-    settings: Settings
-    position: int | None
-    text: str
-    caption: Representation
-
-
-def _pair(library: Library, query: Query, position: int, settings: Settings) -> _Pair:
-    if query.target == "images":
-        in_corpus = query.kind == "caption"
-        text = str(library.texts[library.position("captions", query.item)]) if in_corpus else query.text
-        return _Pair(library, query, settings, position, text, encode(library, query))
-    image = library.position("images", query.item) if query.kind == "image" else None
-    return _Pair(library, query, settings, image, str(library.texts[position]), library.captions[position])
-
-
-def _words(pair: _Pair) -> Iterator[str]:
-    table = word_contributions(pair.library, pair.text, pair.position, pair.caption, pair.settings)
+def _words(pair: Pair) -> Iterator[str]:
+    table = word_contributions(pair)
     yield cards.heading(f"what each word adds to the score (blue for, orange against): {table.attrs['how']}")
     yield cards.words(list(table.itertuples(index=False, name=None)))
 
 
-def _word_weights(pair: _Pair) -> Iterator[str]:
+def _word_weights(pair: Pair) -> Iterator[str]:
     for part, table in word_weights(pair.library, pair.text, pair.position).items():
         yield cards.heading(f"how much {part} lets each word count")
         yield cards.words(list(table.itertuples(index=False, name=None)))
 
 
-def _cells(pair: _Pair) -> Iterator[str]:
+def _cells(pair: Pair) -> Iterator[str]:
     pixels = seen_part(pair.library, pair.position)
-    values, how = cell_contributions(pair.library, pair.position, pair.caption, pair.settings)
+    values, how = cell_contributions(pair)
     panels = [(pixels, "image")]
     for sign, text in ((1, "what speaks for the match"), (-1, "what speaks against it")):
         part = (sign * values).clip(0)
@@ -100,7 +84,7 @@ def _cells(pair: _Pair) -> Iterator[str]:
     yield cards.figures(panels)
 
 
-def _element_attention(pair: _Pair) -> Iterator[str]:
+def _element_attention(pair: Pair) -> Iterator[str]:
     attention = element_attention(pair.library, pair.position)
     names = [f"element {n + 1}" for n in range(len(attention))]
     if pair.library.captions is not None:
@@ -110,22 +94,20 @@ def _element_attention(pair: _Pair) -> Iterator[str]:
     yield _attended(pair, attention, names)
 
 
-def _word_attention(pair: _Pair) -> Iterator[str]:
+def _word_attention(pair: Pair) -> Iterator[str]:
     words, attention = word_attention_of(pair.library, pair.text, pair.position)
     yield cards.heading("attention of each word to the image")
     yield _attended(pair, attention, words)
 
 
-def _attended(pair: _Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
+def _attended(pair: Pair, attention: Float[np.ndarray, "q l"], names: Sequence[str]) -> str:
     pixels, top = seen_part(pair.library, pair.position), float(attention.max())
     return cards.figures([(dimmed(pixels, row, top), n) for n, row in zip(names, attention, strict=True)])
 
 
-def _elements(pair: _Pair) -> Iterator[str]:
-    library, position = pair.library, pair.position
-    image = encode(library, pair.query) if position is None else library.images[position]
-    parts = element_contributions(library, image, pair.caption, pair.settings)
-    if parts is not None and elements_of(image) > 1:
-        names = element_names(library, pair.text, parts.products.shape[1])
+def _elements(pair: Pair) -> Iterator[str]:
+    parts = element_contributions(pair)
+    if parts is not None and elements_of(pair.image) > 1:
+        names = element_names(pair, parts.products.shape[1])
         yield cards.heading("cosines of the elements, and what each element adds to the score")
         yield cards.cosines(parts.products, parts.images, parts.captions, names)

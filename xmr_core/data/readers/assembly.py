@@ -1,4 +1,4 @@
-"""What is wrong in the files of a corpus: tolerated and counted, or refused."""
+"""What all readers share: faults in files, finding and reading them, relevance, and tables that become a Corpus."""
 
 import ast
 import codecs
@@ -26,6 +26,7 @@ from xmr_core.features.images import RESOLUTION, SUFFIXES, image_reader
 from xmr_core.features.words import tokenise
 
 EXAMPLES = 3  # stored of each kind of fault
+USUAL = 5  # captions of an image in most collections
 
 
 class FaultLog:
@@ -38,9 +39,9 @@ class FaultLog:
     counts: kind → how often it was tolerated. examples: kind → the first few. refused: the refusals that were noted.
     >>> faults = FaultLog(collect=True)
     >>> faults.tolerate("captions without a word", ["a.jpg#3", "b.jpg#0"])
-    >>> faults.refuse_items(["a.jpg"], "captions.csv names", "images twice")
+    >>> faults.refuse("captions.csv names images twice", ["a.jpg"])
     >>> dict(faults.counts), faults.refused
-    ({'captions without a word': 2}, ["captions.csv names 1 images twice, the first is 'a.jpg'."])
+    ({'captions without a word': 2}, ["captions.csv names images twice: 1, the first is 'a.jpg'."])
     """
 
     def __init__(self, collect: bool = False):
@@ -57,16 +58,18 @@ class FaultLog:
             stored = self.examples.setdefault(kind, [])
             stored += [str(example)[:120] for example in examples[: EXAMPLES - len(stored)]]
 
-    def refuse(self, message: str) -> None:
-        """Raise BadInput with the message. When collecting, note it; the caller then continues without the item."""
-        if not self.collect:
-            raise BadInput(message)
-        self.refused.append(message)
+    def refuse(self, fault: str, items: Iterable[object] | None = None) -> None:
+        """Raise BadInput with the fault. When collecting, note it; the caller then continues without the item.
 
-    def refuse_items(self, items: Iterable[object], prefix: str, fault: str, remedy: str = "") -> None:
-        """`refuse`, unless there is no item: '{prefix} {number of items} {fault}, the first is {item}. {remedy}'"""
-        if items := list(items):
-            self.refuse(f"{prefix} {len(items):,} {fault}, the first is {items[0]!r}. {remedy}".strip())
+        items: what has this fault; without any of them there is none.
+        """
+        if items is not None:
+            if not (items := list(items)):
+                return
+            fault = f"{fault}: {len(items):,}, the first is {items[0]!r}."
+        if not self.collect:
+            raise BadInput(fault)
+        self.refused.append(fault)
 
     @contextmanager
     def noting(self) -> Iterator[None]:
@@ -84,9 +87,8 @@ class FaultLog:
 
 def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
-    for name in names:
-        if (folder / name).exists():
-            return folder / name
+    if paths := [folder / name for name in names if (folder / name).exists()]:
+        return paths[0]
     wanted = " or ".join(names)
     raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
 
@@ -148,14 +150,14 @@ def read_lines(file: Path, faults: FaultLog) -> list[str]:
         content = content.replace(b"\r", b"\n")
     lines = []
     for number, raw in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
-        text, sound = decoded_text(raw)
+        text, sound = _decoded(raw)
         if not sound:
             faults.tolerate("lines that are not UTF-8, read as Latin-1", f"{file.name} line {number}")
         lines.append(text.rstrip("\r"))
     return lines if lines[-1] else lines[:-1]
 
 
-def decoded_text(raw: bytes) -> tuple[str, bool]:
+def _decoded(raw: bytes) -> tuple[str, bool]:
     """(the text, whether it is UTF-8); what is not is read as Latin-1."""
     try:
         return raw.decode("utf-8"), True
@@ -163,17 +165,22 @@ def decoded_text(raw: bytes) -> tuple[str, bool]:
         return raw.decode("latin-1"), False
 
 
+def literal(text: str) -> object:
+    """The value of a literal of Python; None for anything else."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
 def without_bytes_notation(line: str, place: str, faults: FaultLog) -> str:
     """A line without the notation in which Python writes bytes, as some files have it: b'A dog runs .'"""
     line = line.strip()
-    if line[:2] not in ("b'", 'b"') or len(line) < 3 or line[-1] != line[1]:
-        return line
-    try:
-        raw = ast.literal_eval(line)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    raw = literal(line) if line[:2] in ("b'", 'b"') else None
+    if not isinstance(raw, bytes):
         return line
     faults.tolerate("captions written as Python bytes (b'…')", place)
-    return decoded_text(raw)[0].strip()
+    return _decoded(raw)[0].strip()
 
 
 def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) -> object:
@@ -186,13 +193,10 @@ def read_json(file: Path, faults: FaultLog, reduce: Callable[[dict], object]) ->
     raw = read_bytes(file)
     encoding = json.detect_encoding(raw)  # by its first bytes
     try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
-        text = raw.decode(encoding if encoding.startswith("utf-8") else "utf-8-sig", "surrogateescape")
+        text = raw.decode(encoding, "surrogateescape" if encoding.startswith("utf-8") else "strict")
+        del raw  # hundreds of megabytes
         text, times = re.subn("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), text)
         faults.tolerate("bytes that are not UTF-8, read as Latin-1", file.name, times)
-    del raw  # hundreds of megabytes
-    try:
         return json.loads(text, object_hook=reduce)
     except (ValueError, RecursionError) as e:
         raise DamagedFile(f"{file} is no whole JSON file ({e}). It was cut short or altered; get it again.") from None
@@ -292,13 +296,11 @@ def plausible_match(
     require_number("ζ", zeta, 0, hint="PMRP averages 0, 1 and 2.")
     if codes.ndim != 2 or not np.isin(codes, (0, 1)).all() or len(labelled) != len(codes):
         raise BadInput(f"label codes are 0 or 1, images × classes; got {codes.shape}, and {len(labelled)} labels.")
-    if len(image_of) and not 0 <= image_of.min() <= image_of.max() < len(codes):
+    if not np.isin(image_of, np.arange(len(codes))).all():
         raise BadInput(f"captions are of images 0 … {len(codes) - 1}, got {image_of.min()} … {image_of.max()}.")
     x = codes.astype(np.int32)
     near = x.sum(1)[:, None] + x.sum(1)[None] - 2 * x @ x.T <= zeta  # Hamming distance of codes of 0 and 1
-    caption_ids = np.arange(len(image_of)) if caption_ids is None else caption_ids
-    image_ids = np.arange(len(codes)) if image_ids is None else image_ids
-    relevance = Relevance.from_matrix(near[image_of], caption_ids, image_ids)
+    relevance = _of_matrix(near[image_of], caption_ids, image_ids)
     return relevance.restrict(np.flatnonzero(labelled[image_of]), np.flatnonzero(labelled))
 
 
@@ -313,16 +315,17 @@ def same_class(
     >>> same_class(["gull", "wren"], ["wren", "wren", "gull"]).counts
     array([1, 2])
     """
-    query_class, gallery_class = np.asarray(query_class), np.asarray(gallery_class)
-    query_ids = np.arange(len(query_class)) if query_ids is None else query_ids
-    gallery_ids = np.arange(len(gallery_class)) if gallery_ids is None else gallery_ids
-    return Relevance.from_matrix(query_class[:, None] == gallery_class[None], query_ids, gallery_ids)
+    return _of_matrix(np.asarray(query_class)[:, None] == np.asarray(gallery_class)[None], query_ids, gallery_ids)
 
 
-# From tables of images and captions to a Corpus: what all readers share.
+def _of_matrix(relevant: np.ndarray, *ids: Sequence | None) -> Relevance:
+    named = [np.arange(n) if own is None else own for n, own in zip(relevant.shape, ids, strict=True)]
+    return Relevance.from_matrix(relevant, *named)
 
 
-USUAL = 5  # captions of an image in most collections
+# From tables of images and captions to a Corpus.
+
+
 _REMEDY = "A reader is shown in docs/howto/extend.md."
 
 
@@ -346,26 +349,26 @@ def usable_tables(
     faults: FaultLog,
     usual: int = USUAL,
     splits: Sequence[str] = SPLITS,
+    columns: Sequence[str] = ("split",),
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(images, captions) without what cannot be used; every caption gets the split of its image.
 
     Args: images: index image_id, column split ('' = in no split). captions: index caption_id, columns image_id and
         text. usual: captions that an image should have, 0 for any number. A corpus without any caption can be searched,
-        so that is no fault. splits: names that a split may have.
+        so that is no fault. splits: names that a split may have. columns: those that images must have.
     Tolerated: captions of a missing image and captions without a word (both are dropped), images with fewer captions
     than usual or with none, images in no split. Refused: ids that repeat, captions whose text is no text (NaN, say),
     images in a split of another name than `splits`.
     Raises: BadInput for tables without these columns.
     """
-    _require_columns(name, "images", images, ("split",))
-    _require_columns(name, "captions", captions, ("image_id", "text"))
-    for kind, table in (("image", images), ("caption", captions)):
-        twice = table.index[table.index.duplicated()]
-        faults.refuse_items(twice, f"{name}:", f"{kind} ids repeat", "Give each id once.")
+    for kind, table, needed in (("images", images, columns), ("captions", captions, ("image_id", "text"))):
+        if not isinstance(table, pd.DataFrame) or not set(needed) <= set(table):
+            got = list(table) if isinstance(table, pd.DataFrame) else type(table).__name__
+            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}, got {got}. {_REMEDY}")
+        faults.refuse(f"{name}: ids of {kind} repeat", table.index[table.index.duplicated()])
     images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
-    fault, remedy = "captions whose text is no string (NaN, say)", "Give each its words, or '' where there are none."
-    faults.refuse_items(captions.index[~written], f"{name}:", fault, remedy)
+    faults.refuse(f"{name}: captions whose text is no string (NaN, say)", captions.index[~written])
     captions = captions[written]
     missing = ~captions["image_id"].isin(images.index)
     empty = ~missing & np.array([not tokenise(text) for text in captions["text"]], bool)
@@ -373,9 +376,8 @@ def usable_tables(
     faults.tolerate("captions without a word", captions.index[empty])
     captions = captions[~missing & ~empty].copy()
     captions["split"] = images["split"].reindex(captions["image_id"]).to_numpy()
-    other = images.index[~images["split"].isin([*splits, ""])]
-    names = f"in a split of another name ({', '.join(sorted(map(repr, images['split'][other].unique())))})"
-    faults.refuse_items(other, f"{name}: images", names, f"Say {', '.join(splits)}, or '' for none.")
+    other = images["split"][~images["split"].isin([*splits, ""])]
+    faults.refuse(f"{name}: images in a split that is not called {', '.join(splits)} or ''", other.items())
     counts = captions["image_id"].value_counts().reindex(images.index, fill_value=0)[images["split"] != ""]
     faults.tolerate("images in no split", images.index[images["split"] == ""])
     if len(captions):
@@ -416,8 +418,7 @@ def photograph_corpus(
     ...     photograph_corpus("mine", images, captions, FaultLog()).faults
     {'images with fewer than 5 captions': 1}
     """
-    _require_columns(name, "images", images, ("split", "path"))
-    images, captions = usable_tables(name, images, captions, faults, usual, splits)
+    images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
     content = files_content(files)
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
@@ -434,10 +435,3 @@ def photograph_corpus(
         faults=dict(faults.counts),
         about={"resolution": RESOLUTION, **(about or {})},
     )
-
-
-def _require_columns(name: str, kind: str, table: object, columns: Iterable[str]) -> None:
-    if not isinstance(table, pd.DataFrame):
-        raise BadInput(f"{name}: the {kind} must be a pandas DataFrame, got {type(table).__name__}. {_REMEDY}")
-    if lacking := [column for column in columns if column not in table]:
-        raise BadInput(f"{name}: the table of {kind} has no column {' and no column '.join(lacking)}. {_REMEDY}")

@@ -1,7 +1,7 @@
 """A check of a folder of data before training: what it holds, and everything that is wrong with it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,54 +15,22 @@ from xmr_core.features.words import tokenise
 
 _SAMPLES = 3  # captions shown of each split
 _ROWS = 500  # images of a corpus of features that are examined
-_SPANS = ("captions an image", "words a caption")
-
-Counted = Mapping[str, tuple[int, tuple[str, ...]]]  # kind → (how many, names: all or the first few)
 
 
 @dataclass(frozen=True)
 class Report:
     """What `check_corpus` learned about a folder.
 
-    refused: why the reader refuses it. tolerated: faults that the reader goes on without. splits: a row for each split
-    ('none' for images in no split) with the numbers of images and captions, and the least, mean and most of captions an
-    image and words a caption. vocabulary: how many words the training captions have; unknown: share, in [0, 1], of the
-    words of val and test that are not among them. decoded: how many image files were decoded; unreadable: reason →
-    images that cannot be; unusual: kind → images that can be. features: facts about the features of a corpus without
-    images. samples: split → (image_id, caption). about: what the reader says about the corpus. network: what
-    will describe its images, as `check_corpus` was given it.
+    obstacles: why no model can be trained on it; empty, if one can. tolerated: kind of fault → how often the reader
+    went on without the item. splits: a row for each split ('none' for images in no split) with numbers of images and
+    captions, and the least, mean and most of captions an image and words a caption. sections: title → lines for people.
     """
 
-    name: str
-    data_root: str
-    refused: tuple[str, ...] = ()
-    tolerated: Counted = field(default_factory=dict)
+    title: str
+    obstacles: list[str]
+    tolerated: Mapping[str, int]
     splits: pd.DataFrame = field(default_factory=pd.DataFrame)
-    vocabulary: int = 0
-    unknown: float = 0.0
-    decoded: int = 0
-    unreadable: Counted = field(default_factory=dict)
-    unusual: Counted = field(default_factory=dict)
-    features: Mapping[str, object] = field(default_factory=dict)
-    samples: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
-    about: Mapping[str, object] = field(default_factory=dict)
-    network: str = ""
-
-    @property
-    def obstacles(self) -> list[str]:
-        """Why no model can be trained on it; empty, if one can."""
-        out = list(self.refused)
-        for reason, (n, names) in self.unreadable.items():
-            out.append(f"{n:,} images cannot be decoded ({reason}){_listed(names, n)}")
-        if bad := self.features.get("not finite"):
-            out.append(
-                f"{len(bad):,} of {self.features['examined']:,} examined images hold NaN or infinity{_listed(bad)}"
-            )
-        for split in SPLITS if len(self.splits) else ():
-            counts = self.splits.loc[split] if split in self.splits.index else {}
-            if lacking := [kind for kind in ("images", "captions") if not counts.get(kind)]:
-                out.append(f"no {' and no '.join(lacking)} in split {split}")
-        return out
+    sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
@@ -71,29 +39,11 @@ class Report:
 
     def text(self) -> str:
         """The report in lines for people."""
-        lines = [f"{self.name} in {self.data_root}: not readable"]
-        if len(self.splits):
-            totals = ", ".join(f"{self.splits[kind].sum():,} {kind}" for kind in ("images", "captions"))
-            unknown = f"{self.unknown:.1%} of the words in val and test are not among them"
-            lines = [f"{self.name} in {self.data_root}: {totals}", "", *_table(self.splits)]
-            lines += ["", f"{self.vocabulary:,} words in train; {unknown}"]
-        shown = {name: self.about.get(name) for name in ("captions", "splits", "protocol", "boxes")}
-        groups = [
-            [f"{name}: {value}" for name, value in self.features.items() if name != "not finite"],
-            [f"{name}: {value}" for name, value in shown.items() if value],
-            [f"network: {self.network}"] * bool(self.network),
-        ]
-        for title, faults in (("tolerated, and counted:", self.tolerated), ("unusual, but read:", self.unusual)):
-            counts = [f"  {n:>7,}  {kind}{_listed(names, n)}" for kind, (n, names) in faults.items()]
-            groups.append([title, *counts] if counts else [])
-        groups.append([])
-        for split, pairs in self.samples.items():
-            groups[-1] += [f"{split}:", *(f"  {image_id}  {_printable(text)}" for image_id, text in pairs)]
-        failed = sum(n for n, _ in self.unreadable.values())
-        groups.append([f"{self.decoded:,} images decoded; {failed:,} cannot be"] * bool(self.decoded))
+        table = self.splits.round(1).to_string().splitlines() if len(self.splits) else []
         reasons = [f"  {n}. {obstacle}" for n, obstacle in enumerate(self.obstacles, 1)]
-        groups.append(["It cannot be trained on:", *reasons] if reasons else ["It can be trained on."])
-        return "\n".join([*lines, *(line for group in groups if group for line in ("", *group))])
+        verdict = {"It cannot be trained on:" if reasons else "It can be trained on.": reasons}
+        groups = [[title, *lines] for title, lines in {**self.sections, **verdict}.items() if lines or title in verdict]
+        return "\n".join([self.title, *(line for group in (table, *groups) if group for line in ("", *group))])
 
 
 def check_corpus(
@@ -108,7 +58,7 @@ def check_corpus(
 
     Args: load: the reader, (data_root, faults) → Corpus. deep: also decode every image, or examine a sample of the
         features. progress: wraps the list of pieces of that work. network_of: a corpus → what will describe its images.
-        Bad data raises nothing: see Report.refused.
+        Bad data raises nothing: see Report.obstacles.
     >>> from xmr_core.data.readers.folder import load_folder
     >>> check_corpus("folder", load_folder, "/no/such/folder").obstacles
     ['data_root of folder not found: /no/such/folder does not exist. Give the right path.']
@@ -116,93 +66,87 @@ def check_corpus(
     faults, corpus = FaultLog(collect=True), None
     with faults.noting():
         corpus = require_corpus(load(data_root, faults), name)
-    tolerated = {kind: (n, tuple(faults.examples[kind])) for kind, n in faults.counts.items()}
-    facts = {"name": name, "data_root": str(data_root), "refused": tuple(faults.refused), "tolerated": tolerated}
+    title, obstacles = f"{name} in {data_root}", list(faults.refused)
+    tolerated = [_counted(kind, n, faults.examples[kind]) for kind, n in faults.counts.items()]
     if corpus is None:
-        return Report(**facts)
+        return Report(f"{title}: not readable", obstacles, faults.counts, sections={"tolerated:": tolerated})
     captions = {split: corpus.captions.iloc[corpus.rows(split)[1]] for split in (*SPLITS, "")}
     words = {split: [tokenise(text) for text in rows["text"]] for split, rows in captions.items()}
-    present = [split for split in words if len(corpus.rows(split)[0])]
     vocabulary = {word for caption in words["train"] for word in caption}
-    unknown = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
-    counts = [_counts(corpus, split, words[split]) for split in present]
-    if corpus.features is not None:
-        facts["features"] = _examine_features(corpus, deep)
-    elif deep:
-        facts |= _decode_images(corpus, progress)
-    return Report(
-        **facts,
-        splits=pd.DataFrame(counts, index=[split or "none" for split in present]),
-        vocabulary=len(vocabulary),
-        unknown=float(np.mean(unknown)) if unknown else 0.0,
-        samples={split: _samples(captions[split]) for split in SPLITS if len(captions[split])},
-        about=corpus.about,
-        network=network_of(corpus),
+    others = [word not in vocabulary for split in ("val", "test") for caption in words[split] for word in caption]
+    about = {"network": network_of(corpus), **corpus.about}
+    shown = [f"{key}: {about[key]}" for key in ("captions", "splits", "protocol", "boxes", "network") if about.get(key)]
+    shown.append(
+        f"words: {len(vocabulary):,} in train; {np.mean(others or [0]):.1%} of those in val and test are others"
     )
+    if corpus.features is not None:
+        _examine_features(corpus, deep, shown, obstacles)
+    elif deep:
+        _decode_images(corpus, progress, shown, obstacles)
+    for split in SPLITS:
+        if lacking := [
+            kind for kind, n in zip(("images", "captions"), map(len, corpus.rows(split)), strict=True) if not n
+        ]:
+            obstacles.append(f"no {' and no '.join(lacking)} in split {split}")
+    sections = {"what was read:": shown, "tolerated, and counted:": tolerated}
+    sections |= {f"{split}:": _samples(captions[split]) for split in SPLITS}
+    rows = {split or "none": _counts(corpus, split, words[split]) for split in words if len(corpus.rows(split)[0])}
+    size = f"{len(corpus.images):,} images, {len(corpus.captions):,} captions"
+    splits = pd.DataFrame.from_dict(rows, orient="index")
+    return Report(f"{title}: {size}", obstacles, faults.counts, splits, sections)
 
 
 def _counts(corpus: Corpus, split: str, words: list[list[str]]) -> dict[str, float]:
     """A row of Report.splits."""
     i, t = corpus.rows(split)
-    owners = corpus.captions["image_id"].iloc[t].value_counts()
-    numbers = owners.reindex(corpus.images.index[i], fill_value=0), pd.Series([len(caption) for caption in words])
+    owners = corpus.captions["image_id"].iloc[t].value_counts().reindex(corpus.images.index[i], fill_value=0)
     out: dict[str, float] = {"images": len(i), "captions": len(t)}
-    for span, values in zip(_SPANS, numbers, strict=True):
-        for measure, statistic in (("least", "min"), ("mean", "mean"), ("most", "max")):
-            out[f"{span}, {measure}"] = float(values.agg(statistic)) if len(values) else 0.0
+    for span, values in (("captions an image", owners.tolist()), ("words a caption", [len(own) for own in words])):
+        for measure, statistic in (("least", min), ("mean", np.mean), ("most", max)):
+            out[f"{span}, {measure}"] = float(statistic(values or [0]))
     return out
 
 
-def _samples(captions: pd.DataFrame) -> list[tuple[str, str]]:
-    """(image_id, caption) of a few captions, evenly spread."""
+def _samples(captions: pd.DataFrame) -> list[str]:
+    """A few captions with their images, evenly spread."""
     n, shown = len(captions), min(len(captions), _SAMPLES)
     rows = captions.iloc[[n * (2 * k + 1) // (2 * shown) for k in range(shown)]]
-    return list(zip(rows["image_id"], rows["text"], strict=True))
+    return [f"  {i}  {text[:120]}" for i, text in zip(rows["image_id"], rows["text"], strict=True)]
 
 
-def _table(splits: pd.DataFrame) -> list[str]:
-    """A line for each split; least, mean and most are in one column."""
-    table = splits[["images", "captions"]].map("{:,.0f}".format)
-    for span in _SPANS:
-        measures = splits[[f"{span}, {measure}" for measure in ("least", "most", "mean")]].to_numpy()
-        table[span] = [f"{least:.0f}–{most:.0f}, mean {mean:.1f}" for least, most, mean in measures]
-    return table.to_string().splitlines()
+def _counted(kind: str, n: int, names: Sequence[str]) -> str:
+    return f"  {n:>7,}  {kind}{_listed(names, n)}"
 
 
-def _listed(names: tuple[str, ...], n: int | None = None) -> str:
+def _listed(names: Sequence[str], n: int) -> str:
     """': ' and the first of n names; nothing if no name is known."""
-    more = ", …" if (n or len(names)) > len(names[:EXAMPLES]) else ""
-    return f": {', '.join(names[:EXAMPLES])}{more}" if names else ""
+    more = ", …" if n > len(names[:EXAMPLES]) else ""
+    return f": {', '.join(map(str, names[:EXAMPLES]))}{more}" if len(names) else ""
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "�" for c in text[:120])
+def _decode_images(corpus: Corpus, progress: Callable | None, shown: list[str], obstacles: list[str]) -> None:
+    """Adds how many images are decoded, and which cannot be."""
+    bad = defaultdict(list)
+    for image_id, reason in zip(
+        corpus.images.index, inspect_images(corpus.images["path"].tolist(), progress), strict=True
+    ):
+        bad[reason].append(image_id)
+    shown.append(f"images decoded: {len(bad.pop('', ())):,} of {len(corpus.images):,}")
+    obstacles += [f"{len(i):,} images cannot be decoded ({reason}){_listed(i, len(i))}" for reason, i in bad.items()]
 
 
-def _decode_images(corpus: Corpus, progress: Callable | None) -> dict[str, object]:
-    """Which images cannot be decoded, and which are unusual."""
-    unreadable: dict[str, list[str]] = defaultdict(list)
-    unusual: dict[str, list[str]] = defaultdict(list)
-    inspections = inspect_images(corpus.images["path"].tolist(), progress)
-    for image_id, (reason, kinds) in zip(corpus.images.index, inspections, strict=True):
-        for table, key in [(unreadable, reason)] * bool(reason) + [(unusual, kind) for kind in kinds]:
-            table[key].append(str(image_id))
-    counted = [{key: (len(ids), tuple(ids)) for key, ids in table.items()} for table in (unreadable, unusual)]
-    failed = sum(len(ids) for ids in unreadable.values())
-    return {"decoded": len(corpus.images) - failed, "unreadable": counted[0], "unusual": counted[1]}
-
-
-def _examine_features(corpus: Corpus, deep: bool) -> dict[str, object]:
-    """Shape, type and size of the features, and whether a sample of them is finite."""
+def _examine_features(corpus: Corpus, deep: bool, shown: list[str], obstacles: list[str]) -> None:
+    """Adds shape and type of the features, and whether a sample of them is finite."""
     features = corpus.features
-    shape = " × ".join(f"{n:,}" for n in features.shape)
-    out: dict[str, object] = {"features": f"{shape} (images, elements, width), {np.dtype(features.dtype)}"}
-    if files := [part.path for part in getattr(features, "parts", (features,)) if hasattr(part, "path")]:
-        size = sum(file.stat().st_size for file in files) / 1e9
-        out["on disk"] = f"{size:.2f} GB in {', '.join(file.name for file in files)}"
-    if not deep:
-        return out
-    rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
-    bad = tuple(str(corpus.images.index[row]) for row in rows if not np.isfinite(features[row]).all())
-    zeros = sum(not features[row].any() for row in rows)
-    return out | {"examined": len(rows), "of these all zero": zeros, "not finite": bad}
+    shown.append(
+        f"features: {' × '.join(f'{n:,}' for n in features.shape)} (images, elements, width), {features.dtype}"
+    )
+    if deep:
+        rows = np.unique(np.linspace(0, len(features) - 1, min(len(features), _ROWS)).astype(int)).tolist()
+        bad = [corpus.images.index[row] for row in rows if not np.isfinite(features[row]).all()]
+        zeros = sum(not features[row].any() for row in rows)
+        shown.append(f"examined: {len(rows):,} images, {zeros:,} of them all zero")
+        if bad:
+            obstacles.append(
+                f"{len(bad):,} of {len(rows):,} examined images hold NaN or infinity{_listed(bad, len(bad))}"
+            )

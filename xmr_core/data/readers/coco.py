@@ -1,7 +1,7 @@
 """Karpathy's split files of Flickr30K and COCO: one JSON file with images, captions and splits."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -51,14 +51,13 @@ def karpathy_tables(
     """
     base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
-    records = _sound_records(_read_records(file, name, faults), file, id_field, faults)
+    records = _read_records(file, name, id_field, faults)
     paths = _paths(records, base, places, name)
-    missing = [record["filename"] for record in records if not paths[record["id"]]]
-    remedy = f"They were looked for in {', '.join(places)} of {base}. Complete the images."
-    faults.refuse_items(missing, f"{name}:", f"of {len(records):,} images are missing", remedy)
-    records = [record for record in records if paths[record["id"]]]
+    missing = [record["filename"] for record in records.values() if not paths[record["filename"]]]
+    faults.refuse(f"{name}: images are missing in {', '.join(places)} of {base}", missing)
+    records = {i: record for i, record in records.items() if paths[record["filename"]]}
     rows, beyond = [], 0
-    for record in records:
+    for image_id, record in records.items():
         sentences = record["sentences"][: limit or None]
         beyond += len(record["sentences"]) - len(sentences)
         for sentence in sentences:
@@ -67,18 +66,17 @@ def karpathy_tables(
             except (KeyError, TypeError, ValueError, AttributeError):
                 faults.tolerate("sentences that cannot be read", record["filename"])
                 continue
-            rows.append((number if id_field else str(number), record["id"], text))
+            rows.append((number if id_field else str(number), image_id, text))
     faults.tolerate(f"sentences beyond {limit} of an image, not used", (), beyond)
-    ids = pd.Index([r["id"] for r in records], name="image_id")
-    images = pd.DataFrame(
-        {"split": [SPLIT_OF[r["split"]] for r in records], "path": [paths[i] for i in ids]}, index=ids
-    )
+    splits = [SPLIT_OF[record["split"]] for record in records.values()]
+    places = [paths[record["filename"]] for record in records.values()]
+    images = pd.DataFrame({"split": splits, "path": places}, index=pd.Index(list(records), name="image_id"))
     captions = pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")
     return images, captions
 
 
-def _read_records(file: Path, name: str, faults: FaultLog) -> list:
-    """The records of a file that is Karpathy's, of this collection."""
+def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dict[object, dict]:
+    """id → record of a file that is Karpathy's, of this collection."""
 
     def without_tokens(item: dict) -> dict:
         item.pop("tokens", None)  # most of the file, and never used: 'raw' is the caption
@@ -86,42 +84,34 @@ def _read_records(file: Path, name: str, faults: FaultLog) -> list:
 
     value = read_json(file, faults, without_tokens)
     records = value.get("images") if isinstance(value, dict) else None
-    needed, remedy = {"filename", "sentences", "split"}, f"Give dataset_{name}.json of caption_datasets.zip."
-    if not isinstance(records, list) or not any(isinstance(r, dict) and needed <= r.keys() for r in records):
-        expected = "an object whose 'images' are records with filename, split and sentences (raw, sentid)"
-        raise BadInput(f"{file} is not one of Karpathy's split files: expected {expected}. {remedy}")
-    if str(dataset := value.get("dataset", name)).lower() != name:
-        faults.refuse(f"{file} says it is of {dataset!r}, not of {name!r}. {remedy}")
-    return records
-
-
-def _sound_records(records: list, file: Path, id_field: str, faults: FaultLog) -> list[dict]:
-    """The records that can be used, each with its 'id'."""
-    incomplete, repeated, sound = [], [], {}
-    names = set()
+    if not isinstance(records, list) or str(value.get("dataset", name)).lower() != name:
+        raise BadInput(
+            f"{file} is not one of Karpathy's split files. Give dataset_{name}.json of caption_datasets.zip."
+        )
+    sound, names, unfit, repeated = {}, set(), [], []
     for number, record in enumerate(records):
         try:
-            name = record["filename"]
-            usable = record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
-            image_id = int(str(record[id_field])) if id_field else name  # 896.5 is no id
+            image_id = int(str(record[id_field])) if id_field else record["filename"]  # 896.5 is no id
+            usable = record["filename"] and record["split"] in SPLIT_OF and isinstance(record["sentences"], list)
         except (KeyError, TypeError, ValueError):
             usable = False
-        if not (usable and isinstance(name, str) and name):
-            incomplete.append(number)
-        elif image_id in sound or name in names:
-            repeated.append(name if name in names else image_id)
+        if not usable or not isinstance(record["filename"], str):
+            unfit.append(number)
+        elif image_id in sound or record["filename"] in names:
+            repeated.append(image_id)
         else:
-            sound[image_id] = record | {"id": image_id}
-            names.add(name)
-    fields = f"filename, split ({', '.join(SPLIT_OF)}), sentences{', ' * bool(id_field)}{id_field}"
-    fault = f"records, numbered from 0, lack one of {fields}, or hold another value there"
-    faults.refuse_items(incomplete, f"{file}:", fault, "Get the file again or mend it.")
-    faults.refuse_items(repeated, f"{file}:", "records repeat a file name or id", "Get the file again or mend it.")
-    return list(sound.values())
+            sound[image_id] = record
+            names.add(record["filename"])
+    fields = ", ".join(filter(None, ("filename", "sentences", "split", id_field)))
+    faults.refuse(f"{file}: records, numbered from 0, lack one of {fields}, or hold another value there", unfit)
+    faults.refuse(f"{file}: records repeat a file name or id", repeated)
+    if not sound:
+        raise BadInput(f"{file} holds no usable record. Give dataset_{name}.json of caption_datasets.zip.")
+    return sound
 
 
-def _paths(records: list[dict], base: Path, places: Sequence[str], name: str) -> dict[object, str]:
-    """Id → path of the image, '' where it is missing. Raises: BadInput where there is no image at all."""
+def _paths(records: dict[object, dict], base: Path, places: Sequence[str], name: str) -> dict[str, str]:
+    """File name → path of the image, '' where it is missing. Raises: BadInput where there is no image at all."""
 
     @cache
     def listing(folder: Path) -> dict[str, str]:
@@ -133,8 +123,8 @@ def _paths(records: list[dict], base: Path, places: Sequence[str], name: str) ->
         hits = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
         return next(filter(None, hits), "")
 
-    paths = {record["id"]: find(record) for record in records}
-    if records and not any(paths.values()):
+    paths = {record["filename"]: find(record) for record in records.values()}
+    if paths and not any(paths.values()):
         tried = f"one of the folders {', '.join(places)} of {base}"
         raise BadInput(f"{name} needs its images in {tried}. Give the right data_root.")
     return paths
@@ -241,15 +231,14 @@ def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, 
 
     def collect(item: dict) -> dict | None:
         nonlocal unfit
-        if "category_id" not in item:
-            if "supercategory" in item and isinstance(item.get("id"), int):
-                names[item["id"]] = str(item.get("name", item["id"]))
-            return item if "annotations" in item else None
-        try:
-            pairs.add((int(item["image_id"]), int(item["category_id"])))
-        except (KeyError, TypeError, ValueError):
-            unfit += 1
-        return None
+        if "category_id" in item:
+            try:
+                pairs.add((int(item["image_id"]), int(item["category_id"])))
+            except (KeyError, TypeError, ValueError):
+                unfit += 1
+        elif "supercategory" in item and isinstance(item.get("id"), int):
+            names[item["id"]] = str(item.get("name", item["id"]))
+        return item if "annotations" in item else None
 
     value = read_json(file, faults, collect)
     if not pairs or not isinstance(value, dict):
@@ -299,18 +288,20 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "coco", _coco_PLACES, faults, id_field="cocoid", limit=USUAL)
-    pairs, names = _instances(Path(data_root).expanduser(), faults)
+    pairs, names = np.empty((0, 2), int), {}
+    for folder in _INSTANCES:
+        if not len(pairs) and (file := Path(data_root).expanduser() / folder / "instances_val2014.json").exists():
+            with faults.noting():
+                pairs, names = read_instances(file, faults)
     corpus = photograph_corpus("coco", images, captions, faults)
-    sets: dict[str, Callable[[str], Relevance]] = {
-        kind: cache(partial(_judgments, corpus, kind)) for kind in ("eccv", "cxc")
-    }
-    left_out = {}
-    for kind, attempt in (*sets.items(), ("plausible", partial(_labels, corpus, pairs))):
-        try:
-            attempt("test")
-        except BadInput as e:
-            left_out[kind] = str(e)
+    sets = {kind: cache(partial(_judgments, corpus, kind)) for kind in ("eccv", "cxc")}
     sets |= {f"plausible ζ={zeta}": partial(_plausible, corpus, pairs, zeta) for zeta in ZETAS}
+    left_out = {}
+    for name in ("eccv", "cxc", f"plausible ζ={ZETAS[0]}"):
+        try:
+            sets[name]("test")
+        except BadInput as e:
+            left_out[name.split()[0]] = str(e)
     present = {name: relevance for name, relevance in sets.items() if name.split()[0] not in left_out}
     fitting = ["coco-5k", "coco-1k"] if len(corpus.rows("test")[0]) == 5000 else []
     return replace(
@@ -339,15 +330,6 @@ def _judgments(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
     return TwoWayRelevance.join(extended("t2i", caption_ids, image_ids), extended("i2t", image_ids, caption_ids))
 
 
-def _instances(base: Path, faults: FaultLog) -> tuple[np.ndarray, dict[int, str]]:
-    """(the labels of instances_val2014.json, the names of its categories); none of either without a usable file."""
-    for file in (base / folder / "instances_val2014.json" for folder in _INSTANCES):
-        with faults.noting():
-            if file.exists():
-                return read_instances(file, faults)
-    return np.empty((0, 2), int), {}
-
-
 def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[str]:
     """The names of the categories that each image of the corpus shows, joined by '; '."""
     shown: dict[int, list[str]] = {}
@@ -356,19 +338,13 @@ def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[s
     return ["; ".join(sorted(shown.get(image, ()))) for image in corpus.images.index.tolist()]
 
 
-def _labels(corpus: Corpus, pairs: np.ndarray, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Label codes of the images of a split, and which images have a label."""
-    codes, labelled = label_codes(pairs, _ids(corpus, split)[0])
+def _plausible(corpus: Corpus, pairs: np.ndarray, zeta: int, split: str) -> Relevance:
+    """Plausible matches of the labelled images of a split and their captions."""
+    image_ids, caption_ids = _ids(corpus, split)
+    codes, labelled = label_codes(pairs, image_ids)
     if not labelled.any():
         raise BadInput(
             f"no image of {split!r} has a label in instances_val2014.json beside the data or in annotations."
         )
-    return codes, labelled
-
-
-def _plausible(corpus: Corpus, pairs: np.ndarray, zeta: int, split: str) -> Relevance:
-    """Plausible matches of the labelled images of a split and their captions."""
-    codes, labelled = _labels(corpus, pairs, split)
     image_of = corpus.relevance_sets["annotated"](split).indices
-    image_ids, caption_ids = _ids(corpus, split)
     return plausible_match(codes, image_of, zeta, labelled, caption_ids, image_ids)

@@ -50,9 +50,9 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
     listed, labels, names = (_read_numbered(file, faults) for file in tables)
     images = _images(birds, listed, labels, names, faults)
     images["split"] = _splits(base, images, names, str(fold), faults)
-    exists, in_split = images["path"] != "", images["split"] != ""
-    missing, fault = images.index[in_split & ~exists], f"of {in_split.sum():,} images are missing"
-    faults.refuse_items(missing, "cub:", fault, f"They were looked for in {birds}/images.")
+    exists = images["path"] != ""
+    lost = images.index[(images["split"] != "") & ~exists]
+    faults.refuse(f"cub: images are missing in {birds}/images", lost)
     images = images[exists]
     captions = _captions(base, images.index.unique(), faults)
     about = {"fold": str(fold), "protocols": ["full"]}
@@ -71,13 +71,13 @@ def load_cub(data_root: Path | str, faults: FaultLog | None = None, *, fold: str
 def _read_numbered(file: Path, faults: FaultLog) -> dict[int, str]:
     """The lines 'number value' of a file."""
     values, bad = {}, []
-    for n, line in enumerate(read_lines(file, faults), 1):
-        number, _, value = line.strip().partition(" ")
+    for line in filter(None, map(str.strip, read_lines(file, faults))):
+        number, _, value = line.partition(" ")
         if number.isdecimal() and value.strip() and int(number) not in values:
             values[int(number)] = value.strip()
-        elif line.strip():
-            bad.append(f"line {n}: {line[:60]}")
-    faults.refuse_items(bad, f"{file}:", "lines are no 'number value', or repeat a number", "Mend the file.")
+        else:
+            bad.append(line[:60])
+    faults.refuse(f"{file}: lines are no 'number value', or repeat a number", bad)
     return values
 
 
@@ -87,13 +87,10 @@ def _images(
     """Index image_id; columns class and path ('' where the file is missing), in the order of images.txt."""
     files = list_images(find_path(birds, ["images"], "cub"), deep=True)
     name_of = {str(number): name for number, name in names.items()}
-    rows = [
-        (name, name_of.get(labels.get(number, "").lstrip("0"), ""), files.get(name, ""))
-        for number, name in listed.items()
-    ]
-    images = pd.DataFrame(rows, columns=["image_id", "class", "path"]).set_index("image_id")
-    unlabelled = images.index[images["class"] == ""]
-    faults.refuse_items(unlabelled, "cub:", "images have no class in image_class_labels.txt", "Complete that file.")
+    classes = [name_of.get(labels.get(number, "").lstrip("0"), "") for number in listed]
+    paths, index = [files.get(name, "") for name in listed.values()], pd.Index(listed.values(), name="image_id")
+    images = pd.DataFrame({"class": classes, "path": paths}, index=index)
+    faults.refuse("cub: images have no class in image_class_labels.txt", index[images["class"] == ""])
     faults.tolerate("images that images.txt does not list", sorted(set(files) - set(listed.values())))
     return images[images["class"] != ""]
 
@@ -110,14 +107,12 @@ def _splits(base: Path, images: pd.DataFrame, names: dict[int, str], fold: str, 
     for split, name in {**train, "test": "testclasses"}.items():
         file = list_file(name) or find_path(base, [f"{name}.txt"], "cub")
         classes = _read_classes(file, names, faults)
-        twice = [f"{c} of {split_of[c]}" for c in classes if c in split_of]
-        faults.refuse_items(twice, f"{file} holds", "classes of another split too", "A class has one split.")
+        faults.refuse(f"{file} holds classes of another split", [c for c in classes if c in split_of])
         split_of = {**dict.fromkeys(classes, split), **split_of}
     splits = images["class"].map(split_of).fillna("").to_numpy(dtype=object)
     if file := list_file("seen_test_images"):
         held = [line.strip() for line in read_lines(file, faults) if line.strip()]
-        unlisted = [name for name in held if name not in images.index]
-        faults.refuse_items(unlisted, f"{file} lists", "images that images.txt does not", "Mend one of the two.")
+        faults.refuse(f"{file} lists images that images.txt does not", [n for n in held if n not in images.index])
         out = images.index.isin(held)
         other = images.index[out & ~np.isin(splits, ["train", "val"])]
         faults.tolerate("held-out images of no training or validation class", other)
@@ -133,14 +128,14 @@ def _read_classes(file: Path, names: dict[int, str], faults: FaultLog) -> list[s
     classes, bad = [], []
     for line in filter(None, map(str.strip, read_lines(file, faults))):
         prefix, _, name = line.partition(".")
-        number = int(prefix) if prefix.isdecimal() else number_of.get(line, -1)
-        if number not in names:
+        listed = names.get(int(prefix) if prefix.isdecimal() else number_of.get(line, -1))
+        if listed is None:
             bad.append(line)
             continue
-        if name and line != names[number]:
+        if name and line != listed:
             faults.tolerate("classes with another name than in classes.txt", f"{line} in {file.name}")
-        classes.append(names[number])
-    faults.refuse_items(bad, f"{file} names", "classes that are not in classes.txt", "Mend the list.")
+        classes.append(listed)
+    faults.refuse(f"{file} names classes that are not in classes.txt", bad)
     return list(dict.fromkeys(classes))
 
 

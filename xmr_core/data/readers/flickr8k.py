@@ -19,8 +19,8 @@ from xmr_core.data.readers.assembly import (
 
 _IMAGE_FOLDERS = ("Flicker8k_Dataset", "Flickr8k_Dataset", "Images", "images")
 _SPLIT_FILES = {"train": "trainImages", "val": "devImages", "test": "testImages"}
-HUMAN_THRESHOLD = 3.0  # mean expert rating, 1 to 4, from which a pair counts as relevant
-CROWD_THRESHOLD = 0.5  # share of yes above which a pair counts as relevant
+_SETS = {"expert": "human", "crowd": "crowd"}  # grades → name of their relevance set
+_RELEVANT = {"expert": lambda mean: mean >= 3.0, "crowd": lambda share: share > 0.5}
 
 
 def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -47,22 +47,18 @@ def load_flickr8k(data_root: Path | str, faults: FaultLog | None = None) -> Corp
     for split, stem in _SPLIT_FILES.items():
         file = find_path(text, [f"Flickr_8k.{stem}.txt"], "flickr8k")
         names = " ".join(read_lines(file, faults)).split()
-        twice = [name for name in dict.fromkeys(names) if name in split_of]
-        faults.refuse_items(twice, f"{file} lists", "images that another split lists too", "Keep each in one list.")
+        twice = dict.fromkeys(name for name in names if name in split_of)
+        faults.refuse(f"{file} lists images that another split lists too", twice)
         split_of |= dict.fromkeys(names, split)
-        missing = [name for name in names if name not in files]
-        remedy = "Complete the images or the list."
-        faults.refuse_items(missing, f"{file} lists", f"images that are not in {folder}", remedy)
+        faults.refuse(f"{file} lists images that are not in {folder}", [n for n in names if n not in files])
     captions = _captions(find_path(text, ["Flickr8k.token.txt"], "flickr8k"), faults)
-    grades, pairs = {}, {}
-    for kind, name, file, grade, relevant in (
-        ("human", "expert", "ExpertAnnotations.txt", _expert_grade, lambda grades: grades >= HUMAN_THRESHOLD),
-        ("crowd", "crowd", "CrowdFlowerAnnotations.txt", _crowd_grade, lambda grades: grades > CROWD_THRESHOLD),
-    ):
-        if len(table := _ratings(text / file, grade, faults)):
-            grades[name] = table
-            chosen = table.loc[relevant(table["grade"]), ["caption_id", "image_id"]]
-            pairs[kind] = chosen.itertuples(index=False)
+    grades = {
+        "expert": _ratings(text / "ExpertAnnotations.txt", _expert_grade, faults),
+        "crowd": _ratings(text / "CrowdFlowerAnnotations.txt", _crowd_grade, faults),
+    }
+    grades = {kind: table for kind, table in grades.items() if len(table)}
+    relevant = {kind: table[_RELEVANT[kind](table["grade"])] for kind, table in grades.items()}
+    pairs = {_SETS[kind]: table[["caption_id", "image_id"]].itertuples(index=False) for kind, table in relevant.items()}
     return photograph_corpus("flickr8k", image_table(files, split_of), captions, faults, pairs, grades)
 
 

@@ -1,13 +1,15 @@
-"""Splits of a folder of images: written beside the captions, named by files and sub-folders, or by a hash."""
+"""Any folder of images, with captions in one of the layouts that people use, or without captions."""
 
+import csv
 import hashlib
+import json
 import re
-import unicodedata
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
+import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
@@ -17,13 +19,153 @@ from xmr_core.data.readers.assembly import (
     FaultLog,
     image_table,
     list_images,
+    literal,
     photograph_corpus,
     read_json,
     read_lines,
     require_name,
 )
-from xmr_core.data.readers.captions import caption_table, frame_records, read_caption_file
 from xmr_core.features.images import SUFFIXES
+
+# Captions as people write them down: tables (.csv, .tsv), lines of JSON (.jsonl), frames of pandas.
+
+
+# Column of the result → names that it may have in a file, in any case. The first two columns are needed.
+COLUMNS = {
+    "image": ("image", "file", "filename", "file_name"),
+    "text": ("caption", "text", "captions"),
+    "split": ("split",),
+    "caption_id": ("caption_id",),
+}
+_COLUMN_OF = {name: column for column in ("image", "text") for name in COLUMNS[column]}
+_DELIMITERS = ",;\t"
+_LONGEST = 20  # lines of one quoted caption; after more than these, its quote was never closed
+UNREADABLE = "caption lines that cannot be read"
+MENDED = "caption lines with a stray quote or delimiter, mended"
+
+
+def read_caption_file(file: Path, faults: FaultLog) -> pd.DataFrame:
+    """Columns image, text, split and caption_id, as written and in the order of the file; '' where nothing is given.
+
+    A .jsonl file has one object in each line. Any other file has a header line, and fields that are separated by
+    commas, semicolons or tabs (the header tells which) and quoted where necessary. A .tsv file of two columns may lack
+    the header: image, then caption. COLUMNS has the names of the columns. split and caption_id are optional, and the
+    result has no column split if the file has none. The caption may be a list, in .jsonl or written as one ("['a dog',
+    'a cat']"), and then caption_id may be one as well.
+    Tolerated: unreadable lines, quotes that are not closed, delimiters in a last field without quotes, bytes that are
+    not UTF-8. Refused: a file without any readable line, as where columns are missing.
+    """
+    read = _json_records if file.suffix == ".jsonl" else _table_records
+    return caption_table(read(read_lines(file, faults), file, faults), str(file), faults)
+
+
+def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: FaultLog) -> pd.DataFrame:
+    """The result of `read_caption_file` from records. records: (number, name of a column → value). source: what holds
+    them, in messages. Tolerated: records without a name of an image or a text. Refused: no readable record."""
+    rows, columns = [], {}
+    for number, record in records:
+        columns |= dict.fromkeys(map(str, record))
+        values = {str(name).strip().lower(): record[name] for name in reversed(record)}
+        image, texts, split, ids = (
+            next((values[name] for name in names if name in values), None) for names in COLUMNS.values()
+        )
+        texts = _texts(texts) if isinstance(texts, str) else texts
+        if not (isinstance(image, str) and isinstance(texts, list) and all(isinstance(t, str) for t in texts)):
+            faults.tolerate(UNREADABLE, f"{Path(source).name} line {number}: no name of an image, or no text")
+            continue
+        ids = [ids] if isinstance(ids, (str, int)) else ids
+        ids = ids if isinstance(ids, list) and len(ids) == len(texts) else [""] * len(texts)
+        rows += [(image.strip(), one_line(t), str(split or ""), str(i)) for t, i in zip(texts, ids, strict=True)]
+    if not rows:
+        names = " and ".join("/".join(COLUMNS[column]) for column in ("image", "text"))
+        faults.refuse(f"{source} holds no readable caption: needs the columns {names}; found: {[*columns][:12]}.")
+    table = pd.DataFrame(rows, columns=["image", "text", "split", "caption_id"], dtype=object)
+    return table if any(name.strip().lower() == "split" for name in columns) else table.drop(columns="split")
+
+
+def frame_records(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, object]]]:
+    """The rows of a frame as records for `caption_table`; what is missing (NaN) is None, and arrays are lists."""
+    for number, row in enumerate(frame.itertuples(index=False, name=None), 1):
+        yield number, dict(zip(map(str, frame.columns), map(_value, row), strict=True))
+
+
+def one_line(text: str) -> str:
+    """A text with single blanks in the place of all white space."""
+    return " ".join(text.split())
+
+
+def _value(value: object) -> object:
+    if isinstance(value, np.ndarray | tuple | list):
+        return [_value(v) for v in value]
+    if isinstance(value, Path):
+        return str(value)
+    if pd.isna(value):
+        return None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _texts(text: str) -> list[str]:
+    """One caption, or those of a list that was written into one field."""
+    value = literal(text) if text.startswith(("['", '["')) else None
+    return value if isinstance(value, list) and all(isinstance(t, str) for t in value) else [text]
+
+
+def _fields(lines: Iterable[str], delimiter: str, **how) -> tuple[list[str], int]:
+    """(the fields of the first row, how many lines it takes); ([], 0) where csv cannot read it."""
+    reader = csv.reader(lines, delimiter=delimiter, **how)
+    try:
+        return next(reader, []), reader.line_num
+    except csv.Error:
+        return [], 0
+
+
+def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, str]]]:
+    """(line number, name of a column → field) of each row of a table."""
+
+    def needed(names: list[str]) -> list[str | None]:
+        return [_COLUMN_OF.get(name.strip().lower()) for name in names]
+
+    start = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
+    headers = {delimiter: _fields(lines[start : start + 1], delimiter)[0] for delimiter in _DELIMITERS}
+    delimiter = max(_DELIMITERS, key=lambda d: (len({*needed(headers[d])} - {None}), len(headers[d])))
+    names = headers[delimiter]
+    if file.suffix == ".tsv" and len(names) == 2 and not any(needed(names)) and names[0].lower().endswith(SUFFIXES):
+        names = ["image", "caption"]
+    else:
+        start += 1
+    while start < len(lines):
+        # a quoted field may extend over lines; where its quote is never closed, the quote is read as a letter
+        row, used = _fields((f"{line}\n" for line in lines[start : start + _LONGEST]), delimiter, strict=True)
+        if mended := not used:
+            row = [f.strip().strip('"') for f in _fields([lines[start]], delimiter, quoting=csv.QUOTE_NONE)[0]]
+        number, start = start + 1, start + max(used, 1)
+        if used and not any(field.strip() for field in row):
+            continue
+        if len(row) > len(names) and needed(names)[-1] == "text":
+            row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
+        if len(row) != len(names):
+            faults.tolerate(UNREADABLE, f"{file.name} line {number}: {len(row)} fields, the header has {len(names)}")
+            continue
+        if mended:
+            faults.tolerate(MENDED, f"{file.name} line {number}")
+        yield number, {name: one_line(row[names.index(name)]) for name in names}
+
+
+def _json_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[tuple[int, dict[str, object]]]:
+    """(line number, object) of each line of JSON."""
+    for number, line in enumerate(lines, 1):
+        try:
+            value = json.loads(line or "null")
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            yield number, value
+        elif line.strip():
+            faults.tolerate(UNREADABLE, f"{file.name} line {number}: {line[:60]}")
+
+
+# Splits: written beside the captions, named by files and sub-folders, or by a hash.
+
 
 _WORDS = {
     "train": ("train", "training", "restval"),
@@ -32,6 +174,10 @@ _WORDS = {
 }
 OUR_SPLIT = {"": "", **{word: split for split, words in _WORDS.items() for word in words}}
 _HASHED = {8: "val", 9: "test"}
+FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
+METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
+COCO = ("*captions*.json", "annotations/*captions*.json")
+_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
 def hash_split(image_id: str) -> str:
@@ -47,19 +193,18 @@ def _tenth(image_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(image_id.encode(), digest_size=8).digest(), "big") % 10
 
 
-def written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
+def _written_splits(table: pd.DataFrame, source: str, faults: FaultLog) -> dict[str, str]:
     """image_id → our name of the split that the rows of a table give (columns image_id, split).
 
     Refused: unknown splits, an image in two of them.
     """
     written = table["split"].str.strip().str.lower()
-    if unknown := sorted(set(written) - set(OUR_SPLIT)):
-        accepted = ", ".join(filter(None, OUR_SPLIT))
-        faults.refuse(f"{source}: unknown split {', '.join(map(repr, unknown[:5]))}. Known: {accepted}, or blank.")
+    accepted = ", ".join(filter(None, OUR_SPLIT))
+    faults.refuse(f"{source}: unknown split (known: {accepted}, or blank)", sorted(set(written) - set(OUR_SPLIT)))
     table = table.assign(split=written.map(lambda name: OUR_SPLIT.get(name, "")))
     table = table.loc[table["split"] != "", ["image_id", "split"]].drop_duplicates()
     several = sorted(set(table["image_id"][table["image_id"].duplicated()]))
-    faults.refuse_items(several, f"{source} puts", "images in more than one split", "Give each image one.")
+    faults.refuse(f"{source} puts images in more than one split", several)
     return dict(zip(table["image_id"], table["split"], strict=True))
 
 
@@ -72,12 +217,8 @@ def word_split(words: Iterable[str]) -> str:
     return next((OUR_SPLIT[word] for word in words if OUR_SPLIT.get(word)), "")
 
 
-def folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
-    """image_id → the split that one of its sub-folders names; images outside such a folder are left out.
-
-    >>> folder_splits(["train2017/1.jpg", "data/validation/2.jpg", "trained/3.jpg"])
-    {'train2017/1.jpg': 'train', 'data/validation/2.jpg': 'val'}
-    """
+def _folder_splits(image_ids: Iterable[str]) -> dict[str, str]:
+    """image_id → the split that one of its sub-folders names, such as train2017; without one it is left out."""
     pairs = (
         (i, word_split(part.lower().rstrip("0123456789") for part in PurePosixPath(i).parts[:-1])) for i in image_ids
     )
@@ -96,17 +237,7 @@ def completed(split_of: Mapping[str, str]) -> tuple[dict[str, str], str]:
     return out, how
 
 
-# Which files of a folder hold its captions, in the layouts that people use.
-
-
-FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
-METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
-COCO = ("*captions*.json", "annotations/*captions*.json")
-SOUGHT = ", ".join((*FILES, *METADATA, COCO[0]))
-
-LISTED = ("train.txt", "val.txt", "test.txt")  # names of the images of a split, one a line
-_NEEDED = "of COCO: an object with the lists 'images' (id, file_name) and 'annotations' (image_id, caption)"
-_USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
+# Which files of a folder hold its captions.
 
 
 @dataclass(frozen=True)
@@ -114,16 +245,15 @@ class WrittenCaptions:
     """Captions as they are written beside images.
 
     table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
-    names: its files, below the folder. split_origin: where the column split comes from. listed: name of an image →
-    split, from lists of names. collection: laid out as published collections are, so that sub-folders may name splits,
-    and a caption given twice for an image counts twice, as in the official numbers.
+    names: its files, below the folder. split_origin: where the column split comes from. collection: laid out as
+    published collections are, so that sub-folders may name splits, and a caption given twice for an image counts twice,
+    as in the official numbers.
     """
 
     table: pd.DataFrame
     source: str
     names: str
     split_origin: str = ""
-    listed: dict[str, str] | None = None
     collection: bool = False
 
 
@@ -131,31 +261,27 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
     """The captions of a folder, or None: from one of FILES, else of METADATA, else of COCO.
 
     METADATA may lie in base or in its sub-folders, and names images from its own folder. Several files of COCO are one
-    corpus, and the name of each may say its split. images: paths below base of the images that exist, in any form of
-    their accents.
-    Refused: two files that mean the same; what read_caption_file and read_coco_captions refuse.
+    corpus, and the name of each may say its split. images: paths below base of the images that exist.
+    Refused: two files that mean the same; what read_caption_file and _read_coco_captions refuse.
     """
-    own = [base / name for name in FILES if (base / name).is_file()]
-    if own:
-        _refuse_several(own, base, faults)
+    images = {_composed(image) for image in images}
+    if own := _one_a_folder(_visible(base, FILES), base, faults):
         table = read_caption_file(own[0], faults)
         return WrittenCaptions(table, str(own[0]), own[0].name, f"column split of {own[0].name}")
-    images = {normalize("NFC", image) for image in images}
-    if metadata := _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA]):
-        for folder in {file.parent for file in metadata}:
-            _refuse_several([file for file in metadata if file.parent == folder], base, faults)
-        tables = [_from(file.parent, base, read_caption_file(file, faults), images) for file in metadata]
-        return _joined(metadata, base, tables, "column split of")
-    if coco := _visible(base, COCO):
+    metadata = _visible(base, [f"{depth}{name}" for depth in ("", "*/", "*/*/") for name in METADATA])
+    if files := _one_a_folder(metadata, base, faults):
+        tables = [_starting_in(file.parent, base, read_caption_file(file, faults), images) for file in files]
+        return _joined(files, base, tables, "column split of")
+    if files := _visible(base, COCO):
         tables = []
-        for file in coco:
-            place = base / file.stem.lower().removeprefix("captions_")
-            table = _from(place, base, _read_coco_captions(file, faults), images)
-            if "split" not in table and (split := word_split(re.findall("[a-z]+", file.stem.lower()))):
+        for file in files:
+            stem = file.stem.lower()
+            place = base / stem.removeprefix("captions_")
+            table = _starting_in(place, base, _read_coco_captions(file, faults), images)
+            if "split" not in table and (split := word_split(re.findall("[a-z]+", stem))):
                 table = table.assign(split=split)
             tables.append(table)
-        listed = _listed_splits(list(dict.fromkeys((*(file.parent for file in coco), base))), faults)
-        return _joined(coco, base, tables, "names or images of", listed)
+        return _joined(files, base, tables, "names or images of")
     return None
 
 
@@ -165,31 +291,27 @@ def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted(f for f in files if not any(part.startswith(".") for part in f.relative_to(base).parts))
 
 
-def _refuse_several(files: list[Path], base: Path, faults: FaultLog) -> None:
-    if len(files) > 1:
-        names = " and ".join(str(file.relative_to(base)) for file in files)
-        faults.refuse(f"{base} holds {names}. Keep the one that is meant.")
+def _one_a_folder(files: list[Path], base: Path, faults: FaultLog) -> list[Path]:
+    """The files. Refused: two in one folder, of which only one can be meant."""
+    for folder in {file.parent for file in files}:
+        if len(own := [file.relative_to(base).as_posix() for file in files if file.parent == folder]) > 1:
+            faults.refuse(f"{base} holds {' and '.join(own)}. Keep the one that is meant.")
+    return files
 
 
-def _from(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
-    """A table whose names of images start in base, wherever that names one of `images` (in the form NFC); other names
-    stay as they are."""
+def _starting_in(folder: Path, base: Path, table: pd.DataFrame, images: Container[str]) -> pd.DataFrame:
+    """A table whose names of images start in base, wherever that names one of `images`."""
     prefix = folder.relative_to(base).as_posix()
-    if prefix == "." or not len(table):
-        return table
-    below = {name: f"{prefix}/{name.replace(chr(92), '/').removeprefix('./')}" for name in table["image"]}
-    return table.assign(image=[below[n] if normalize("NFC", below[n]) in images else n for n in table["image"]])
+    below = {name: f"{prefix}/{_plain(name)}" for name in table["image"]} if prefix != "." else {}
+    return table.replace({"image": {name: path for name, path in below.items() if _composed(path) in images}})
 
 
-def _joined(
-    files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str, listed: dict[str, str] | None = None
-) -> WrittenCaptions:
+def _joined(files: list[Path], base: Path, tables: list[pd.DataFrame], origin: str) -> WrittenCaptions:
     table = pd.concat(tables, ignore_index=True)
     if "split" in table:  # of some files only: the others leave it blank
         table["split"] = table["split"].fillna("")
     names = ", ".join(str(file.relative_to(base)) for file in files)
-    source = str(files[0]) if len(files) == 1 else f"{base} ({names})"
-    return WrittenCaptions(table, source, names, f"{origin} {names}", listed, collection=True)
+    return WrittenCaptions(table, f"{base} ({names})", names, f"{origin} {names}", collection=True)
 
 
 def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
@@ -200,52 +322,34 @@ def _read_coco_captions(file: Path, faults: FaultLog) -> pd.DataFrame:
     Tolerated: annotations without a caption, or of an image that the file does not list. Refused: no JSON, another
     layout, no caption, image ids that repeat.
     """
-
     value: object = None
     with faults.noting():
         value = read_json(file, faults, _used)
     lists = [value.get(name) if isinstance(value, dict) else None for name in ("images", "annotations")]
     if not all(isinstance(part, list) and all(isinstance(item, dict) for item in part) for part in lists):
+        faults.refuse(f"{file} is not of COCO: an object with the lists 'images' and 'annotations'.")
         lists = [[], []]
-    images, annotations = lists
-    sound = [image for image in images if isinstance(image.get("file_name"), str) and "id" in image]
-    lacking = len(images) - len(sound)
-    faults.tolerate("images without an id or a file_name", file.name, lacking)
+    sound = [image for image in lists[0] if isinstance(image.get("file_name"), str) and "id" in image]
+    faults.tolerate("images without an id or a file_name", file.name, len(lists[0]) - len(sound))
     by_id = {str(image["id"]): image for image in sound}
     if len(by_id) < len(sound):
         faults.refuse(f"{file}: {len(sound) - len(by_id):,} image ids repeat. Give each image one.")
-    has_split, records = any("split" in image for image in sound), []
-    for number, annotation in enumerate(annotations):
-        image = by_id.get(str(annotation.get("image_id")))
-        if image is None and isinstance(annotation.get("caption"), str):
+    splits, records = any("split" in image for image in sound), []
+    for number, annotation in enumerate(lists[1]):
+        image = by_id.get(str(annotation.get("image_id")), {})
+        if not image and isinstance(annotation.get("caption"), str):
             faults.tolerate("captions of an image that their file does not list", f"{file.name} annotation {number}")
             continue
-        record = {"image": (image or {}).get("file_name"), "caption": annotation.get("caption")}
-        records.append((number, record | ({"split": (image or {}).get("split")} if has_split else {})))
-    return caption_table(records, str(file), faults, _NEEDED)
+        record = {"image": image.get("file_name"), "caption": annotation.get("caption")}
+        records.append((number, record | ({"split": image.get("split")} if splits else {})))
+    return caption_table(records, str(file), faults)
 
 
 def _used(item: dict) -> dict:
     return item if "annotations" in item else {name: item[name] for name in _USED if name in item}
 
 
-def _listed_splits(folders: list[Path], faults: FaultLog) -> dict[str, str]:
-    """Name of an image, as written → split, from the lists LISTED in the first of the folders that has one.
-
-    Refused: an image in two lists.
-    """
-    for folder in folders:
-        files = [folder / name for name in LISTED if (folder / name).is_file()]
-        pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
-        if pairs:
-            split_of = dict(pairs)
-            several = sorted({name for name, split in pairs if split_of[name] != split})
-            faults.refuse_items(several, f"the lists in {folder} put", "images in more than one split")
-            return split_of
-    return {}
-
-
-# Any folder of images, with captions in one of the layouts that people use, or without captions.
+# The corpus of a folder.
 
 
 def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
@@ -255,14 +359,13 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     the library datasets, or COCO's JSON. A line names its image by this path, by a longer path that ends in it, or by
     an end of it that only one image has. Without such a file the corpus can be searched: every image is in test, and
     there are no captions.
-    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from lists
-    of names, names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
+    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from
+    names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
     captions gets a split by a hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no
     other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
     was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice in a table (in metadata and COCO's
-    JSON they count twice, as in published collections), names that fit several images, names whose accents are written
-    in another form than those of the files.
+    JSON they count twice, as in published collections), names that fit several images.
     Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the
         folder, unknown splits, an image in two splits.
     >>> import tempfile
@@ -276,9 +379,12 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     base, files = _images_of(data_root, faults)
     written = read_captions(base, files, faults)
     if written is None:
-        suffixes = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet")
+        sought, suffixes = (
+            ", ".join((*FILES, *METADATA, COCO[0])),
+            (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet"),
+        )
         texts = sorted(path.name for path in base.iterdir() if path.suffix.lower() in suffixes)
-        faults.tolerate(f"text files that are not read (captions are looked for in {SOUGHT})", texts)
+        faults.tolerate(f"text files that are not read (captions are looked for in {sought})", texts)
     return _corpus("folder", base, files, written, faults)
 
 
@@ -332,8 +438,8 @@ def _captions(
     written: WrittenCaptions, base: Path, files: Mapping[str, str], faults: FaultLog
 ) -> tuple[pd.DataFrame, dict[str, str], str]:
     """(captions, image_id → split, how the splits came about)."""
-    table = written.table
-    matches = _match_names(table["image"].unique(), files, faults)
+    table, match = written.table, _matcher(files)
+    matches = {name: match(name) for name in table["image"].unique()}
     several = {name: f"{name}: {', '.join(ids[:3])}" for name, ids in matches.items() if len(ids) > 1}
     faults.tolerate("names that fit several images, their captions dropped", several.values())
     table = table[~table["image"].isin(several)]
@@ -345,7 +451,7 @@ def _captions(
             f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
             f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
         )
-    split_of, origin = _splits(written, table[exists], files, faults)
+    split_of, origin = _splits(written, table[exists], faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
         faults.tolerate("captions given twice for an image", table["image"][twice])
@@ -355,64 +461,46 @@ def _captions(
     return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
 
 
-def _splits(
-    written: WrittenCaptions, table: pd.DataFrame, files: Mapping[str, str], faults: FaultLog
-) -> tuple[dict[str, str], str]:
-    """(image_id → split, how it came about). table: the captions whose image exists, with their image_id."""
+def _splits(written: WrittenCaptions, table: pd.DataFrame, faults: FaultLog) -> tuple[dict[str, str], str]:
+    """(image_id → split of the images with captions, where it comes from)."""
     ids = table["image_id"].unique().tolist()
-    if written.listed:
-        names = _match_names(written.listed, files)
-        split_of = {i: split for name, split in written.listed.items() for i in names[name] if len(names[name]) == 1}
-        absent = [name for name in written.listed if not names[name]]
-        faults.refuse_items(absent, "the lists of splits name", "images that are not in the folder")
-        return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
     if "split" in table:
-        split_of, how = written_splits(table, written.source, faults), ""
+        split_of, how = _written_splits(table, written.source, faults), ""
         if written.collection:
             split_of, how = completed(split_of)
         return split_of, f"{written.split_origin}{how}"
-    if written.collection and (in_folders := folder_splits(ids)):
+    if written.collection and (in_folders := _folder_splits(ids)):
         split_of, how = completed(in_folders)
         return split_of, f"names of sub-folders{how}"
     rule = "by a hash of each image's name, 80 % train, 10 % val, 10 % test"
     return {image_id: hash_split(image_id) for image_id in ids}, f"{rule}, because {written.names} has no column split"
 
 
-def _match_names(
-    names: Iterable[str], files: Mapping[str, str], faults: FaultLog | None = None
-) -> dict[str, list[str]]:
-    """Name of an image as somebody wrote it → the image_ids that it can mean.
+def _matcher(files: Iterable[str]) -> Callable[[str], list[str]]:
+    """Name of an image as somebody wrote it → the image_ids that it can mean: that of the name itself, else of the
+    longest name that ends it, else of all names that it ends.
 
-    Where none fits letter by letter, é as one character and as e with an accent are the same: macOS writes the second.
+    é as one character and as e with an accent are the same: macOS writes the second.
     """
-    index = _by_last_part(files, str)
-    matches = {name: _fitting(name, index) for name in names}
-    if other := [name for name, ids in matches.items() if not ids and not name.isascii()]:
-        index = _by_last_part(files, _composed)
-        matches |= {name: _fitting(_composed(name), index) for name in other}
-        if faults is not None:
-            fault = "names of images whose accents are written in another form"
-            faults.tolerate(fault, [name for name in other if matches[name]])
-    return matches
-
-
-def _by_last_part(files: Iterable[str], form: Callable[[str], str]) -> dict[str, dict[str, list[str]]]:
-    """Last part of a name → the names with it, in that form → their image_ids."""
-    out: dict[str, dict[str, list[str]]] = {}
+    index: dict[str, dict[str, list[str]]] = {}  # last part of a name → the names with it → their image_ids
     for image_id in files:
-        name = form(image_id)
-        out.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
-    return out
+        name = _composed(image_id)
+        index.setdefault(PurePosixPath(name).name, {}).setdefault(name, []).append(image_id)
+
+    def match(written: str) -> list[str]:
+        plain = _composed(_plain(written))
+        names = index.get(PurePosixPath(plain).name, {})
+        if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
+            ids = names[max(ends, key=len)]
+            return [written] if written in ids else ids
+        return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+
+    return match
 
 
-def _fitting(written: str, index: Mapping[str, Mapping[str, list[str]]]) -> list[str]:
-    """The image_ids of the name itself, else of the longest name that ends it, else of all names that it ends."""
-    plain = written.replace("\\", "/").removeprefix("./")
-    names = index.get(PurePosixPath(plain).name, {})
-    if ends := [name for name in names if f"/{plain}".endswith(f"/{name}")]:
-        return names[max(ends, key=len)]
-    return [image_id for name, ids in names.items() if name.endswith(f"/{plain}") for image_id in ids]
+def _plain(name: str) -> str:
+    return name.replace("\\", "/").removeprefix("./")
 
 
 def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+    return normalize("NFC", name)

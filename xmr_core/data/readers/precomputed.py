@@ -64,10 +64,9 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
             splits.append(_read_split(base, name, faults))
     if not splits:
         raise BadInput(f"{base} holds no split of precomputed features that can be used.")
-    shapes = {s.stem: f"{s.features.shape[1]} × {s.features.shape[2]}" for s in splits}
+    shapes = {s.stem: s.features.shape[1:] for s in splits}
     if len(set(shapes.values())) > 1:
-        listed = ", ".join(f"{stem} {shape}" for stem, shape in shapes.items())
-        faults.refuse(f"{base} holds other numbers an image in every split ({listed}). Take one extractor for all.")
+        faults.refuse(f"{base} holds other numbers an image in every split: {shapes}. Take one extractor for all.")
     splits = [s for s in splits if shapes[s.stem] == shapes[splits[0].stem]]
     images = pd.concat([s.images for s in splits]).rename_axis("image_id")
     captions = pd.concat([s.captions for s in splits]).rename_axis("caption_id")
@@ -103,55 +102,50 @@ def load_precomputed(data_root: Path | str, faults: FaultLog | None = None) -> C
 
 def _read_split(base: Path, name: str, faults: FaultLog) -> _Split:
     """The files of one split. Raises: BadInput or DamagedFile, when they cannot be used."""
-    files = {stem: (base / f"{stem}_ims.npy", base / f"{stem}_caps.txt") for stem in STEMS[name]}
-    stem = next((stem for stem in files if any(file.exists() for file in files[stem])), STEMS[name][0])
-    if missing := [file.name for file in files[stem] if not file.exists()]:
-        near = sorted({file.parent.name for file in base.glob("*/*_ims.npy")})
-        remedy = f"There are such files in {', '.join(near)}." if near else "train, dev and testall or test are needed."
-        raise BadInput(f"precomputed needs {' and '.join(missing)}, looked for in {base}. {remedy}")
-    array = RowFile(files[stem][0])
-    lines = enumerate(read_lines(files[stem][1], faults), 1)
-    texts = [without_bytes_notation(line, f"{stem}_caps.txt line {n}", faults) for n, line in lines]
+    own = {stem: any((base / f"{stem}_{kind}").exists() for kind in ("ims.npy", "caps.txt")) for stem in STEMS[name]}
+    stem = max(own, key=own.get)  # the first of those that are there
+    images, sentences = base / f"{stem}_ims.npy", base / f"{stem}_caps.txt"
+    if missing := [file.name for file in (images, sentences) if not file.exists()]:
+        near = ", ".join(sorted({file.parent.name for file in base.glob("*/*_ims.npy")})) or "no folder in it"
+        raise BadInput(f"precomputed needs {' and '.join(missing)} in {base}. There are such files in {near}.")
+    array = RowFile(images)
+    lines = enumerate(read_lines(sentences, faults), 1)
+    texts = [without_bytes_notation(line, f"{sentences.name} line {n}", faults) for n, line in lines]
     if array.ndim != 3 or 0 in array.shape[1:]:
         shape = f"{array.path} has shape {array.shape}; (rows, regions, width) is needed"
         raise BadInput(f"{shape}. For one vector an image, save array[:, None].")
-    every = _rows_of_an_image(array, texts, stem, faults)
+    every = _rows_of_an_image(array, texts, sentences, faults)
     features = RowFile(array.path, slice(None, None, every))
     sample = _spread(len(features))
     if bad := [n for n in sample if not np.isfinite(features[n]).all()]:
         fault = f"{len(bad)} of {len(sample)} sampled images hold NaN or infinity, the first is {bad[0]}"
         raise BadInput(f"{array.path}: {fault}. Extract again.")
-    images = pd.DataFrame(
-        {"split": name, "source_id": _ids(base / f"{stem}_ids.txt", (len(features), len(texts)), faults)},
-        index=[f"{name}/{n}" for n in range(len(features))],
-    )
-    owners, caption_ids = images.index.repeat(USUAL), _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
-    captions = pd.DataFrame(
-        {"image_id": owners, "text": texts, "source_id": caption_ids},
-        index=[f"{owner}#{n % USUAL}" for n, owner in enumerate(owners)],
-    )
+    source = _ids(base / f"{stem}_ids.txt", (len(features), len(texts)), faults)
+    images = pd.DataFrame({"split": name, "source_id": source}, index=[f"{name}/{n}" for n in range(len(features))])
+    owners, source = images.index.repeat(USUAL), _ids(base / f"{stem}_capids.txt", (len(texts),), faults)
+    ids = [f"{owner}#{n % USUAL}" for n, owner in enumerate(owners)]
+    captions = pd.DataFrame({"image_id": owners, "text": texts, "source_id": source}, index=ids)
     return _Split(stem, features, every, images, captions)
 
 
-def _rows_of_an_image(array: RowFile, texts: list[str], stem: str, faults: FaultLog) -> int:
+def _rows_of_an_image(array: RowFile, texts: list[str], file: Path, faults: FaultLog) -> int:
     """How many equal rows an image has. Removes blank lines after the last caption from `texts`."""
     rows = len(array)
     while texts and not texts[-1] and len(texts) not in (rows, rows * USUAL):
         texts.pop()
-        faults.tolerate("blank lines after the last caption", f"{stem}_caps.txt")
-    counts = f"{array.path} has {rows:,} rows and {stem}_caps.txt {len(texts):,} lines"
+        faults.tolerate("blank lines after the last caption", file.name)
     if rows and len(texts) == rows * USUAL:
         return 1
+    counts = f"{array.path} has {rows:,} rows and {file.name} {len(texts):,} lines"
     if not rows or len(texts) != rows or rows % USUAL:
-        fits = f"{rows * USUAL:,} lines (each row an image), or five equal rows an image and as many lines"
-        raise BadInput(f"{counts}; five lines an image are needed: {fits}. Copy both files again from one place.")
+        raise BadInput(
+            f"{counts}; {rows * USUAL:,} lines are needed (each row an image), or five equal rows an image and as many "
+            "lines. Copy both files again from one place."
+        )
     for first in (n * USUAL for n in _spread(rows // USUAL)):
         block = array[first : first + USUAL]
-        if not all(np.array_equal(block[0], row, equal_nan=True) for row in block[1:]):
-            raise BadInput(
-                f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times. Save each image once "
-                "with five lines, or in five equal rows."
-            )
+        if not np.array_equal(block, np.broadcast_to(block[:1], block.shape), equal_nan=True):
+            raise BadInput(f"{counts}, but rows {first} to {first + USUAL - 1} are not one image five times.")
     return USUAL
 
 
@@ -169,28 +163,23 @@ def _read_boxes(base: Path, splits: list[_Split]) -> tuple[JoinedRows | None, st
         return None, ""
     if missing:
         raise BadInput(f"{base} holds boxes of some splits only; {', '.join(missing)} is missing. Give all or none.")
-    parts, units = [], {}
+    parts, units = [], set()
     for file, split in zip(files, splits, strict=True):
         boxes, needed = RowFile(file), (*split.features.shape[:2], 4)
         if len(boxes) == len(split.features) * split.every:
             boxes = RowFile(file, slice(None, None, split.every))
         if boxes.shape != needed:
             raise BadInput(f"{file} has shape {boxes.shape}; its features need {needed}: x1 y1 x2 y2 of each region.")
-        sample = _spread(len(boxes))
-        values = boxes[sample].astype(float)
+        values = boxes[_spread(len(boxes))].astype(float)
         wrong = ~np.isfinite(values).all(-1) | (values < 0).any(-1) | (values[..., 2:] < values[..., :2]).any(-1)
         if wrong.any():
-            image, region = np.argwhere(wrong)[0]
-            raise BadInput(
-                f"{file}: {int(wrong.sum())} of {wrong.size} sampled boxes are no x1 y1 x2 y2 with 0 ≤ x1 ≤ x2 and "
-                f"0 ≤ y1 ≤ y2, the first is region {region} of image {sample[image]}: {values[image, region].tolist()}."
-            )
-        units[file.name] = "relative" if values.max(initial=0) <= 1 else "pixels"
+            fault = f"{wrong.sum()} of {wrong.size} sampled boxes are no x1 y1 x2 y2 with 0 ≤ x1 ≤ x2 and 0 ≤ y1 ≤ y2"
+            raise BadInput(f"{file}: {fault}, the first is {values[wrong][0].tolist()}.")
+        units.add("relative" if values.max(initial=0) <= 1 else "pixels")
         parts.append(boxes)
-    if len(set(units.values())) > 1:
-        listed = ", ".join(f"{name} {unit}" for name, unit in units.items())
-        raise BadInput(f"the boxes of all splits need one unit, got {listed}. Save all in pixels or all in 0 to 1.")
-    return JoinedRows(parts), next(iter(units.values()))
+    if len(units) > 1:
+        raise BadInput(f"the boxes in {base} need one unit for all splits. Save all in pixels or all in 0 to 1.")
+    return JoinedRows(parts), units.pop()
 
 
 def _spread(n: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache, partial
 
@@ -30,15 +29,12 @@ _CHUNK = 250  # images rendered together; a change would change the images of ev
 _TABLES = {"scenes": Scenes, "statements": Statements}
 
 
-def load_scenes(
-    size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY, warn: Callable | None = None
-) -> Corpus:
+def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_AMBIGUITY) -> Corpus:
     """The embedded corpus of drawn images, described in docs/data.md#data-scenes. It is made once and then cached.
 
     Args: size: one of SIZES. seed: of the world, not of training, ≥ 0; equal seeds give equal corpora. ambiguity: from
         0 (captions say nearly everything) to 1 (they say little); with the default, a caption of size 'quick' fits
-        0.29 % of the other images of its split, about twice the share that ECCV Caption counts for COCO. warn: called
-        with one sentence when a damaged cache file is made again; warnings.warn without it.
+        0.29 % of the other images of its split, about twice the share that ECCV Caption counts for COCO.
     Returns: a Corpus with the relevance sets 'annotated' (a caption and its own image) and 'exhaustive' (a caption and
         every image of the split of which it is true).
     Raises: BadInput for an unknown size, an ambiguity outside [0, 1] or a negative seed.
@@ -52,7 +48,7 @@ def load_scenes(
     # Keys and values name the cache file and the corpus: a change would make new ones of both
     spec = {"world": WORLD_VERSION, "size": size, "pictures": SIZES[size], "seed": seed}
     spec["ambiguity"] = round(float(ambiguity), 6)
-    world = _cached(spec, warn)
+    world = _cached(spec)
     scenes, statements = world["scenes"], world["statements"]
     split = np.repeat(SPLITS, SIZES[size])
     image_ids = np.array([f"i{n}" for n in range(len(scenes))])
@@ -122,7 +118,7 @@ def scenes_of(corpus: Corpus, split: str) -> Scenes:
     if corpus.name != "scenes":
         raise BadInput(f"only scenes knows its objects, got {corpus.name}.")
     spec = {name: corpus.about[name] for name in ("world", "size", "pictures", "seed", "ambiguity")}
-    return _cached(spec, None)["scenes"][corpus.rows(split)[0]]
+    return _cached(spec)["scenes"][corpus.rows(split)[0]]
 
 
 def make_world(spec: dict) -> dict:
@@ -142,13 +138,13 @@ def make_world(spec: dict) -> dict:
     return {**joined, "texts": texts, "pixels": np.concatenate(pixels)}
 
 
-def _cached(spec: dict, warn: Callable | None) -> dict:
+def _cached(spec: dict) -> dict:
     path = paths.folder("cache") / f"scenes-{spec['size']}-{content_hash(spec)}.npz"
     if path.exists():
         try:
             return _unpack(read_sealed(path))
         except (DamagedFile, zipfile.BadZipFile, KeyError, ValueError) as e:
-            warn_rebuilt(path, e, warn)
+            warn_rebuilt(path, e)
     world = make_world(spec)
     write_sealed(path, _pack(world))
     return world

@@ -53,21 +53,6 @@ def samples_table(method: Method, prepared: Prepared, samples: Sequence[int], dr
     return pd.DataFrame(rows)
 
 
-def sampling_gain(table: pd.DataFrame, n_queries: int) -> pd.DataFrame:
-    """Rows for Run.with_metrics: R-Precision of match probability minus that of the means alone, as a fraction.
-
-    table: of distance_table. One row per direction.
-
-    >>> table = pd.DataFrame({"distance": [TRAINED, "mean only"], "i2t R-P": [50.0, 40.0], "t2i R-P": [30.0, 30.0]})
-    >>> sampling_gain(table, 100)["value"].tolist()
-    [0.1, 0.0]
-    """
-    value = table.set_index("distance")
-    gains = {d: (value.loc[TRAINED, f"{d} R-P"] - value.loc["mean only", f"{d} R-P"]) / 100 for d in ("i2t", "t2i")}
-    row = {"relevance": "annotated", "metric": "r_precision_gain_of_sampling", "k": 0, "n_queries": n_queries}
-    return pd.DataFrame([{**row, "direction": d, "value": gain} for d, gain in gains.items()])
-
-
 def with_samples(items: GaussianEmbedding, samples: int, seed: int = 0) -> GaussianEmbedding:
     """The same means and σ with J other samples z = μ + σ ⊙ ε; all items share one draw of ε "j d", as in evaluation.
 

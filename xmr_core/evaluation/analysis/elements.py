@@ -1,4 +1,4 @@
-"""Where the elements of embedding sets lie: a map in two dimensions, and their nearest neighbours."""
+"""Single elements of sets: where they lie, and retrieval with some of them, without training again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int64
 
 from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.errors import BadInput, require
@@ -56,29 +55,6 @@ def element_map(
     return table.assign(x=xy[:, 0], y=xy[:, 1])
 
 
-def neighbourhood(images: EmbeddingSet, captions: EmbeddingSet) -> dict[str, float]:
-    """What the map shows, measured in the space itself: shares of elements by their nearest other element (cosine).
-
-    In percent. 'same element': the neighbour has the same number in its set (of random elements 100/K).
-    'same modality': both are of images, or of captions. 'same item': it is of the same set, which says that the set
-    has collapsed.
-
-    >>> sets = EmbeddingSet(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2, dtype=torch.bool))
-    >>> neighbourhood(sets, sets)
-    {'same element': 100.0, 'same modality': 0.0, 'same item': 0.0}
-    """
-    index = [s.mask.nonzero() for s in (images, captions)]
-    modality = torch.cat([torch.full((len(pairs),), n) for n, pairs in enumerate(index)])
-    item, element = torch.cat(index).T
-    x = torch.cat([s.x[s.mask] for s in (images, captions)])
-    x = x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
-    nearest = (x @ x.T).fill_diagonal_(-2.0).argmax(1)
-    same = modality == modality[nearest]
-    shares = {"same element": element == element[nearest], "same modality": same}
-    shares["same item"] = same & (item == item[nearest])
-    return {name: 100 * float(share.float().mean()) for name, share in shares.items()}
-
-
 def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFrame:
     """For each element of each image the caption that holds its nearest element: columns image, element, caption,
     cosine.
@@ -97,9 +73,6 @@ def nearest_partner(images: EmbeddingSet, captions: EmbeddingSet) -> pd.DataFram
         for k in images.mask[i].nonzero()[:, 0].tolist():
             rows.append((i, k, int(best.indices[k]), float(best.values[k])))
     return pd.DataFrame(rows, columns=["image", "element", "caption", "cosine"])
-
-
-# What single elements of a set contribute: retrieval with some of them left out, without training again.
 
 
 def keep_elements(sets: EmbeddingSet, numbers: Sequence[int]) -> EmbeddingSet:
@@ -159,45 +132,6 @@ def element_ablation(
     return pd.DataFrame(rows)
 
 
-def numbers_from_one(names: pd.Series) -> pd.Series:
-    """Names of element_ablation with elements counted from 1, as figures and texts count them.
-
-    >>> numbers_from_one(pd.Series(["all", "only 0", "without 11"])).tolist()
-    ['all', 'only 1', 'without 12']
-    """
-    return names.str.replace(r"\d+", lambda number: str(int(number[0]) + 1), regex=True)
-
-
-def weakest_elements(table: pd.DataFrame) -> pd.DataFrame:
-    """For each modality and relevance the element that retrieves worst alone, and what is lost without it.
-
-    table: of element_ablation. Returns: columns side, relevance, element, alone (its own RSUM), gain (RSUM of all minus
-    that of all but it; positive where the set is better with it).
-    Source: DivE, Table 5, whose second image element is nearly useless alone and not in company.
-
-    >>> lines = [("both", "all", 500.8), ("images", "only 0", 491.1), ("images", "only 1", 309.6)]
-    >>> lines += [("images", "without 0", 309.6), ("images", "without 1", 491.1)]
-    >>> table = pd.DataFrame(lines, columns=["side", "kept", "rsum"]).assign(relevance="annotated")
-    >>> weakest_elements(table)[["element", "alone", "gain"]].round(1).to_dict("records")
-    [{'element': 1, 'alone': 309.6, 'gain': 9.7}]
-    """
-    lines = []
-    for relevance, part in table.groupby("relevance", sort=False):
-        rsum = part.set_index(["side", "kept"])["rsum"]
-        for modality in dict.fromkeys(part.loc[part["side"] != "both", "side"]):
-            alone = rsum[modality][[name for name in rsum[modality].index if name.startswith("only ")]]
-            element = int(alone.idxmin().removeprefix("only "))
-            gain = rsum["both", "all"] - rsum[modality, f"without {element}"]
-            lines.append((modality, relevance, element, alone.min(), gain))
-    return pd.DataFrame(lines, columns=["side", "relevance", "element", "alone", "gain"])
-
-
-# Retrieval with the first elements of every set only: quality and cost of a trained model at every budget.
-
-
-FIRST = "rsum_first"  # metric of rows: RSUM of the first k elements of both modalities, k in the column k
-
-
 def budget_table(
     similarity: Similarity,
     images: Comparable,
@@ -232,35 +166,3 @@ def budget_table(
         for line in summary[summary["metric"] == "rsum"].itertuples():
             rows.append({**cost, "relevance": line.relevance, "rsum": 100 * line.value})
     return pd.DataFrame(rows)
-
-
-def first_rows(table: pd.DataFrame, n_queries: int = 0) -> pd.DataFrame:
-    """Rows for the metrics of a run (Evaluated.with_metrics) from a budget_table: 'rsum_first' at each equal budget k.
-
-    n_queries: of both directions together, for the column of that name.
-
-    >>> table = pd.DataFrame({"images": [1, 1], "captions": [1, 2], "relevance": "annotated", "rsum": [90.0, 120.0]})
-    >>> first_rows(table)[["metric", "k", "value"]].values.tolist()
-    [['rsum_first', 1, 0.9]]
-    """
-    equal = table[table["images"] == table["captions"]]
-    columns = {"direction": "both", "metric": FIRST, "k": equal["images"], "value": equal["rsum"] / 100}
-    rows = pd.DataFrame({"relevance": equal["relevance"], **columns, "n_queries": n_queries})
-    return rows.reset_index(drop=True)
-
-
-def first_element_share(images: Comparable, captions: Comparable, owners: Int64[np.ndarray, " t"]) -> float:
-    """Share of captions whose first element is nearest, of all their elements, to an element of their own image.
-
-    MIL compares two sets by their nearest pair alone: near 1, further elements of captions change nothing.
-    owners: the position of each caption's image.
-
-    >>> import torch
-    >>> first_element_share(torch.eye(4).reshape(2, 2, 4), torch.eye(4).reshape(2, 2, 4)[:, :1], np.array([0, 1]))
-    1.0
-    """
-    images, captions = as_sets(images, captions)
-    own = images[torch.from_numpy(owners)]
-    x, y = (sets.x / sets.x.norm(dim=-1, keepdim=True).clamp(min=1e-12) for sets in (own, captions))
-    cosines = (y @ x.mT).masked_fill(~own.mask[:, None], -2.0).amax(-1).masked_fill(~captions.mask, -2.0)  # "t l"
-    return float((cosines.argmax(1) == 0).double().mean())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean
-from xmr_core.base.types import EmbeddingSet, Representation
+from xmr_core.base.types import EmbeddingSet, Representation, joined
 from xmr_core.data.batches import Split
 from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.methods.method import Method
@@ -52,9 +52,6 @@ def log_circular_variance(sets: EmbeddingSet, order: str = "mean-then-log") -> F
     raise BadInput(f"order must be 'mean-then-log' or 'log-then-mean', got {order!r}.")
 
 
-# Encoding all items of a split, and how spread out the elements of their sets are.
-
-
 _CHUNK = 256
 
 
@@ -89,31 +86,5 @@ def set_spread(images: Representation, captions: Representation) -> pd.DataFrame
     return pd.DataFrame(rows, columns=METRIC_COLUMNS)
 
 
-def widened(sets: EmbeddingSet, k: int) -> EmbeddingSet:
-    """Sets padded to k elements; sets that have as many or more are returned unchanged.
-
-    >>> widened(EmbeddingSet(torch.ones(1, 2, 3), torch.ones(1, 2, dtype=torch.bool)), 4).mask.tolist()
-    [[True, True, False, False]]
-    """
-    missing = k - sets.x.shape[1]
-    if missing <= 0:
-        return sets
-    return EmbeddingSet(F.pad(sets.x, (0, 0, 0, missing)), F.pad(sets.mask, (0, missing)))
-
-
 def _chunks(n: int) -> list[np.ndarray]:
     return np.split(np.arange(n), range(_CHUNK, n, _CHUNK))
-
-
-def joined(parts: list[Representation]) -> Representation:
-    """One representation of all parts, sets padded to the largest. Attention and residual are dropped: their width
-    differs between parts.
-
-    >>> from xmr_core.base.types import Embedding
-    >>> len(joined([Embedding(torch.eye(2)), Embedding(torch.eye(2))]))
-    4
-    """
-    names = [n for n in ("x", "mask", "mean", "log_std", "samples") if getattr(parts[0], n, None) is not None]
-    if isinstance(parts[0], EmbeddingSet):
-        parts = [widened(p, max(q.x.shape[1] for q in parts)) for p in parts]
-    return type(parts[0])(**{name: torch.cat([getattr(p, name) for p in parts]) for name in names})

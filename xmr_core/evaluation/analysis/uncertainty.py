@@ -1,8 +1,6 @@
 """How uncertain a method is of an item, and whether that says anything about retrieval."""
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,6 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
-from xmr_core.features.words import tokenise
 
 _SMALLEST = 1e-12  # circular variance of a collapsed set
 
@@ -43,21 +40,6 @@ def uncertainty(items: Representation) -> Float[np.ndarray, " n"]:
     )
 
 
-def sorted_variances(items: Representation) -> Float[np.ndarray, " d"]:
-    """The variance of each dimension, a mean over the items, largest first: mean_n σ²_nd. One σ gives equal numbers.
-
-    Raises: BadInput for anything but distributions with a width.
-    Source: Chun et al., CVPR 2021 (PCME), Figure D.1.
-
-    >>> import torch
-    >>> sorted_variances(GaussianEmbedding(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]]))).round(2).tolist()
-    [7.39, 1.0]
-    """
-    if not isinstance(items, GaussianEmbedding) or not bool(items.log_std.isfinite().all()):
-        raise BadInput("only distributions with a σ have variances; take pcme or pcme++, and not its means alone.")
-    return np.sort((2 * items.log_std.double()).exp().mean(0).numpy())[::-1]
-
-
 def query_uncertainty(images: Representation, captions: Representation, own: Relevance) -> pd.DataFrame:
     """Columns direction, query, uncertainty: of the images as queries (i2t) and of the captions as queries (t2i).
 
@@ -66,26 +48,6 @@ def query_uncertainty(images: Representation, captions: Representation, own: Rel
     directions = (("i2t", own.gallery_ids, images), ("t2i", own.query_ids, captions))
     parts = [pd.DataFrame({"direction": d, "query": ids, "uncertainty": uncertainty(r)}) for d, ids, r in directions]
     return pd.concat(parts, ignore_index=True)
-
-
-def uncertainty_rows(per_query: pd.DataFrame, uncertain: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's ρ of the queries' uncertainty with their results, one row per relevance, direction and metric.
-
-    Metrics: 'spearman_uncertainty_r1' (with R@1, which is 0 or 1), and 'spearman_uncertainty_answers' (with the number
-    of relevant items, where it differs between queries). low, high: 95 %. Rows fit Run.with_metrics.
-    Args: per_query: of an evaluation or a run. uncertain: of query_uncertainty.
-    """
-    table = per_query.astype({"query": str}).merge(uncertain.astype({"query": str}), on=["direction", "query"])
-    rows = []
-    for (kind, direction), part in table.groupby(["relevance", "direction"], sort=False):
-        results = {"spearman_uncertainty_r1": part["R@1"]}
-        if part["n_relevant"].nunique() > 1:
-            results["spearman_uncertainty_answers"] = part["n_relevant"]
-        for metric, values in results.items():
-            x, y, images = part["uncertainty"].to_numpy(), values.to_numpy(float), part["image"].to_numpy()
-            value, *interval = rank_correlation(x, y, images)
-            rows.append((kind, direction, metric, 0, value, len(part), *interval))
-    return pd.DataFrame(rows, columns=["relevance", "direction", "metric", "k", "value", "n_queries", "low", "high"])
 
 
 def in_bins(order: Sequence[float], values: Sequence[float], images: Sequence[int], bins: int = 10) -> pd.DataFrame:
@@ -149,61 +111,6 @@ def _correlation(sums: Float[np.ndarray, "r 6"]) -> Float[np.ndarray, " r"]:
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
 
 
-# Whether the uncertain end of a scale of uncertainty is the ambiguous one.
-
-
-def end_rows(uncertain: Float[np.ndarray, " q"], share: float = 0.1) -> dict[str, Int[np.ndarray, " n"]]:
-    """'certain' and 'uncertain' → positions of the most certain and of the most uncertain share of the queries, at
-    least one of them; equal ones in file order.
-
-    Raises: BadInput for no query, or a share outside (0, ½].
-
-    >>> {end: rows.tolist() for end, rows in end_rows(np.array([0.3, 0.1, 0.2]), 0.4).items()}
-    {'certain': [1], 'uncertain': [0]}
-    """
-    if not len(uncertain) or not 0 < share <= 0.5:
-        raise BadInput(f"ends need queries and a share in (0, 0.5]; got {len(uncertain)} queries and {share}.")
-    order, n = np.argsort(uncertain, kind="stable"), max(int(share * len(uncertain)), 1)
-    return {"certain": order[:n], "uncertain": order[-n:]}
-
-
-def ratio_of_ends(
-    uncertain: Float[np.ndarray, " q"],
-    right: Float[np.ndarray, " q"],
-    images: Int[np.ndarray, " q"],
-    share: float = 0.1,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    """(ratio, low, high): how many times as many right answers the most uncertain queries have as the most certain
-    ones, with its 95 % interval by resampling images. Which queries are at an end is not drawn anew.
-
-    Args: right: right answers of each query, more than 0. images: position of the image of each.
-    Raises: as end_rows.
-
-    >>> ratio_of_ends(np.arange(20.0), np.r_[np.full(10, 4.0), np.ones(10)], np.arange(20))
-    (0.25, 0.25, 0.25)
-    """
-    ids, draws = image_draws(np.asarray(images), resamples, seed)
-    cluster, means, drawn = np.searchsorted(ids, images), {}, {}
-    for end, rows in end_rows(uncertain, share).items():
-        totals = np.bincount(cluster[rows], weights=right[rows], minlength=len(ids))
-        counts = np.bincount(cluster[rows], minlength=len(ids))
-        means[end] = float(np.mean(right[rows]))
-        with np.errstate(invalid="ignore"):
-            drawn[end] = (draws @ totals) / (draws @ counts)
-    low, high = np.nanquantile(drawn["uncertain"] / drawn["certain"], [0.025, 0.975])
-    return means["uncertain"] / means["certain"], float(low), float(high)
-
-
-# Selective retrieval: a system that answers only where it is confident. How well does a measure of confidence
-# choose the queries that it answers rightly?
-
-
-TEMPERATURES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # in standard deviations of all scores
-BASELINES = ("margin", "entropy")
-
-
 def selective_recall(right: Sequence[float], confidence: Sequence[float]) -> float:
     """The mean over n of the share of right answers among the n most confident queries: the area under the curve of R@1
     over coverage, from 0 to 1.
@@ -245,68 +152,3 @@ def score_confidence(scores: Float[np.ndarray, "q g"], temperature: float = 1.0)
     p = np.exp(z)
     total = p.sum(1)
     return {"margin": two[:, 1] - two[:, 0], "entropy": (p * z).sum(1) / total - np.log(total)}
-
-
-def best_temperature(scores: Float[np.ndarray, "q g"], right: Sequence[float]) -> float:
-    """The temperature of TEMPERATURES whose entropy selects best, on a split that was set aside for choices.
-
-    >>> best_temperature(np.eye(3), [1, 1, 1])
-    1.0
-    """
-    areas = [selective_recall(right, score_confidence(scores, t)["entropy"]) for t in TEMPERATURES]
-    return TEMPERATURES[int(np.argmax(areas))]
-
-
-def selective_table(right: Mapping[str, Sequence[float]], confidences: Mapping[str, Sequence[float]]) -> pd.DataFrame:
-    """Area of each confidence for each relevance set: columns relevance, confidence, area; 'none' is R@1 itself, what
-    confidence without information gives on average.
-
-    >>> selective_table({"annotated": [1, 0]}, {"margin": [0.4, 0.1]})["area"].tolist()
-    [0.75, 0.5]
-    """
-    lines = []
-    for kind, values in right.items():
-        lines += [(kind, name, selective_recall(values, c)) for name, c in confidences.items()]
-        lines.append((kind, "none", float(np.mean(values))))
-    return pd.DataFrame(lines, columns=["relevance", "confidence", "area"])
-
-
-# Which words stand in certain and in uncertain captions.
-
-
-def frequent_words(texts: Sequence[str], order: Sequence[float], bins: int = 10, top: int = 8) -> pd.DataFrame:
-    """The words with the largest score in each bin of (almost) equal size along `order`; a column per bin, from 1.
-
-        score of word i = (1 + ln n_i) · ln(N / n_i)
-
-    N: captions in the bin; n_i: those of them that contain word i. Words of equal score stand in alphabetical order.
-    Source: PCME, App. F.2 and Figure F.2.
-
-    >>> frequent_words(["a cat", "a dog", "a dog sat", "two birds"], [1, 2, 3, 4], bins=2, top=1).loc[1].tolist()
-    ['cat', 'a']
-    """
-    order = np.asarray(order, float)
-    columns = {}
-    for number, members in enumerate(np.array_split(np.argsort(order, kind="stable"), bins), 1):
-        counts = Counter(word for m in members for word in set(tokenise(texts[m])))
-        scores = {word: (1 + math.log(n)) * math.log(len(members) / n) for word, n in counts.items()}
-        best = sorted(scores, key=lambda word: (-scores[word], word))[:top]
-        columns[number] = pd.Series(best, index=range(1, len(best) + 1), dtype=object)
-    return pd.DataFrame(columns).rename_axis("rank").fillna("")
-
-
-def word_uncertainty(texts: Sequence[str], values: Sequence[float], least: int = 20) -> pd.DataFrame:
-    """Mean of `values` over the captions that contain a word, largest first: columns word, captions, value.
-
-    least: words in fewer captions are left out.
-
-    >>> word_uncertainty(["red cat", "cat", "dog"], [3.0, 1.0, 0.0], least=1)["word"].tolist()
-    ['red', 'cat', 'dog']
-    """
-    by_word: dict[str, list[float]] = {}
-    for text, value in zip(texts, values, strict=True):
-        for word in set(tokenise(text)):
-            by_word.setdefault(word, []).append(float(value))
-    rows = [(word, len(own), float(np.mean(own))) for word, own in by_word.items() if len(own) >= least]
-    table = pd.DataFrame(rows, columns=["word", "captions", "value"])
-    return table.sort_values(["value", "word"], ascending=[False, True], ignore_index=True)

@@ -8,11 +8,12 @@ from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import ensemble_of, scores_of
 from xmr_core.training.runs.folder import TrainedRun, load
 from xmr_core.training.runs.names import run_table, stored_ids
-from xmr_core.training.runs.presets import PRESETS, base_config, config_from, seeds
+from xmr_core.training.runs.presets import PRESETS, base_config
 from xmr_core.training.runs.sweep import train_or_load_all
-from xmr_core.training.runs.train_run import TensorBoard, scalars, train_or_load
+from xmr_core.training.trackers import TensorBoard, scalars
+from xmr_core.training.runs.train_run import train_or_load
 
 __all__ = [
-    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "config_from", "ensemble_of", "load",
-    "run_table", "scalars", "scores_of", "seeds", "stored_ids", "train_or_load", "train_or_load_all",
+    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "ensemble_of", "load",
+    "run_table", "scalars", "scores_of", "stored_ids", "train_or_load", "train_or_load_all",
 ]  # fmt: skip

@@ -1,14 +1,15 @@
-"""Versions of what decides the numbers of a run. Raise one when its numbers change, and never for a change of words.
+"""What identifies a run: its configuration, and versions of what decides its numbers.
 
-A run's identity holds its configuration, names of its data by content, and these versions. The code is hashed too, but
-only recorded: tidying code trains nothing again. `tests/contract/test_numerics.py` holds numbers of every stage
-and method, and fails when numbers change and the version here (or in the method's own file) does not.
+Raise a version when its numbers change, and never for a change of words. The code is hashed too, but only recorded:
+tidying code trains nothing again. `tests/contract/test_numerics.py` holds numbers of every stage and method, and fails
+when numbers change and the version here (or in the method's own file) does not.
 
 A method from outside the package, and a reader or a frozen extractor without a version, count by the code they run too:
 `own_code_version`.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -23,16 +24,14 @@ from xmr_core.base.fingerprint import (
     package_hash,
 )
 from xmr_core.base.machine import resolve_device
-from xmr_core.data.augment import CELL_RULES, WORD_RULES
-from xmr_core.data.batches import POSITIVES, UNITS
+from xmr_core.data.batches import CELL_RULES, POSITIVES, UNITS, WORD_RULES
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.data.scenes.corpus import load_scenes
 from xmr_core.evaluation.results import Setting
 from xmr_core.methods.options import FORMS
 from xmr_core.methods.registry import full_options, method_spec
-from xmr_core.training.config import TrainConfig
-from xmr_core.training.runs.names import id_word
+from xmr_core.training.loop import TrainConfig
 
 STAGES: dict[str, int] = {
     "training": 1,  # the loop, schedules, stages of fine-tuning, choice of the epoch
@@ -66,54 +65,25 @@ def code_of(method: str, dataset: str) -> str:
     return "-".join([package_hash(), *own])
 
 
-def identity_scheme(run_id: str) -> int:
-    """Which rule named a run: 1 for ids that hash the code (until November 2026), 2 for component versions.
-
-    Both kinds of ids are valid names in tables of results; only ids of scheme 2 can be asked for.
-
-    >>> identity_scheme("dive-scenes-c049fed43d48b1ad"), identity_scheme("dive-scenes-s0-1a2b3c4d5e")
-    (1, 2)
-    """
-    *_, seed, digits = ["", *run_id.split("-")]
-    return 2 if seed[:1] == "s" and seed[1:].isdigit() and len(digits) == 10 else 1
-
-
-def _reader(dataset: str) -> Callable | None:
-    """The function that reads a data set, also one named 'package.module:function'; None for a corpus in memory."""
-    if ":" in dataset:
-        return reader_of(dataset)
-    return {"scenes": load_scenes, **READERS}.get(dataset)
-
-
-def _own_parts(method: str) -> list[Callable]:
-    """What of a method is defined outside this package: builders of its forms and its class of options."""
-    spec = method_spec(method)
-    return [part for part in (spec.matched, spec.published, spec.options) if part is not None and is_own_code(part)]
-
-
 def _method_version(method: str) -> int | str:
     """The version that the spec says, and the code of all that is the user's own, the file of an address included."""
     spec, module = method_spec(method), method.partition(":")[0] if ":" in method else ""
-    codes = [own_code_version(part) for part in _own_parts(method)]
+    parts = [part for part in (spec.matched, spec.published, spec.options) if part is not None and is_own_code(part)]
+    codes = [own_code_version(part) for part in parts]
     codes += [own_module_version(module)] if module and is_own_module(module) else []
     named = [code for code in dict.fromkeys(codes) if code]  # of one file most often
     return "-".join([str(spec.version), *named]) if named else spec.version
 
 
 def _reader_version(dataset: str) -> int | str:
-    """The explicit version of a reader of this package; the version of its code for any other; 0 for a corpus in
-    memory.
-    """
-    reader, explicit = _reader(dataset), READER_VERSIONS.get(dataset)
+    """The version of a reader of this package; that of its code for any other; 0 for a corpus in memory."""
+    reader = reader_of(dataset) if ":" in dataset else {"scenes": load_scenes, **READERS}.get(dataset)
     if reader is None:
         return 0
-    return own_code_version(reader) if explicit is None or is_own_code(reader) else explicit
+    return own_code_version(reader) if is_own_code(reader) else READER_VERSIONS.get(dataset) or own_code_version(reader)
 
 
-# What identifies a run.
-
-
-SCHEME = 2  # of identities: configuration and component versions; see versions.identity_scheme
+SCHEME = 2  # of identities: configuration and component versions; ids of scheme 1 hashed the code
 _LIMITS = {
     "batch_images": (2, 1_000_000), "captions_per_image": (1, 10_000), "cell_drop": (0, 0.999999),
     "word_drop": (0, 0.999999), "erase": (0, 0.999999), "val_images": (0, 100_000_000), "processes": (1, 4096),
@@ -125,7 +95,7 @@ class RunConfig:
     """Everything that decides a run's numbers, and nothing else.
 
     method, form, options: see methods.registry.build. batch_images … positives: the batches (data.batches.Batches).
-    cell_drop … erase: what is left out of training inputs (data.augment.Augmentation). val_images: how many images of
+    cell_drop … erase: what is left out of training inputs (data.batches.Augmentation). val_images: how many images of
     the validation split, with their captions, choose the epoch; 0 for all. device: where it trains, as torch names it
         ('cpu', 'cuda:1', 'mps'); 'auto' becomes the accelerator that is here, or 'cpu'.
     processes: how many train it together (torchrun); another number gives other last bits, as threads do.
@@ -168,26 +138,28 @@ class RunConfig:
         """
         own, train, data = ({f.name for f in fields(kind)} for kind in (RunConfig, TrainConfig, DataConfig))
         spec, settings = method_spec(changes.get("method", self.method)), own | train | data
-        if taken := sorted(settings & {*spec.options.names()}):
+        offered = {*spec.options.names()}
+        if taken := sorted(settings & offered):
             raise BadInput(f"the option {taken[0]} of {spec.id} is also a setting of every run; give it another name.")
-        names = settings | {*spec.options.names()}
-        for name in changes.keys() - names:
-            raise unknown(f"option of {spec.id}", name, names)
-        options = {name: value for name, value in changes.items() if name not in settings}
-        options = {**changes.get("options", self.options), **options}
+        for name in changes.keys() - settings - offered:
+            raise unknown(f"option of {spec.id}", name, settings | offered)
+
+        def given(names: set[str]) -> dict:
+            return {name: value for name, value in changes.items() if name in names}
+
+        options = {**changes.get("options", self.options), **given(offered)}
         spec.make_options(changes.get("form", self.form), options)  # which checks them
         # fields of one class change together, because some values are allowed only beside others
-        of_train = {name: value for name, value in changes.items() if name in train - own}
-        of_data = {name: value for name, value in changes.items() if name in data - train - own}
-        made = replace(self, **{name: value for name, value in changes.items() if name in own})
-        return replace(made, train=replace(made.train, **of_train), data=replace(made.data, **of_data), options=options)
+        made = replace(self, **given(own))
+        of_train, of_data = replace(made.train, **given(train - own)), replace(made.data, **given(data - train - own))
+        return replace(made, train=of_train, data=of_data, options=options)
 
     @property
     def setting(self) -> Setting:
         """What stands beside the run's numbers in tables."""
-        size = self.data.size if self.data.dataset == "scenes" else ""
-        world = self.data.world_seed if self.data.dataset == "scenes" else 0
-        return Setting(self.method, self.form, self.data.dataset, size, self.train.seed, self.train.epochs, world)
+        data, train = self.data, self.train
+        size, world = (data.size, data.world_seed) if data.dataset == "scenes" else ("", 0)
+        return Setting(self.method, self.form, data.dataset, size, train.seed, train.epochs, world)
 
     def identity(self, prepared_identity: Mapping[str, str | int]) -> dict[str, Any]:
         """The JSON-able value whose hash names the run. Files count by their content, not by where they lie.
@@ -224,3 +196,12 @@ def readable_id(method: str, dataset: str, seed: int, identity: object) -> str:
     'vsepp-scenes-s0-'
     """
     return "-".join((id_word(method), id_word(dataset), f"s{seed}", content_hash(identity)[:10]))
+
+
+def id_word(word: str) -> str:
+    """A method or a data set as it stands in the id of a run.
+
+    >>> id_word("vse++"), id_word("mine:read")
+    ('vsepp', 'mine_read')
+    """
+    return re.sub(r"[^\w.-]+", "_", word.replace("+", "p"))

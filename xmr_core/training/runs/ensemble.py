@@ -7,13 +7,11 @@ import numpy as np
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.evaluate import evaluate_corpus
 from xmr_core.evaluation.results import Evaluated
 from xmr_core.evaluation.scoring import MeanScores, Scoring, as_matrix
 from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_core.training.runs.train_run import evaluate_corpus
-
-ENSEMBLE = "ensemble"  # what the id of one begins with
 
 
 def scoring_of(run: TrainedRun, split: str = "test") -> Scoring:
@@ -50,16 +48,10 @@ def ensemble_of(runs: Sequence[TrainedRun]) -> Evaluated:
     corpora = {run.prepared().identity["corpus"] for run in runs}
     if len(corpora) > 1:
         raise BadInput(f"the runs of an ensemble must share one corpus, got {len(corpora)} different ones.")
-    evaluation, metrics = evaluate_corpus(MeanScores([scoring_of(run) for run in runs]), runs[0].prepared().corpus)
-    members, setting = tuple(run.id for run in runs), runs[0].setting
-    provenance = replace(
-        runs[0].provenance,
-        train_seconds=sum(run.provenance.train_seconds for run in runs),
-        parameters=sum(run.provenance.parameters for run in runs),
-        best_epoch=-1,
-        best_value=float("nan"),
-        members=members,
-        files={},
-    )
-    name = readable_id(ENSEMBLE, setting.dataset, setting.seed, members)
-    return Evaluated(name, setting, metrics, evaluation.per_query, provenance)
+    first, members = runs[0], tuple(run.id for run in runs)
+    evaluation, metrics = evaluate_corpus(MeanScores([scoring_of(run) for run in runs]), first.prepared().corpus)
+    sums = {name: sum(getattr(run.provenance, name) for run in runs) for name in ("train_seconds", "parameters")}
+    unchosen = {"best_epoch": -1, "best_value": float("nan"), "files": {}}
+    provenance = replace(first.provenance, members=members, **sums, **unchosen)
+    name = readable_id("ensemble", first.setting.dataset, first.setting.seed, members)
+    return Evaluated(name, first.setting, metrics, evaluation.per_query, provenance)

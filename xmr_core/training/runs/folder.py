@@ -1,10 +1,10 @@
-"""A trained run: what was evaluated, and the model."""
+"""A trained run: what was evaluated, and the model; and its folder, in which each file is bound to that run: files of
+another run and altered files are noticed."""
 
 import platform
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import filelock
@@ -17,16 +17,18 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
-from xmr_core.evaluation.protocols import random_rsum
+from xmr_core.evaluation.metrics import random_rsum
 from xmr_core.evaluation.results import Evaluated, Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.model_file import save_method
 from xmr_core.methods.registry import build, method_spec
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.config import RunConfig, component_versions
 from xmr_core.training.runs.names import CONFIG, RECORD, resolve_run
 
-MODEL = "model.safetensors"
+MODEL, STATE = "model.safetensors", "state.sealed"
+TABLES = ("history", "metrics", "per_query")
+FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,7 @@ class TrainedRun(Evaluated):
     def weights(self) -> dict:
         """The trained tensors by name, on the CPU. Raises: DamagedFile when their file was altered or is gone."""
         path = self.folder / MODEL
-        try:
-            content = path.read_bytes()
-        except OSError as e:
-            raise DamagedFile(f"{path} cannot be read ({e.strerror}). Train the run again.") from None
+        content = path.read_bytes() if path.is_file() else b""
         if bytes_hash(content) != self.provenance.files[MODEL]:
             raise DamagedFile(f"{path} was altered since the run was trained. Train the run again.")
         return load_tensors(content)
@@ -83,32 +82,9 @@ class TrainedRun(Evaluated):
         prepared, config = self.prepared(), self.config
         about = {name: getattr(config.data, name) for name in ("dataset", "features", "image_model", "text_model")}
         record = {name: value for name, value in asdict(self.provenance).items() if name != "files"}
-        words = prepared.vocabulary or prepared.pieces
         about |= {"run": self.id, "record": record}
+        words = prepared.vocabulary or prepared.pieces
         return save_method(path, self.method(), prepared.inputs, words, config.form, dict(config.options), about)
-
-
-# What lies in a run's folder, each file bound to that run: files of another run and altered files are noticed.
-
-
-STATE = "state.sealed"
-TABLES = ("history", "metrics", "per_query")
-FILES = (CONFIG, MODEL, *(f"{name}.csv" for name in TABLES))
-
-
-@contextmanager
-def begun(folder: Path, config: RunConfig, identity: dict) -> Iterator[None]:
-    """Write what the run is: its configuration, with absolute paths, and the identity that names it. Both are taken
-    back where the block fails before it has saved a state: such a run cannot be continued.
-    """
-    lasting = replace(config, data=config.data.absolute())
-    files.write_record(folder / CONFIG, {"config": asdict(lasting), "identity": identity})
-    try:
-        yield
-    except Exception:
-        if not (folder / STATE).exists():
-            (folder / CONFIG).unlink(missing_ok=True)
-        raise
 
 
 def write_record(folder: Path, provenance: Provenance) -> None:
@@ -126,30 +102,15 @@ def read_run(folder: Path, config: RunConfig | None = None, identity: dict | Non
     leads to. Raises: DamagedFile in one line for a file that is missing, altered, or belongs to another run.
     """
     provenance = _read_provenance(folder)
-    for name in FILES:
-        path = folder / name
-        if not path.is_file() or file_hash(path) != provenance.files.get(name):
+    for path in (folder / name for name in FILES):
+        if not path.is_file() or file_hash(path) != provenance.files.get(path.name):
             raise DamagedFile(f"{path} is missing or altered.")
     own_config, own_identity = _read_config(folder / CONFIG)
     config, identity = config or own_config, identity or own_identity
     if files.as_json(identity) != own_identity or folder.name != config.run_id(identity):
-        raise DamagedFile(
-            f"{folder / CONFIG} is the configuration of another run, or of another version of this package."
-        )
-    try:
-        tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES}
-    except ValueError as e:
-        raise DamagedFile(f"a table in {folder} cannot be read ({e}).") from None
-    return TrainedRun(
-        folder.name,
-        config.setting,
-        tables["metrics"],
-        tables["per_query"],
-        provenance,
-        folder,
-        config,
-        tables["history"],
-    )
+        raise DamagedFile(f"{folder / CONFIG} is the configuration of another run or version of this package.")
+    history, metrics, per_query = (pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in TABLES)
+    return TrainedRun(folder.name, config.setting, metrics, per_query, provenance, folder, config, history)
 
 
 def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool = False) -> TrainedRun | None:
@@ -162,7 +123,7 @@ def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool 
         return None
     try:
         run = read_run(folder, config, identity)
-    except DamagedFile as e:
+    except (BadInput, DamagedFile) as e:
         if not locked:
             with filelock.FileLock(folder / "lock"):
                 return load_finished(folder, config, identity, locked=True)
@@ -187,25 +148,15 @@ def load(run_id: str) -> TrainedRun:
     xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'. Known: none finished in this folder of runs.
     """
     run_id = resolve_run(run_id)
-    _require_method(run_id)
     try:
         run = read_run(paths.root() / "runs" / run_id)
     except DamagedFile as e:
         raise DamagedFile(f"run {run_id} is damaged: {e} Train it again.") from None
+    except BadInput as e:
+        about = "A method of your own must be on the Python path, or registered."
+        raise BadInput(f"run {run_id} cannot be read here: {e} {about}") from None
     warn_of_other_code([run])
     return run
-
-
-def _require_method(run_id: str) -> None:
-    """Raise BadInput where this process does not know the method of a run, which is no fault of its files."""
-    try:
-        method = files.read_record(paths.root() / "runs" / run_id / CONFIG)["config"]["method"]
-    except (DamagedFile, OSError, KeyError, TypeError):  # reading the run says it
-        return
-    try:
-        method_spec(method)
-    except BadInput as e:
-        raise BadInput(f"run {run_id}: {e} Put its file on the Python path, or register it first.") from None
 
 
 def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
@@ -213,19 +164,15 @@ def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
     reasons = {run.id: text for run in runs if (text := _difference(run))}
     if reasons:
         first, text = next(iter(reasons.items()))
-        which = f"run {first} was" if len(runs) == 1 else f"{len(reasons)} of {len(runs)} runs were"
-        warnings.warn(f"{which} made by other versions than these ({text}).", stacklevel=3)
+        message = f"{len(reasons)} of {len(runs)} runs were made by other versions than these ({first}: {text})."
+        warnings.warn(message, stacklevel=3)
 
 
 def _difference(run: TrainedRun) -> str:
-    made = run.provenance
-    now = component_versions(run.config.method, run.config.data.dataset)
-    pairs = {
-        **{f"version of {name}": (made.versions.get(name), version) for name, version in now.items()},
-        "torch": (made.environment.torch, str(torch.__version__)),
-        "machine": (made.environment.machine, platform.machine()),
-    }
-    return ", ".join(f"{name} {then}, now {now}" for name, (then, now) in pairs.items() if then != now)
+    made, now = run.provenance, component_versions(run.config.method, run.config.data.dataset)
+    then = {**made.versions, "torch": made.environment.torch, "machine": made.environment.machine}
+    now |= {"torch": str(torch.__version__), "machine": platform.machine()}
+    return ", ".join(f"{name} {then.get(name)}, now {value}" for name, value in now.items() if then.get(name) != value)
 
 
 def _read_provenance(folder: Path) -> Provenance:
@@ -245,13 +192,12 @@ def _read_config(path: Path) -> tuple[RunConfig, dict]:
     stored = files.read_record(path)
     try:
         config, identity = stored["config"], stored["identity"]
+        method_spec(config["method"])  # not known here is no fault of the file
         data = {name: value for name, value in config["data"].items() if name != "weights" or value}  # once a field
         config = RunConfig(**{**config, "data": DataConfig(**data), "train": TrainConfig(**config["train"])})
         expected = files.as_json({**config.identity(identity["data"]), "versions": identity["versions"]})
-    except (KeyError, TypeError, BadInput) as e:
+    except (KeyError, TypeError) as e:
         raise DamagedFile(f"{path} is not one that this version wrote ({e}).") from None
     if identity != expected:
-        raise DamagedFile(
-            f"{path} names another run than its configuration leads to, or another version of this package wrote it."
-        )
+        raise DamagedFile(f"{path} names another run than its configuration leads to, or is of another version.")
     return config, identity

@@ -1,6 +1,5 @@
 """Which runs there are, and the short names by which people call them."""
 
-import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +9,10 @@ import pandas as pd
 from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.data.config import FEATURES
+from xmr_core.training.runs.config import id_word
 
 CONFIG, RECORD = "config.json", "record.json"
-COLUMNS = ("name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run")
+COLUMNS = ["name", "method", "data", "features", "seed", "epochs", "rsum", "started", "state", "run"]
 _SHOWN = 5  # candidates in a message
 
 
@@ -36,8 +36,7 @@ def run_table() -> pd.DataFrame:
     True
     """
     rows = [{"name": name, **_facts(paths.root() / "runs" / run), "run": run} for name, run in short_names().items()]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.astype({"seed": "Int64", "epochs": "Int64"})  # a damaged run has none
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"seed": "Int64", "epochs": "Int64"})  # a damaged run has none
 
 
 def short_names() -> dict[str, str]:
@@ -49,7 +48,9 @@ def short_names() -> dict[str, str]:
     folders = [config.parent for config in (paths.root() / "runs").glob(f"*/{CONFIG}")]
     counts, out = Counter(), {}
     for folder in sorted(folders, key=lambda folder: (_started(folder), folder.name)):
-        method = _method_of(folder)
+        named = folder.name.rsplit("-", 2)[0]  # method and data set; the configuration tells where the one ends
+        config = _read(folder / CONFIG).get("config")
+        method = named.removesuffix(f"-{id_word(config['data']['dataset'])}") if config else named.partition("-")[0]
         counts[method] += 1
         out[f"{method}-{counts[method]}"] = folder.name
     return out
@@ -61,23 +62,6 @@ def _read(file: Path) -> dict:
         return files.read_record(file)
     except (DamagedFile, OSError):
         return {}
-
-
-def _method_of(folder: Path) -> str:
-    """The method in the id of a run; the data set of its configuration tells where it ends."""
-    named = folder.name.rsplit("-", 2)[0]
-    config = _read(folder / CONFIG).get("config", {})
-    dataset = id_word(config["data"]["dataset"]) if config else named.partition("-")[2]
-    return named.removesuffix(f"-{dataset}")
-
-
-def id_word(word: str) -> str:
-    """A method or a data set as it stands in the id of a run.
-
-    >>> id_word("vse++"), id_word("mine:read")
-    ('vsepp', 'mine_read')
-    """
-    return re.sub(r"[^\w.-]+", "_", word.replace("+", "p"))
 
 
 def find_run(name: str) -> str | None:
@@ -94,10 +78,7 @@ def find_run(name: str) -> str | None:
     candidates = [i for i in ids if name and i.startswith(name)]
     if len(candidates) > 1:
         listed = ", ".join(candidates[:_SHOWN]) + ", …" * (len(candidates) > _SHOWN)
-        raise BadInput(
-            f"{name!r} may mean {len(candidates)} runs: {listed}. Write more of the id, or a short name "
-            "(`python -m xmr_core runs`)."
-        )
+        raise BadInput(f"{name!r} may mean {len(candidates)} runs: {listed}. Write more of the id, or a short name.")
     return candidates[0] if candidates else None
 
 
@@ -110,34 +91,32 @@ def resolve_run(name: str) -> str:
     """
     if (run_id := find_run(name)) is not None:
         return run_id
-    finished = set(stored_ids())
+    finished = stored_ids()
     names = [short for short, run_id in short_names().items() if run_id in finished]
-    near = sorted(finished) if "-s" in name else names  # an id with a fault in it, or a short name
+    near = finished if "-s" in name else names  # an id with a fault in it, or a short name
     raise unknown("run", name, near or ["none finished in this folder of runs"])
 
 
 def _started(folder: Path) -> str:
     """ISO time in UTC at which a run was started, as far as its files say."""
-    seconds = (folder / CONFIG).stat().st_mtime
-    started = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    return str(_read(folder / RECORD).get("started_utc", started))
+    written = datetime.fromtimestamp((folder / CONFIG).stat().st_mtime, UTC)
+    return str(_read(folder / RECORD).get("started_utc", written.isoformat(timespec="seconds")))
 
 
 def _facts(folder: Path) -> dict[str, object]:
     """A row of the table without the names."""
-    started = _started(folder)[:16].replace("T", " ")
     stored, finished = _read(folder / CONFIG), (folder / RECORD).exists()
+    facts = {"started": _started(folder)[:16].replace("T", " "), "state": "damaged"}
     if not stored or (finished and not _read(folder / RECORD)):
-        return {"started": started, "state": "damaged"}
+        return facts
     config, data = stored["config"], stored["config"]["data"]
-    return {
+    return facts | {
         "method": config["method"],
         "data": f"{data['dataset']} {data['size']}" if data["dataset"] == "scenes" else data["dataset"],
         "features": _features(data, str(stored["identity"]["data"]["features"])),
         "seed": config["train"]["seed"],
         "epochs": config["train"]["epochs"],
         "rsum": _rsum(folder) if finished else float("nan"),
-        "started": started,
         "state": "finished" if finished else "interrupted",
     }
 
@@ -156,5 +135,5 @@ def _rsum(folder: Path) -> float:
         table = pd.read_csv(folder / "metrics.csv", keep_default_na=False)
     except (OSError, ValueError):
         return float("nan")
-    own = table[(table["metric"] == "rsum") & (table["relevance"] == "annotated")]
-    return 100 * float(own["value"].iloc[0]) if len(own) else float("nan")
+    own = table.loc[(table["metric"] == "rsum") & (table["relevance"] == "annotated"), "value"]
+    return 100 * float(next(iter(own), "nan"))

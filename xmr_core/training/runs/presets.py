@@ -2,16 +2,16 @@
 papers' scale.
 """
 
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.checks import require_choice
+from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of, reader_of
 from xmr_core.methods.registry import method_spec
-from xmr_core.training.config import TrainConfig
+from xmr_core.training.loop import TrainConfig
 from xmr_core.training.runs.config import RunConfig
 
 PRESETS = ("quick", "study", "published")
-SEEDS = {"quick": 1, "study": 5, "published": 2}
 
 # Settings of the matched form; options that a method does not have (iterations, say) are left out for it. 'photographs'
 # stands for every data set but scenes; its study settings were chosen on Flickr8k's validation split.
@@ -34,8 +34,6 @@ _SIZES = {
 _OPTIONS = ("d", "iterations", "dropout")  # which of these settings are options of methods
 _LEAST_STEPS = 140  # of `quick` on photographs: what its three epochs are on Flickr8k
 _CROPS = 1000  # different crops of an image where a network is fine-tuned on pixels
-_COMMON = ("dataset", "data_root", "preset", "device", "epochs", "seed")  # parameters that every training notebook has
-_NETWORKS = ("image_model", "text_model", "fine_tune", "features", "ambiguity", "word_drop")  # and those that some have
 
 
 def base_config(
@@ -65,38 +63,27 @@ def base_config(
     for name, value in {"dataset": dataset, "data_root": data_root, "preset": preset, "method": method}.items():
         if not isinstance(value, str):
             raise BadInput(f"{name} must be a word, got {value!r}.")
-    for name, value in {"epochs": epochs, "seed": seed}.items():
-        if not (isinstance(value, int) or (name == "epochs" and value is None)):
-            raise BadInput(f"{name} must be a whole number, got {value!r}.")
+    require_choice("preset", preset, PRESETS)
     if published_for and preset != "published":
         raise BadInput(f"published_for={published_for!r} belongs to preset='published', got preset={preset!r}.")
-    if dataset != "scenes":
+    drawn = dataset == "scenes"
+    if not drawn:
         reader_of(dataset)
-    if preset not in PRESETS:
-        raise unknown("preset", preset, PRESETS)
-    if (epochs is not None and epochs < 1) or seed < 0:
-        raise BadInput(f"epochs must be at least 1 and seed 0 or more, got epochs={epochs}, seed={seed}.")
-    spec = method_spec(method)
-    data = DataConfig(dataset=dataset, data_root=data_root)
+    spec, data = method_spec(method), DataConfig(dataset=dataset, data_root=data_root)
     config = RunConfig(data=data, method=method, train=TrainConfig(seed=seed), device=resolve_device(device))
     if preset == "published":
-        size = {"size": "large"} if dataset == "scenes" else {}
+        size = {"size": "large"} if drawn else {}
         config = config.replace(form="published", **size, **spec.published_settings(published_for, changes))
     else:
-        sizes = _SIZES["scenes" if dataset == "scenes" else "photographs", preset]
+        sizes = _SIZES["scenes" if drawn else "photographs", preset]
         absent = set(_OPTIONS) - set(spec.options.names(changes.get("form", "matched")))
         config = config.replace(**{k: v for k, v in sizes.items() if k not in absent})
         if dataset == "precomputed":  # no images to crop; the papers leave out a fifth of the regions
             config = config.replace(views=0, cell_drop=min(config.cell_drop, 0.2))
         if changes.get("fine_tune") in ("image", "both"):
             config = config.replace(views=_CROPS)
-    if epochs is not None:
-        config = config.replace(epochs=epochs)
-    config = config.replace(**changes)
-    if preset == "quick" and not {"epochs", "batch_images"} & changes.keys() and epochs is None:
-        config = _for_few_images(config)
-    spec.make_options(config.form, config.options)  # a mistake is told here, not when training starts
-    return config
+    config = config.replace(**({} if epochs is None else {"epochs": epochs}), **changes)
+    return _for_few_images(config) if preset == "quick" and epochs is None and "batch_images" not in changes else config
 
 
 def _for_few_images(config: RunConfig) -> RunConfig:
@@ -111,29 +98,3 @@ def _for_few_images(config: RunConfig) -> RunConfig:
     batch = min(config.batch_images, max(8, images // 4))
     steps = max(1, images // batch)
     return config.replace(batch_images=batch, epochs=max(config.train.epochs, -(-_LEAST_STEPS // steps)))
-
-
-def config_from(parameters, method: str = "dive", **changes) -> RunConfig:
-    """`base_config` from the parameters of a notebook: data set, preset, device, epochs, seed and networks, where it
-    has them.
-
-    parameters: a mapping such as check_parameters gives; its epochs 0 keeps the preset's number.
-
-    >>> config_from({"preset": "quick", "epochs": 0, "seed": 3, "device": "cpu"}, "scan").train.seed
-    3
-    """
-    values = {name: parameters[name] for name in (*_COMMON, *_NETWORKS) if name in parameters} | changes
-    return base_config(method, **{**values, "epochs": values.get("epochs") or None})
-
-
-def seeds(preset: str, first: int = 0, n: int = 0) -> list[int]:
-    """The seeds of a study: `first`, first + 1, …; n = 0 takes the preset's number.
-
-    Raises: BadInput for a negative n.
-
-    >>> seeds("quick", first=2, n=3)
-    [2, 3, 4]
-    """
-    if n < 0:
-        raise BadInput(f"n_seeds must be 0 or more (0 = the preset's number), got {n}.")
-    return list(range(first, first + (n or SEEDS[preset])))

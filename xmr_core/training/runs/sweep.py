@@ -1,5 +1,6 @@
 """Many runs: in this process, in processes of this machine, or on any executor, with one progress bar."""
 
+import json
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 from types import ModuleType
 
 from tqdm.auto import tqdm
@@ -22,7 +24,7 @@ from xmr_core.data.corpora import DATASETS
 from xmr_core.methods.registry import full_options, is_registered
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.folder import TrainedRun, warn_of_other_code
-from xmr_core.training.runs.train_run import EventFile, Plan, Report, plan_run, produce, report_of, silent
+from xmr_core.training.runs.train_run import Plan, Report, plan_run, produce, report_of, silent
 
 _one_at_a_time = threading.Lock()  # threads of one process share torch's random numbers and number of threads
 
@@ -86,7 +88,7 @@ def train_or_load_all(
         bar.update(0)
         report(event)
 
-    def ended(plan: Plan, error: BaseException | None = None) -> None:
+    def ended(plan: Plan, error: BaseException | None) -> None:
         epochs[plan.id] = plan.config.train.epochs
         if error is None:
             runs[plan.id] = plan.finished()
@@ -100,16 +102,18 @@ def train_or_load_all(
                 if new.id not in epochs and new.finished() is None:
                     add(new)
 
+    def start(plan: Plan) -> None:
+        pool, events = executor or (free.pop() if free else _Process()), EventFile(plan.folder, f"{call}-{plan.id}")
+        future = pool.submit(train_elsewhere, plan, str(paths.root()), events.ticket, report is not silent)
+        pending[future] = plan, events, pool
+
     with tqdm(total=0, desc="training", unit="epoch", disable=not (progress and missing)) as bar:
         for plan in missing:
             add(plan)
         try:
             while here or elsewhere or pending:
                 while elsewhere and (executor is not None or len(pending) < workers):
-                    plan, pool = elsewhere.popleft(), executor or (free.pop() if free else _Process())
-                    events = EventFile(plan.folder, f"{call}-{plan.id}")
-                    future = pool.submit(train_elsewhere, plan, str(paths.root()), events.ticket, report is not silent)
-                    pending[future] = plan, events, pool
+                    start(elsewhere.popleft())
                 if not pending:
                     plan, error = here.popleft(), None
                     try:
@@ -145,12 +149,37 @@ def train_or_load_all(
     return [runs[plan.id] for plan in plans if plan.id in runs]
 
 
+class EventFile:
+    """Events of a training in another process: lines of JSON in the folder of the run, which both processes see."""
+
+    def __init__(self, folder: Path, ticket: str):
+        self.ticket, self.path, self._position = ticket, folder / f"events-{ticket}.jsonl", 0
+
+    def add(self, event: dict) -> None:
+        """Append an event; the training process calls this."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def new(self) -> list[dict]:
+        """The events since the last call, in order; the process that waits calls this."""
+        with suppress(OSError), open(self.path, "rb") as file:  # none yet
+            file.seek(self._position)
+            complete, end, _ = file.read().rpartition(b"\n")
+            self._position += len(complete + end)
+            return [json.loads(line) for line in complete.splitlines()]
+        return []
+
+    def remove(self) -> None:
+        """Delete the file, when all events were read."""
+        self.path.unlink(missing_ok=True)
+
+
 def only_here(config: RunConfig) -> bool:
     """Whether a run needs what other processes cannot know."""
-    dataset, method = config.data.dataset, config.method
-    importable = dataset in DATASETS or ":" in dataset
-    in_main = any(name.startswith("__main__:") for name in (dataset, method, config.data.features))
-    return bool(config.data.corpus) or not importable or is_registered(method) or in_main
+    data, method = config.data, config.method
+    if data.corpus or is_registered(method) or not (data.dataset in DATASETS or ":" in data.dataset):
+        return True
+    return any(name.startswith("__main__:") for name in (data.dataset, method, data.features))
 
 
 def train_elsewhere(plan: Plan, home: str, ticket: str, reported: bool = False) -> None:
@@ -168,8 +197,8 @@ def train_elsewhere(plan: Plan, home: str, ticket: str, reported: bool = False) 
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the process that asked repeats a run's messages when it loads it
         os.environ["XMR_HOME"] = home
-        if (own := plan_run(plan.config)).identity != plan.identity:
-            different = [name for name in plan.identity if own.identity[name] != plan.identity[name]]
+        own = plan_run(plan.config).identity
+        if different := [name for name in plan.identity if own[name] != plan.identity[name]]:
             raise BadInput(
                 f"the worker on {socket.gethostname()} has other {', '.join(different)} than the process that asked "
                 f"for {plan.id}. Give all of them the same files and the same version of this package."
@@ -209,6 +238,6 @@ def _start_worker() -> None:
 def _workers(configs: Sequence[RunConfig]) -> int:
     if any(config.device != "cpu" for config in configs):
         return 1
-    here = hasattr(os, "sched_getaffinity")  # a container may own fewer cores than the machine has
-    cores = len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1
+    # a container may own fewer cores than the machine has
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // max((config.train.threads for config in configs), default=1))
