@@ -22,6 +22,21 @@ def shared_home(tmp_path_factory, request) -> Path:
     return (base.parent if hasattr(request.config, "workerinput") else base) / "shared_home"
 
 
+@pytest.fixture
+def own_home(tmp_path, monkeypatch) -> Path:
+    """A home of this test alone, empty at its beginning. A whole module asks for it by pytestmark."""
+    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory):
+    """As own_home, for all tests of a module: they share what the first of them makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 def pytest_collection_modifyitems(items):
     fast_tests.watch()
     for item in items:

@@ -50,9 +50,8 @@ def measured(ranks, prepared, batch: Batch, name: str, form: str, options: dict)
     expected = step(alone, lambda: alone.loss(batch, 1), 7)
     ours = step(together, lambda: ranks.loss(together, batch, 1), 7)
     ranks.average_gradients(together)
-    pairs = [
-        (a.grad, b.grad) for a, b in zip(together.parameters(), alone.parameters(), strict=True) if b.grad is not None
-    ]
+    both = zip(together.parameters(), alone.parameters(), strict=True)
+    pairs = [(a.grad, b.grad) for a, b in both if b.grad is not None]
     assert all(a is not None for a, _ in pairs)
     buffers = [(a.double(), b.double()) for a, b in zip(together.buffers(), alone.buffers(), strict=True)]
     return {

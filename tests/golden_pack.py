@@ -40,16 +40,11 @@ def unpack(path: Path) -> dict[str, dict[str, np.ndarray | str]]:
     """{case: {name: array}} of a group file, with the settings of each case as text under "cfg_json"."""
     with np.load(path) as stored:
         index = json.loads(stored["index"].tobytes())
-        flat = {
-            kind: np.ascontiguousarray(stored[kind].T).reshape(-1).view(kind)
-            for kind in stored.files
-            if kind != "index"
-        }
-    return {
-        case: {SETTINGS: entry["settings"]}
-        | {
-            name: flat[kind][start : start + prod(shape)].reshape(shape)
-            for name, (kind, start, shape) in entry["arrays"].items()
-        }
-        for case, entry in index.items()
-    }
+        kinds = [kind for kind in stored.files if kind != "index"]
+        flat = {kind: np.ascontiguousarray(stored[kind].T).reshape(-1).view(kind) for kind in kinds}
+    cases = {}
+    for case, entry in index.items():
+        cases[case] = {SETTINGS: entry["settings"]}
+        for name, (kind, start, shape) in entry["arrays"].items():
+            cases[case][name] = flat[kind][start : start + prod(shape)].reshape(shape)
+    return cases

@@ -23,9 +23,8 @@ def miniature(dataset: str, root: Path) -> Path:
     captions = corpus.captions.groupby("image_id", sort=False)["text"].agg(list)
     images = [Image.fromarray(x).resize((32, 32)) for x in corpus.read_pixels(range(len(corpus.images)))]
     root.mkdir(parents=True)
-    {"folder": _folder, "flickr30k": _flickr30k, "coco": _coco, "cub": _cub, "precomputed": _precomputed}[dataset](
-        root, images, captions
-    )
+    write = {"folder": _folder, "flickr30k": _flickr30k, "coco": _coco, "cub": _cub, "precomputed": _precomputed}
+    write[dataset](root, images, captions)
     return root
 
 
@@ -52,11 +51,8 @@ def _karpathy(root: Path, name: str, records: list[dict]) -> None:
 
 
 def _record(n: int, texts: list[str], sentids: list[int] | None = None, **more) -> dict:
-    sentids = sentids or [5 * n + c for c in range(len(texts))]
-    sentences = [
-        {"tokens": text.lower().split(), "raw": text, "imgid": n, "sentid": sentid}
-        for sentid, text in zip(sentids, texts, strict=True)
-    ]
+    both = zip(sentids or [5 * n + c for c in range(len(texts))], texts, strict=True)
+    sentences = [{"tokens": text.lower().split(), "raw": text, "imgid": n, "sentid": own} for own, text in both]
     split = "test" if n % 4 == 0 else "val" if n % 8 == 1 else "train"
     return {"imgid": n, "split": split, "sentids": [s["sentid"] for s in sentences], "sentences": sentences, **more}
 
@@ -110,9 +106,8 @@ def _judged_ids(n: int) -> list[tuple[int, list[int]]]:
     if package is None:
         return [(i, [5 * i + c for c in range(5)]) for i in range(n)]
     folder = Path(package.origin).parent / "data"
-    captions, judged = (
-        json.loads((folder / f"{kind}_image_to_caption.json").read_text()) for kind in ("original", "eccv")
-    )
+    paths = (folder / f"{kind}_image_to_caption.json" for kind in ("original", "eccv"))
+    captions, judged = (json.loads(path.read_text()) for path in paths)
     return [(int(i), captions[i]) for i in list(judged) if len(captions[i]) >= 5][:n]
 
 

@@ -51,9 +51,8 @@ def run_cells(name: str, **overrides) -> tuple[dict, str]:
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, f"{name}[{number}]", "exec", dont_inherit=True), space)
             if last is not None:
-                _rendered(
-                    eval(compile(ast.Expression(last.value), f"{name}[{number}]", "eval", dont_inherit=True), space)
-                )
+                code = compile(ast.Expression(last.value), f"{name}[{number}]", "eval", dont_inherit=True)
+                _rendered(eval(code, space))
             if number == 0:
                 space |= {key: value for key, value in overrides.items() if key in space}
     matplotlib.pyplot.close("all")

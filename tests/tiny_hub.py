@@ -79,25 +79,18 @@ class Handler(BaseHTTPRequestHandler):
             repository.branches.setdefault(revision, repository.branches["main"])
             return self.answer(409 if known else 200, {})
         if action == ".git":  # info/lfs/objects/batch
-            objects = [
-                {**o, "actions": {"upload": {"href": f"{hub.address}/lfs/{o['oid']}"}}}
-                for o in json.loads(body)["objects"]
-            ]
+            to = lambda oid: {"upload": {"href": f"{hub.address}/lfs/{oid}"}}  # noqa: E731
+            objects = [{**o, "actions": to(o["oid"])} for o in json.loads(body)["objects"]]
             return self.answer(200, {"transfer": "basic", "objects": objects})
         commit = repository.branches.get(revision, revision)
         if commit not in repository.commits:
             return self.answer(404, {"error": "Invalid rev id"}, X_Error_Code="RevisionNotFound")
         content = repository.commits[commit]
         if action == "preupload":
-            ways = [
-                {
-                    "path": f["path"],
-                    "uploadMode": "lfs" if f["path"].endswith(".safetensors") else "regular",
-                    "shouldIgnore": False,
-                    "oid": None,
-                }
-                for f in json.loads(body)["files"]
-            ]
+            paths = [f["path"] for f in json.loads(body)["files"]]
+            mode = {True: "lfs", False: "regular"}
+            plain = {"shouldIgnore": False, "oid": None}
+            ways = [{"path": p, "uploadMode": mode[p.endswith(".safetensors")], **plain} for p in paths]
             return self.answer(200, {"files": ways})
         if action == "commit":
             added = {}
@@ -117,10 +110,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(404, {}, X_Error_Code="EntryNotFound", X_Repo_Commit=commit)
             etag = described(path, content[path])["oid"]
             return self.answer(200, content[path], X_Repo_Commit=commit, ETag=f'"{etag}"')
-        siblings = [{"rfilename": path} for path in content]
-        return self.answer(
-            200, {"id": name, "sha": commit, "private": repository.private, "siblings": siblings, "tags": []}
-        )
+        about = {"id": name, "sha": commit, "private": repository.private, "tags": []}
+        return self.answer(200, about | {"siblings": [{"rfilename": path} for path in content]})
 
     do_GET = do_HEAD = do_POST = do_PUT = route
 

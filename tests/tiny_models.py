@@ -11,43 +11,20 @@ SIDE, PATCH, WIDTH = 32, 8, 16  # 4 × 4 patches
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.3, 0.25)
 WORDS = ["a", "dog", "cat", "runs", "sits", "on", "the", "grass", "big", "small", "red", "ball", "##s", "##ing", "and"]
 
-_VISION = {
-    "hidden_size": WIDTH,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "image_size": SIDE,
-    "patch_size": PATCH,
-}
-_TEXT = {
-    "hidden_size": WIDTH,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "vocab_size": 40,
-}
+_LAYERS = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+_VISION = _LAYERS | {"image_size": SIDE, "patch_size": PATCH}
+_TEXT = _LAYERS | {"vocab_size": 40}
 _STAGES = {"hidden_sizes": [8, 8, 12, WIDTH], "depths": [1, 1, 2, 1]}
-_SWIN = {
-    "image_size": SIDE,
-    "patch_size": 2,
-    "embed_dim": 4,
-    "depths": [1, 1, 1, 1],
-    "num_heads": [1, 1, 2, 2],
-    "window_size": 2,
-}
+_SWIN = {"image_size": SIDE, "patch_size": 2, "embed_dim": 4, "depths": [1] * 4, "num_heads": [1, 1, 2, 2]}
+_SWIN["window_size"] = 2
 
 
 def make(name: str):
     """A model by a short name; the same numbers each time."""
     t = library()
-    clip_text = _TEXT | {"max_position_embeddings": 12, "eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
-    siglip_text = _TEXT | {
-        "max_position_embeddings": 10,
-        "projection_size": WIDTH,
-        "eos_token_id": 3,
-        "bos_token_id": 2,
-        "pad_token_id": 0,
-    }
+    ends = {"eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    clip_text = _TEXT | ends | {"max_position_embeddings": 12}
+    siglip_text = _TEXT | ends | {"max_position_embeddings": 10, "projection_size": WIDTH}
     makers = {
         "resnet": lambda: t.ResNetModel(t.ResNetConfig(embedding_size=8, layer_type="bottleneck", **_STAGES)),
         "vit": lambda: t.ViTModel(t.ViTConfig(**_VISION)),
@@ -80,14 +57,12 @@ def save(name: str, folder: Path, preprocessor: bool = True) -> Path:
     if name == "bert":
         specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         (folder / "vocab.txt").write_text("\n".join(specials + WORDS) + "\n")
-        (folder / "tokenizer_config.json").write_text(
-            json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
-        )
+        content = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
+        (folder / "tokenizer_config.json").write_text(json.dumps(content))
     elif preprocessor:
         size = {"height": SIDE, "width": SIDE}
-        (folder / "preprocessor_config.json").write_text(
-            json.dumps({"size": size, "image_mean": MEAN, "image_std": STD, "do_normalize": True})
-        )
+        content = {"size": size, "image_mean": MEAN, "image_std": STD, "do_normalize": True}
+        (folder / "preprocessor_config.json").write_text(json.dumps(content))
     return folder
 
 

@@ -1,11 +1,10 @@
 """Code counts where it has no version: extractors, readers and methods of a user's own, in files of any name."""
 
 import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from own_method import RIGHT
 from tiny import tiny_config
 
 from xmr_core.base import fingerprint
@@ -13,6 +12,8 @@ from xmr_core.base.fingerprint import own_code_version
 from xmr_core.data import corpora, inputs
 from xmr_core.features.cache import identity_of
 from xmr_core.features.cells import CellDescriptor
+from xmr_core.methods import registry
+from xmr_core.methods.registry import method_spec
 from xmr_core.training.runs.config import code_of, component_versions
 from xmr_core.training.runs.train_run import plan_run
 
@@ -34,48 +35,30 @@ READER = (
 )
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    preparing._recent.clear()
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.fixture
+def imported(written):
+    """Write a module and import it."""
+
+    def load(name: str, text: str):
+        return importlib.import_module(written(name, text).removesuffix(":SPEC"))
+
+    return load
 
 
-def imported(folder: Path, name: str, text: str):
-    """A module as a new process would import it."""
-    (folder / f"{name}.py").write_text(text)
-    importlib.invalidate_caches()
-    sys.modules.pop(name, None)
-    return importlib.import_module(name)
-
-
-def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_run(tmp_path, monkeypatch):
-    seen = {}
-    for n, factor in enumerate((1, 100, 1)):
-        name = f"mine{n}"  # a file of any name; the class reaches code of another file of the user
-        sys.modules.pop(f"helper{n}", None)
-        imported(tmp_path, f"helper{n}", HELPER.format(factor=factor))
-        extractor = imported(tmp_path, name, EXTRACTOR.format(helper=f"helper{n}")).Brightness()
+def test_an_extractor_that_was_changed_by_hand_gives_new_features_and_another_run(imported, own_home, monkeypatch):
+    """Its class reaches code of another file of the user."""
+    seen = []
+    for n, factor in enumerate((1, 100)):
+        imported(f"helper{n}", HELPER.format(factor=factor))
+        extractor = imported(f"mine{n}", EXTRACTOR.format(helper=f"helper{n}")).Brightness()
         monkeypatch.setattr(inputs, "_extractor", lambda *_, extractor=extractor: extractor)
         preparing._recent.clear()
         plan = plan_run(tiny_config("vse++", reduce=0))
-        prepared = preparing.prepare(plan.config.data)
-        seen[n] = (
-            identity_of(extractor),
-            plan.id,
-            float(prepared.splits["train"].images_at(np.arange(2)).local_feats.mean()),
-        )
+        features = preparing.prepare(plan.config.data).splits["train"].images_at(np.arange(2)).local_feats
+        seen.append((identity_of(extractor), plan.id, float(features.mean())))
+    preparing._recent.clear()
     assert seen[1][2] == pytest.approx(100 * seen[0][2], rel=1e-3), "features of the old code were taken"
     assert seen[0][0] != seen[1][0] and seen[0][1] != seen[1][1]
-
-
-def test_helpers_of_an_own_file_count(tmp_path):
-    def version(factor=1):
-        imported(tmp_path, "helping", HELPER.format(factor=factor))
-        return own_code_version(imported(tmp_path, "extracting", EXTRACTOR.format(helper="helping")).Brightness)
-
-    first = version()
-    assert version() == first != version(factor=100)
 
 
 def test_an_inherited_version_does_not_speak_for_other_code():
@@ -87,9 +70,9 @@ def test_an_inherited_version_does_not_speak_for_other_code():
     assert "-code-" in identity_of(Louder(64)) and identity_of(Louder(64)) != identity_of(CellDescriptor(64))
 
 
-def test_a_reader_in_any_file_counts_with_its_code(tmp_path, monkeypatch):
+def test_a_reader_in_any_file_counts_with_its_code(imported, monkeypatch):
     def version(**values):
-        module = imported(tmp_path, "some_reader", READER.format(**{"seed": 0, "words": "reads", **values}))
+        module = imported("some_reader", READER.format(**{"seed": 0, "words": "reads", **values}))
         monkeypatch.setitem(corpora.READERS, "holiday", module.read)
         return component_versions("dive", "holiday")["reader"]
 
@@ -100,14 +83,38 @@ def test_a_reader_in_any_file_counts_with_its_code(tmp_path, monkeypatch):
     assert component_versions("dive", "coco")["reader"] == 1
 
 
-def test_an_own_method_counts_with_its_code(tmp_path):
-    source = (Path(__file__).parents[1] / "toy_method.py").read_text()
+BORROWED = """
+from dataclasses import replace
+from functools import partial
 
-    def version(text):
-        return own_code_version(imported(tmp_path, "own_method", text).matched)
+from xmr_core.methods.registry import method_spec
 
-    changed = source.replace("TokenHead(o.d, o.d)", "TokenHead(o.d, o.d + 0)")
-    assert version(source) == version(source) != version(changed)
+def mine(inputs, o):
+    return method_spec("vse++").published(inputs, o)
+
+vse = method_spec("vse++")
+SPEC = replace(vse, id="borrowed", label="B", variants={}, matched=partial(vse.matched), published=mine)
+margin=0.1
+"""
+
+
+def test_a_run_counts_with_all_code_of_its_method(written, monkeypatch):
+    def version(name, text):
+        return component_versions(written(name, text), "scenes")["method"]
+
+    def of_registered(text):  # without an address, so that the file counts by what the spec names alone
+        monkeypatch.setattr(registry, "_registered", {"borrowed": method_spec(written("borrowed", text))})
+        return component_versions("borrowed", "scenes")["method"]
+
+    swapped = BORROWED.replace("published(inputs", "matched(inputs")
+    assert version("borrowed", BORROWED) == version("borrowed", BORROWED) != version("borrowed", swapped)
+    assert of_registered(BORROWED) != of_registered(swapped)
+    assert version("borrowed", BORROWED) != version("borrowed", BORROWED.replace("margin=0.1", "margin=0.2"))
+    written("far_builder", "def build(inputs, o, loss):\n    return loss\n")
+    partly = RIGHT.replace("SPEC = ", "from functools import partial\n\nimport far_builder\n\nSPEC = ")
+    partly = partly.replace("Mine, matched,", "Mine, partial(far_builder.build, loss=1),")
+    assert version("partly", partly) != version("partly", partly.replace("InfoNCE(0.1)", "InfoNCE(0.2)"))
+    assert component_versions("dive", "scenes")["method"] == method_spec("dive").version
 
 
 def test_a_function_without_a_file_counts_with_what_it_computes():

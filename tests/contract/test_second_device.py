@@ -1,12 +1,8 @@
 """Every stage of every method on a second device: a tensor that stayed on the CPU stops it, as a GPU would."""
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
@@ -48,13 +44,3 @@ def test_no_stage_mixes_devices(method, options, tmp_path, in_a_process_of_its_o
 
 def test_a_loaded_model_takes_its_frozen_networks_along(tmp_path, in_a_process_of_its_own):
     in_a_process_of_its_own("read_with_frozen_networks", tmp_path)
-
-
-def test_golden_cases_can_be_computed_on_another_device():
-    """What benchmarks/gpu.py does on a GPU: modules and tensors of these tests are made on the device."""
-    tests = Path(__file__).parents[1]
-    files = [str(path) for path in tests.rglob("test_golden_*.py")]
-    command = [sys.executable, "-m", "pytest", "-p", "golden_on_stand", "-p", "no:cacheprovider", *files]
-    environment = {**os.environ, "PYTHONPATH": str(tests), "XMR_GOLDEN_DEVICE": "stand"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment, cwd=tests.parent)
-    assert done.returncode == 0, done.stdout[-3000:]

@@ -5,8 +5,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,29 +49,17 @@ IN_DOCUMENTS = used_in_documents()
 def test_the_root_completes_to_what_a_user_needs():
     names = set(dir(xmr_core))
     wanted = {"load", "train_or_load", "train_or_load_all", "base_config", "evaluate", "rank_metrics", "from_arrays"}
-    assert wanted <= names and {package.partition(".")[2] for package in PACKAGES if package.count(".") == 1} >= (
-        names & {"similarities", "losses", "heads", "encoders", "methods", "data", "evaluation", "training", "models"}
-    )
+    assert wanted <= names
     with pytest.raises(AttributeError):
         xmr_core.trian_or_load  # noqa: B018
-
-
-@pytest.mark.slow
-def test_importing_the_package_loads_no_heavy_library():
-    heavy = ("torch", "pandas", "transformers")
-    code = f"import sys, xmr_core; dir(xmr_core); print([m for m in {heavy} if m in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
 
 
 @pytest.mark.parametrize("package", [p for p in FOR_USERS if p != "xmr_core"])
 def test_every_stage_has_a_catalogue_whose_names_resolve(package):
     names = catalogue(package)
     assert names, f"{package} shows nothing"
-    assert all(hasattr(importlib.import_module(package), name) for name in names) and set(names) <= set(
-        dir(importlib.import_module(package))
-    )
+    assert set(names) <= set(dir(importlib.import_module(package)))
+    assert all(hasattr(importlib.import_module(package), name) for name in names)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -91,9 +77,6 @@ TRAINING = ("training", "models", "retrieval", "runs", "explorer")  # their exam
     "module",
     [pytest.param(m, marks=[pytest.mark.slow] if m.split(".", 1)[1].startswith(TRAINING) else []) for m in EXAMPLES],
 )
-def test_examples_run(module, tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
-    result = doctest.testmod(
-        importlib.import_module(module), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    )
-    assert not result.failed
+def test_examples_run(module, own_home):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert not doctest.testmod(importlib.import_module(module), optionflags=options).failed

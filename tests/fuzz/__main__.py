@@ -8,15 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-KILLS = {
-    "cache": 8,
-    "index": 8,
-    "training": 8,
-    "study engine": 4,
-    "sweep workers": 4,
-    "one rank of several": 4,
-    "notebook": 4,
-}
+KILLS = {"cache": 8, "index": 8, "training": 8, "sweep workers": 4, "one rank of several": 4}
 
 
 def main() -> int:

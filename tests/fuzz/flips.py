@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from .kill_jobs import Blocks, config, environment, photographs, prepare
+from .kill_jobs import PASSING, Blocks, config, environment, prepare
 from .mutate import flipped
 from .outcomes import Case
 
@@ -41,7 +41,7 @@ def prepared(base: Path) -> dict[str, Written]:
     prepare(base)
     run = train_or_load(config(epochs=2))
     model = example_model("dive")
-    index = index_folder(model, photographs(base), base / "index", progress=iter)
+    index = index_folder(model, base / "photographs", base / "index", progress=iter)
     opened = open_index(index)
     build_elements(opened.images, index, opened.digest("images"))
     folder, export = write_model(model, base / "model"), run.export(base / "export.safetensors")
@@ -50,14 +50,8 @@ def prepared(base: Path) -> dict[str, Written]:
         from xmr_core.training.runs.folder import read_run
 
         made = read_run(run.folder)
-        return (
-            made.metrics.to_csv(),
-            made.per_query.to_csv(),
-            made.history.to_csv(),
-            repr(made.config),
-            _sum(made.weights()),
-            repr(made.provenance),
-        )
+        tables = [table.to_csv() for table in (made.metrics, made.per_query, made.history)]
+        return tables, repr(made.config), _sum(made.weights()), repr(made.provenance)
 
     def of_state() -> object:
         from xmr_core.training.loop import load_state
@@ -84,14 +78,14 @@ def prepared(base: Path) -> dict[str, Written]:
         elements = open_elements(index, library.images, library.digest("images"))
         return [search(library, "a red circle", k=9, elements=e).to_csv() for e in (None, elements)]
 
-    def of_model(load: Callable) -> Callable:
-        return lambda: load().encode_texts(["a red circle"]).x.tolist()
+    def encoded() -> object:
+        return read_model(folder).encode_texts(["a red circle"]).x.tolist()
 
     def exported() -> object:
         from xmr_core.methods.model_file import load_method
 
-        method, words, about, inputs = load_method(export)[0], *load_method(export)[1:], None
-        return _sum(method.state_dict()), words.words, str(about), inputs
+        method, words, about = load_method(export)
+        return _sum(method.state_dict()), words.words, str(about)
 
     def features() -> object:
         import xmr_core.features.cache as module
@@ -99,33 +93,26 @@ def prepared(base: Path) -> dict[str, Written]:
         from xmr_core.features.cache import cached_features
 
         module._verified.clear()
-        return np.asarray(cached_features(load_folder(photographs(base)), Fast(), progress=iter)).tobytes()
+        return np.asarray(cached_features(load_folder(base / "photographs"), Fast(), progress=iter)).tobytes()
 
     def scenes() -> object:
         from xmr_core.data.scenes import load_scenes
 
-        load_scenes.cache_clear() if hasattr(load_scenes, "cache_clear") else None
         corpus = load_scenes("tiny")
         return corpus.fingerprint, corpus.captions.to_csv(), corpus.read_pixels(np.arange(5)).tobytes()
 
     features(), scenes()
     unfinished = partly(base)
     cache = home / "cache"
-    files = {
-        f"run, {name}": Written(run.folder / name, of_run)
-        for name in ("config.json", "record.json", "model.safetensors", "history.csv", "metrics.csv", "per_query.csv")
-    }
+    files = {}
+    for kind, place, use in (("run", run.folder, of_run), ("index", index, answers), ("model folder", folder, encoded)):
+        paths = [
+            path
+            for path in sorted(place.rglob("*"))
+            if path.is_file() and path.name not in (*PASSING, ".lock", "README.md")
+        ]
+        files |= {f"{kind}, {path.relative_to(place)}": Written(path, use) for path in paths}
     files["run, state.sealed"] = Written(run.folder / "state.sealed", of_state)
-    files |= {
-        f"index, {path.relative_to(index)}": Written(path, answers)
-        for path in sorted(index.rglob("*"))
-        if path.is_file() and path.name not in ("lock", ".lock", "README.md")
-    }
-    files |= {
-        f"model folder, {path.name}": Written(path, of_model(lambda: read_model(folder)))
-        for path in sorted(folder.iterdir())
-        if path.is_file() and path.name not in (".lock", "README.md")
-    }
     files["export"] = Written(export, exported)
     note = next(path for path in cache.glob("features-folder-*.json") if "fast-blocks" in path.read_text())
     files |= {f"features, {suffix}": Written(note.with_suffix(suffix), features) for suffix in (".npy", ".json")}
@@ -165,19 +152,16 @@ def partly(base: Path) -> dict[str, Written]:
     cache = folder("cache")
     stems = {suffix: next(cache.glob(f"partly-*{suffix}")) for suffix in (".part", ".note")}
 
-    def finish() -> object:
-        made = np.asarray(make(99)).tobytes()
-        for path in cache.glob("partly-*.npy"):
-            path.unlink()
-        return made
-
     kept = {path: path.read_bytes() for path in stems.values()}
 
     def use() -> object:
         for path, raw in kept.items():  # the one that was not flipped is gone after a first use
             if not path.exists():
                 path.write_bytes(raw)
-        return finish()
+        made = np.asarray(make(99)).tobytes()
+        for path in cache.glob("partly-*.npy"):
+            path.unlink()
+        return made
 
     return {f"unfinished features, {suffix}": Written(path, use, kept[path]) for suffix, path in stems.items()}
 
@@ -192,7 +176,8 @@ def flip_cases(base: Path, count: int, seed: int = 0) -> list[Case]:
             def act(file=file, raw=raw, changed=flipped(raw, rng), expected=expected) -> str:
                 if not file.path.exists():
                     file.path.write_bytes(raw)
-                before = _stamps(file.path)
+                status = file.path.stat()
+                before = status.st_atime_ns, status.st_mtime_ns
                 file.path.write_bytes(changed)
                 os.utime(file.path, ns=before)  # as a disk that loses a bit leaves it
                 try:
@@ -208,11 +193,6 @@ def flip_cases(base: Path, count: int, seed: int = 0) -> list[Case]:
 
             cases.append(Case(f"flips: {name}", f"flip {n}", act))
     return cases
-
-
-def _stamps(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_atime_ns, status.st_mtime_ns
 
 
 def _sum(tensors: dict) -> list:

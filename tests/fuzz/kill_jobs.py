@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pandas as pd
 from PIL import Image
@@ -21,15 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMES = ("seconds", "train_seconds", "evaluate_seconds", "started_utc", "started", "finished_utc", "fixed_utc")
 # what differs between two runs that are equal: states in the order they were written, locks, logs of processes
 PASSING = ("lock", "progress", "state.sealed", "state.sealed.previous")
-PICTURES = "outputs/*/*.[cp][sn][vg]"  # and tables
-NOTEBOOK = {
-    "parameters": "epochs: int = 6  # of training\nseed: int = 0  # of training",
-    "check": "from xmr_study.notebook import check_parameters, close\np = check_parameters(globals())",
-    "train": "from fuzz.kill_jobs import config\nfrom xmr_core.training.runs import train_or_load\n"
-    "run = train_or_load(config(p.seed))",
-    "draw": "from xmr_study import plots\nfigure = plots.learning_curves(run.history.assign(seconds=0.0))",
-    "close": "close('small', p, {'curves': figure}, {'metrics': run.metrics}, {'run': run.id})",
-}
 
 
 @dataclass(frozen=True)
@@ -74,25 +63,14 @@ def cache(home: Path) -> None:
     from xmr_core.features.cache import cached_features
 
     module._EVERY = 1
-    cached_features(load_folder(photographs(home.parent)), Blocks(), progress=iter)
+    cached_features(load_folder(home.parent / "photographs"), Blocks(), progress=iter)
 
 
 def index(home: Path) -> None:
     from xmr_core.retrieval.index import index_folder, open_index
     from xmr_core.retrieval.library import example_model
 
-    open_index(index_folder(example_model(), photographs(home.parent), home / "index", progress=iter), verify=True)
-
-
-def study(home: Path) -> None:
-    from xmr_study.protocol import Job as StudyJob
-
-    spec = importlib.util.spec_from_file_location("run_study", ROOT / "scripts" / "run_study.py")
-    engine = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(engine)
-    engine.FOLDER = home / "study"
-    batch = [StudyJob("comparison", "DivE", "DivE", config(seed, epochs=3)) for seed in (0, 1, 2)]
-    engine.train(batch, 1)
+    open_index(index_folder(example_model(), home.parent / "photographs", home / "index", progress=iter), verify=True)
 
 
 def sweep(home: Path) -> None:
@@ -109,38 +87,16 @@ def ranks(home: Path) -> None:
         sys.exit(1)  # a rank was killed, and torchrun has ended the other one
 
 
-def notebook(home: Path) -> None:
-    source = home.parent / "small.ipynb"
-    done = subprocess.run([sys.executable, "-m", "xmr_study", "run", str(source), str(home / "out.ipynb")])
-    if done.returncode:
-        sys.exit(1)
-
-
 def prepare(base: Path) -> None:
     """Inputs of the jobs, which are made once."""
     rng = np.random.default_rng(0)
     (base / "photographs").mkdir(parents=True, exist_ok=True)
     for n in range(60):
         Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).save(base / "photographs" / f"{n}.png")
-    nb = nbformat.v4.new_notebook()
-    for n, (name, source) in enumerate(NOTEBOOK.items()):
-        cell = nbformat.v4.new_code_cell(source, id=f"cell{n}")
-        cell.metadata["tags"] = [name] if name == "parameters" else []
-        nb.cells.append(cell)
-    nbformat.write(nb, base / "small.ipynb")
-
-
-def photographs(base: Path) -> Path:
-    return base / "photographs"
 
 
 def of_runs(home: Path) -> dict[str, str]:
-    out = {}
-    for record in sorted((home / "runs").glob("*/record.json")):
-        for path in sorted(record.parent.iterdir()):
-            if path.name not in PASSING:
-                out[f"{record.parent.name}/{path.name}"] = content(path)
-    return out
+    return of_files(home, "runs/*/*")
 
 
 def of_files(home: Path, pattern: str) -> dict[str, str]:
@@ -174,10 +130,8 @@ JOBS = {
     "training": Job(training, of_runs),
     "cache": Job(cache, lambda home: of_files(home, "cache/features-*")),
     "index": Job(index, lambda home: of_files(home, "index/**/*")),
-    "study engine": Job(study, lambda home: {**of_runs(home), **of_files(home, "study/*")}),
     "sweep workers": Job(sweep, of_runs, helpers=True),
     "one rank of several": Job(ranks, of_runs, helpers=True),
-    "notebook": Job(notebook, lambda home: {**of_runs(home), **of_files(home, PICTURES)}, helpers=True),
 }
 
 

@@ -1,5 +1,6 @@
 """Kills at random moments: whatever is killed is started again, and must end as if nothing had happened."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -25,7 +26,7 @@ class Tally:
     kills: int = 0
     jobs: int = 0
     different: list[str] = field(default_factory=list)
-    remainders: dict[str, int] = field(default_factory=dict)
+    left_over: int = 0
     orphans: int = 0
 
 
@@ -45,10 +46,8 @@ def kill_all(base: Path, counts: dict[str, int], seed: int = 0) -> dict[str, Tal
         if _wait(_start(JOBS[name], undisturbed)) != 0:
             tally.different.append("the undisturbed job failed")
             continue
-        for path in () if name == "cache" else undisturbed.glob("[!c]*"):  # again, to know how long it takes
+        for path in undisturbed.glob("*" if name == "cache" else "[!c]*"):  # again, to know how long it takes
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if name == "cache":
-            shutil.rmtree(undisturbed)
         started = time.monotonic()
         _wait(_start(JOBS[name], undisturbed))
         seconds = time.monotonic() - started
@@ -60,41 +59,29 @@ def kill_all(base: Path, counts: dict[str, int], seed: int = 0) -> dict[str, Tal
 
 
 def _killed_job(name: str, home: Path, undisturbed: Path, seconds: float, count: int, tally: Tally, rng) -> None:
-    job, kills = JOBS[name], 0
+    job = JOBS[name]
     if name != "cache":  # kills are meant for what the job is named after
         shutil.copytree(undisturbed / "cache", home / "cache", dirs_exist_ok=True)
     first = 0.35 if job.helpers else 0.0  # processes of their own import for a while, and kills of that show nothing
-    while True:
+    for attempt in range(MOST + 3):  # a failure without a kill may come from one before, but not for ever
         process = _start(job, home)
-        if kills < MOST and tally.kills < count:
+        if attempt < MOST and tally.kills < count:
             time.sleep(rng.uniform(first, 0.9) * seconds)
-            family = [process, *_children(process)] if job.helpers else [process]
-            victim = rng.choice(family)
-            try:
+            victim = rng.choice([process, *_children(process)] if job.helpers else [process])
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(victim.pid, signal.SIGKILL)
-                tally.kills, kills = tally.kills + 1, kills + 1
-            except ProcessLookupError:
-                pass
+                tally.kills += 1
         status = _wait(process)
-        if status == 0:
+        if status in (0, None):
             break
-        if status is None:
-            tally.different.append(f"{home.name}: hangs")
-            return
-        if kills >= MOST + 3:
-            tally.different.append(f"{home.name}: does not end")
-            return
-        if kills >= MOST or tally.kills >= count:
-            kills += 1  # a failure without a kill may come from one before, but not for ever
+    if status != 0:
+        tally.different.append(f"{home.name}: {'hangs' if status is None else 'does not end'}")
+        return
     tally.jobs += 1
     expected, present = job.digest(undisturbed), job.digest(home)
-    tally.different += [
-        f"{home.name}: {path}"
-        for path in sorted(expected.keys() | present.keys())
-        if expected.get(path) != present.get(path)
-    ]
-    for path in sorted(listed(home) - listed(undisturbed)):
-        tally.remainders[Path(path).name] = tally.remainders.get(Path(path).name, 0) + 1
+    differing = {path for path in expected.keys() | present.keys() if expected.get(path) != present.get(path)}
+    tally.different += [f"{home.name}: {path}" for path in sorted(differing)]
+    tally.left_over += len(listed(home) - listed(undisturbed))
     tally.orphans += len(_orphans(home))
     if not tally.different:
         shutil.rmtree(home)
@@ -157,6 +144,5 @@ def _orphans(home: Path, patience: float = 30) -> list[int]:
 
 
 def row(name: str, tally: Tally) -> str:
-    remainders = ", ".join(f"{n} × {path}" for path, n in tally.remainders.items()) or "none"
     verdict = f"DIFFERENT: {tally.different[:5]}" if tally.different else "equal"
-    return f"| {name} | {tally.kills} | {tally.jobs} | {verdict} | {remainders} | {tally.orphans} |"
+    return f"| {name} | {tally.kills} | {tally.jobs} | {verdict} | {tally.left_over} | {tally.orphans} |"

@@ -4,18 +4,7 @@ import random
 from pathlib import Path
 
 NUMBERS = (b"-1", b"99999999999999999999999", b"NaN", b"1e999", b"0", b'""', b"null", b"[]", b"{}", b"true")
-TEXTS = (
-    b"\x00",
-    b"\xff\xfe",
-    b"\x1b[2J",
-    "\u202e".encode(),
-    b"$5_{",
-    b'"',
-    b"\r",
-    b"\n\n\n",
-    b"../../etc/passwd",
-    b"=1+1",
-)
+TEXTS = (b"\x00", b"\xff\xfe", b"\x1b[2J", "\u202e".encode(), b"$5_{", b'"', b"\r", b"\n\n\n", b"../../etc", b"=1+1")
 
 
 def mutated(raw: bytes, rng: random.Random) -> tuple[str, bytes]:

@@ -1,78 +1,34 @@
 """Defects that an attack found once, each by the input that showed it."""
 
 import json
-import os
-import pickle
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from xmr_core.base import files
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.safe_open import plain_math, printable
-from xmr_core.data.readers.assembly import FaultLog, list_images, read_lines
-from xmr_core.features.images import decoded, read_image
+from xmr_core.features.images import read_image
 from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.model_file import load_method, save_method
 from xmr_core.methods.official import load_official
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_model
-from xmr_study.cli import main
 
-from .others import CSV, WORDS, bomb, checked, folder_of, official, saved
+from .others import EPS, WORDS, official, saved
 
 
 @pytest.mark.parametrize("name", ["holiday.jpg", "holiday.png"])
 def test_no_other_program_is_started_for_an_image(tmp_path, name):
-    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
-    (tmp_path / name).write_bytes(eps)
-    with pytest.raises(DamagedFile, match="it is no image, or of a kind that is not read"):
+    (tmp_path / name).write_bytes(EPS)
+    with pytest.raises(DamagedFile, match="image"):
         read_image(tmp_path / name)
-
-
-def test_a_small_file_of_very_many_pixels_is_refused_before_it_is_decoded(tmp_path):
-    (tmp_path / "a.png").write_bytes(bomb(10000, 9000))
-    with pytest.raises(Image.DecompressionBombError, match="10,000 × 9,000 pixels"):
-        decoded(tmp_path / "a.png")
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_pipes_and_devices_are_refused_at_once(tmp_path, make):
-    folder = folder_of(tmp_path / "f", "a.jpg")
-    make(folder / "b.jpg")
-    assert checked(folder) == "clear error"
-    for read in (files.read_sealed, files.read_json, read_vocabulary, lambda path: read_lines(path, FaultLog())):
-        with pytest.raises((DamagedFile, BadInput)):
-            read(folder / "b.jpg")
-
-
-def test_names_that_are_not_utf8_are_counted_and_left_out(tmp_path):
-    folder = folder_of(tmp_path / "f", "a.jpg")
-    (folder / "b\udcff.jpg").write_bytes(b"")
-    faults = FaultLog()
-    assert [*list_images(folder, faults=faults)] == ["a.jpg"]
-    assert faults.counts == {"files whose name is not UTF-8": 1} and checked(folder) == "clear error"  # no captions
-
-
-@pytest.mark.parametrize("text", [CSV + b"a.jpg," + b"x" * 200_000, CSV.replace(b"\n", b"\r"), b"x" * 200_000])
-def test_fields_of_any_length_and_line_ends_of_any_kind(tmp_path, text):
-    folder = folder_of(tmp_path / "f", "a.jpg", "b.jpg", "c.jpg")
-    (folder / "captions.csv").write_bytes(text)
-    assert checked(folder) in ("tolerated", "clear error")
-
-
-@pytest.mark.parametrize("path", ["~nosuchuser/x", "a\0b", "x" * 5000])
-def test_no_path_ends_in_a_traceback(path, capsys):
-    assert main(["check", "folder", path]) == 1 and "Traceback" not in capsys.readouterr().err
 
 
 NUMBERED = {str(n): word for word, n in WORDS.items()}
 VOCABULARIES = {
-    "numbers that have no order": pickle.dumps({"word2idx": {**WORDS, "x": "y"}}),
     "deep JSON": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "a huge number": b'{"idx2word": {"0": ' + b"9" * 10_000 + b"}}",
     "two directions that differ": json.dumps({"word2idx": {**WORDS, "dog": 9}, "idx2word": NUMBERED}).encode(),
     "a word twice": json.dumps({"idx2word": {**NUMBERED, "5": "dog"}}).encode(),
     "a deep pickle": b"\x80\x02" + b"]" * 100_000 + b".",
@@ -93,15 +49,11 @@ def changed(name: str, tensor: object) -> bytes:
 
 
 CHECKPOINTS = {
-    "no axis": changed("fc.weight", torch.tensor(1.0)),
     "one axis": changed("fc.weight", torch.ones(4)),
     "repeated numbers": changed("fc.weight", torch.ones(1, 1).expand(30_000, 30_000)),
     "complex": changed("fc.weight", torch.ones(8, 5, dtype=torch.complex64)),
-    "whole": changed("fc.weight", torch.ones(8, 5, dtype=torch.int64)),
     "NaN": changed("fc.weight", torch.full((8, 5), torch.nan)),
     "sparse": changed("fc.weight", torch.eye(8)[:, :5].to_sparse()),
-    "on no device": changed("fc.weight", torch.ones(8, 5, device="meta")),
-    "a number as name": changed(3, torch.ones(2)),
     "a large width": changed("fc.weight", torch.ones(300_000, 1)),
 }
 
@@ -109,8 +61,6 @@ CHECKPOINTS = {
 @pytest.mark.parametrize("kind", CHECKPOINTS)
 def test_checkpoints_of_the_authors(tmp_path, kind):
     (tmp_path / "a.pth").write_bytes(CHECKPOINTS[kind])
-    if kind == "a number as name":  # which no rule reads
-        return load_official(tmp_path / "a.pth", "vse++")
     with pytest.raises((DamagedFile, BadInput)):
         load_official(tmp_path / "a.pth", "vse++")
 
@@ -125,7 +75,7 @@ def test_an_exported_method_is_bound_to_its_digest_and_imports_nothing(tmp_path)
         load_method(path)
     model.method.address = "this_module_would_be_run:SPEC"
     save_method(path, model.method, model.raw.inputs, words, "matched", about["options"])
-    with pytest.raises(BadInput, match="asks for the code this_module_would_be_run:SPEC"):
+    with pytest.raises(BadInput, match="this_module_would_be_run:SPEC"):
         load_method(path)
 
 
@@ -134,9 +84,9 @@ def test_a_model_folder_is_sealed_and_calls_nothing_but_extractors(tmp_path):
     content = files.read_record(folder / "config.json")
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(text.replace('"label": "vse++"', '"label": "vse+-"'))
-    with pytest.raises(DamagedFile, match="does not match the digest"):
+    with pytest.raises(DamagedFile, match="digest"):
         read_model(folder)
-    for kind, message in (("antigravity:x", "asks for the code antigravity:x"), ("os:abort", "is no extractor")):
+    for kind, message in (("antigravity:x", "antigravity:x"), ("os:abort", "extractor")):
         content["inputs"]["images"]["kind"] = kind
         files.write_record(folder / "config.json", content)
         with pytest.raises(BadInput, match=message):
@@ -153,19 +103,3 @@ def test_texts_of_others_steer_neither_terminal_nor_figure(tmp_path):
     figure.savefig(tmp_path / "a.png")  # a formula that is none would raise here
     plt.close(figure)
     assert plain_math(plain_math("$1")) == r"\$1"
-
-
-def test_a_refused_write_is_said_once():
-    error = CannotWrite("cannot write a (no room).")
-    assert files.cannot_write("b", error) is error
-
-
-def test_an_image_in_two_split_lists_is_refused(tmp_path):
-    from xmr_core.data.readers.flickr8k import load_flickr8k
-
-    folder_of(tmp_path / "Flicker8k_Dataset", "a.jpg")
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"Flickr_8k.{split}Images.txt").write_text("a.jpg\n" if split != "dev" else "")
-    (tmp_path / "Flickr8k.token.txt").write_text("a.jpg#0\ta dog\n")
-    with pytest.raises(BadInput, match="images that another split lists too"):
-        load_flickr8k(tmp_path)

@@ -19,16 +19,20 @@ from xmr_study.parameters import check_values, checked_value, declared_parameter
 
 from .outcomes import Case
 
-ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 WRONG = {str: (-1, 1.5, None, [], {}, b"x", True), bool: ("banana", -1, 2, None, [], 1.0)}
 NUMBERS = ("banana", math.nan, math.inf, -math.inf, [], {}, b"x", 2**70, 1e308, None)
 SETS = torch.nn.functional.normalize(torch.ones(3, 2, 4), dim=-1)
 SCORES, MATCH = torch.eye(3), torch.eye(3, dtype=torch.bool)
 
 
-def refused(make: Callable[[], object], fault: object) -> str:
-    made = make()
-    return f"SILENT: {fault!r:.60} was accepted: {made!r:.80}"
+def refused(face: str, name: str, value: object, make: Callable[[object], object]) -> Case:
+    """A case in which make(value) has to raise."""
+
+    def act() -> str:
+        return f"SILENT: {value!r:.60} was accepted: {make(value)!r:.80}"
+
+    return Case(face, f"{name}={value!r:.60}", act)
 
 
 def wrong_for(default: object) -> tuple:
@@ -41,76 +45,44 @@ def option_cases() -> list[Case]:
     cases = []
     for name, spec in papers().items():
         for f in fields(spec.options):
-            form = f.metadata["form"] or "matched"
             values = [v for v in wrong_for(f.default) if not (v is None and f.default is None)]
             values += [f.metadata["most"] + 1] * (f.metadata["most"] < math.inf)
             values += ["banana"] * bool(f.metadata["choices"])
-            cases += [
-                Case(
-                    "options of methods",
-                    f"{name} {f.name}={v!r:.30}",
-                    lambda spec=spec, form=form, f=f, v=v: refused(lambda: spec.make_options(form, {f.name: v}), v),
-                )
-                for v in values
-            ]
-        cases.append(
-            Case(
-                "options of methods",
-                f"{name} banana=1",
-                lambda spec=spec: refused(lambda: spec.make_options("matched", {"banana": 1}), 1),
-            )
-        )
+            make = lambda v, spec=spec, f=f: spec.make_options(f.metadata["form"] or "matched", {f.name: v})  # noqa: E731
+            cases += [refused("options of methods", f"{name} {f.name}", v, make) for v in values]
     return cases
 
 
 def setting_cases() -> list[Case]:
     cases = []
-    for kind in (TrainConfig, DataConfig, RunConfig):
-        for f in fields(kind):
-            if f.name in ("train", "data", "options") or f.default is None:
-                continue
-            cases += [
-                Case(
-                    "settings",
-                    f"{kind.__name__} {f.name}={v!r:.30}",
-                    lambda f=f, v=v: refused(lambda: RunConfig().replace(**{f.name: v}), v),
-                )
-                for v in (*wrong_for(f.default), *([-1] if type(f.default) in (int, float) else []))
-            ]
+    for f in (f for kind in (TrainConfig, DataConfig, RunConfig) for f in fields(kind)):
+        if f.name not in ("train", "data", "options") and f.default is not None:
+            values = (*wrong_for(f.default), *([-1] if type(f.default) in (int, float) else []))
+            make = lambda v, f=f: RunConfig().replace(**{f.name: v})  # noqa: E731
+            cases += [refused("settings", f.name, v, make) for v in values]
     return cases
 
 
 def part_cases() -> list[Case]:
     """Arguments of every loss and similarity that has defaults."""
     cases = []
-    for module in (similarities, losses):
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if not callable(thing):
-                continue
-            parameters = [p for p in inspect.signature(thing).parameters.values() if p.kind is not p.VAR_KEYWORD]
-            call = next((c for c in _calls(thing) if _works(c)), None)
-            if call is None:
-                continue
-            for p in parameters:
-                if p.default is p.empty or (p.default is None and not p.name.endswith("mask")):
-                    continue
-                values = ("banana", 3, [], torch.ones(2, 2)) if p.name.endswith("mask") else wrong_for(p.default)
-                cases += [
-                    Case(
-                        "losses and similarities",
-                        f"{name} {p.name}={v!r:.30}",
-                        lambda call=call, p=p, v=v: refused(lambda: call(**{p.name: v}), v),
-                    )
-                    for v in values
-                ]
+    for name, thing in ((n, getattr(module, n)) for module in (similarities, losses) for n in module.__all__):
+        call = next((c for c in _calls(thing) if _works(c)), None)
+        if call is None:
+            continue
+        for p in inspect.signature(thing).parameters.values():
+            mask = p.name.endswith("mask")
+            if p.kind is not p.VAR_KEYWORD and p.default is not p.empty and (p.default is not None or mask):
+                values = ("banana", 3, [], torch.ones(2, 2)) if mask else wrong_for(p.default)
+                make = lambda v, call=call, p=p: call(**{p.name: v})  # noqa: E731
+                cases += [refused("losses and similarities", f"{name} {p.name}", v, make) for v in values]
     return cases
 
 
-def _calls(thing: Callable) -> list[Callable]:
+def _calls(thing: object) -> list[Callable]:
     """Ways to call it with nothing but what it needs."""
-    if inspect.isclass(thing):
-        return [thing]
+    if inspect.isclass(thing) or not callable(thing):
+        return [thing] if callable(thing) else []
     return [lambda **more: thing(SETS, SETS, **more), lambda **more: thing(SCORES, MATCH, **more)]
 
 
@@ -122,52 +94,34 @@ def _works(call: Callable) -> bool:
         return False
 
 
+KINDS = {
+    "int": (-1, 2**70, "x", 1.5, None, True),
+    "float": (math.inf, math.nan, "x", None, []),
+    "bool": ("x", 2, None),
+    "str": (1, None, []),
+}
+TOGETHER = (
+    {"dataset": "scene"}, {"preset": "quik"}, {"method": "dve"}, {"features": "cels"}, {"device": "cpu; rm"},
+    {"size": "tinny"}, {"objective": "hinge2"}, {"fine_tune": "all"}, {"data_root": "/nope"},
+    {"results_file": "/nope"}, {"images": "/nope"}, {"dataset": "coco", "data_root": ""},
+    {"fine_tune": "image", "image_model": ""}, {"methods": ["VSE++"], "ensembles": ["PVSE + DivE"]},
+)  # fmt: skip
+
+
 def notebook_cases() -> list[Case]:
-    """Every parameter of every notebook."""
-    cases = []
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    """Every parameter of every notebook, and values that are wrong by what they say."""
+    face = "parameters of notebooks"
+    cases = [refused(face, "together", v, check_values) for v in TOGETHER]
+    for path in NOTEBOOKS:
         declared = declared_parameters(path)
         defaults = {name: p.default for name, p in declared.items()}
         for name, p in declared.items():
-            kinds = {
-                "int": (-1, 2**70, "x", 1.5, None, True),
-                "float": (math.inf, math.nan, "x", None, []),
-                "bool": ("x", 2, None),
-                "str": (1, None, []),
-            }
-            values = kinds.get(p.type, ("x", 1, None, [None], *([[]] if p.default and name != "ensembles" else [])))
+            empty = [[]] if p.default and name != "ensembles" else []
+            make = lambda v, p=p, all_=defaults: check_values({**all_, p.name: checked_value(p, v)}, all_)  # noqa: E731
             cases += [
-                Case(
-                    "parameters of notebooks",
-                    f"{path.stem} {name}={v!r:.30}",
-                    lambda d=declared, p=p, n=name, v=v, all_=defaults: refused(
-                        lambda: check_values({**all_, n: checked_value(p, v)}, all_), v
-                    ),
-                )
-                for v in values
+                refused(face, f"{path.stem} {name}", v, make) for v in KINDS.get(p.type, ("x", 1, None, [None], *empty))
             ]
-    names = {
-        "dataset": "scene",
-        "preset": "quik",
-        "method": "dve",
-        "features": "cels",
-        "device": "cpu; rm",
-        "size": "tinny",
-        "objective": "hinge2",
-        "fine_tune": "all",
-        "data_root": "/nope",
-        "results_file": "/nope",
-        "images": "/nope",
-    }
-    together = (
-        {"dataset": "coco", "data_root": ""},
-        {"fine_tune": "image", "image_model": ""},
-        {"methods": ["VSE++"], "ensembles": ["PVSE + DivE"]},
-    )
-    return cases + [
-        Case("parameters of notebooks", str(v)[:60], lambda v=v: refused(lambda: check_values(v), v))
-        for v in (*({n: v} for n, v in names.items()), *together)
-    ]
+    return cases
 
 
 def value_cases() -> list[Case]:

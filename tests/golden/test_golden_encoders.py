@@ -38,13 +38,8 @@ def test_the_authors_weight_norm():
     case = Case("scan/encoder_weight_norm")
     weights, x = case.weights("w.img_enc.fc."), case["in.images"]
     image = LinearRegions(case.cfg["img_dim"], case.cfg["embed_size"], scalar_norm=True)
-    image.fc.load_state_dict(
-        {
-            "bias": weights["bias"],
-            "parametrizations.weight.original0": weights["weight_g"],
-            "parametrizations.weight.original1": weights["weight_v"],
-        }
-    )
+    norm = {f"parametrizations.weight.original{n}": weights[f"weight_{part}"] for n, part in enumerate("gv")}
+    image.fc.load_state_dict({"bias": weights["bias"], **norm})
     close(TokenHead(16, 16)(image(Features(x, torch.ones(x.shape[:2], dtype=torch.bool)))).x, case["out.img_emb"])
 
 

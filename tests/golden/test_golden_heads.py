@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from golden import CHAIN, Case, cases, lengths_mask
+from golden import CHAIN, Case, cases, full_set, lengths_mask
 from torch.testing import assert_close
 
 from xmr_core.base.types import Features, Tokens
@@ -33,24 +33,14 @@ GRU_NAMES = {"embed.": "embed.", "rnn.": "rnn."}
 
 
 def renamed(weights: dict, prefix: str, names: dict) -> dict:
-    out = {}
-    for key, tensor in weights.items():
-        if key.startswith(prefix):
-            rest = key[len(prefix) :]
-            for official, ours in names.items():
-                if rest.startswith(official):
-                    out[ours + rest[len(official) :]] = tensor
-                    break
-    return out
+    pairs = {prefix + official: ours for official, ours in names.items()}
+    start = {key: next((official for official in pairs if key.startswith(official)), None) for key in weights}
+    return {pairs[p] + key.removeprefix(p): weights[key] for key, p in start.items() if p}
 
 
 def load(module: torch.nn.Module, weights: dict):
     module.load_state_dict(weights)
     return module.eval()
-
-
-def full(x: torch.Tensor) -> torch.Tensor:
-    return torch.ones(x.shape[:2], dtype=torch.bool)
 
 
 def names_of_rounds(rounds: int) -> dict:
@@ -71,11 +61,9 @@ def test_dive_aggregation_block(name, weight_sharing):
     positions = {"none": "none", "sine": "sine1d" if cfg["axis"] == 1 else "sine2d"}[cfg["pos_enc"]]
     x = case["in.local"]
     x = x.flatten(1, 2) if x.ndim == 4 else x
-    mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full(x)
-    for padding, wanted in (
-        ("official", "out.slots"),
-        ("masked", "out.slots_unpadded" if "in.lengths" in case else "out.slots"),
-    ):
+    mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full_set(x).mask
+    unpadded = "out.slots_unpadded" if "in.lengths" in case else "out.slots"
+    for padding, wanted in (("official", "out.slots"), ("masked", unpadded)):
         head = SlotHead(
             cfg["d_in"], cfg["D"], cfg["K"], cfg["T"], cfg["heads"], cfg["dim_head"], cfg["ff_mult"],
             positions=positions, padding=padding, use_global=False, weight_sharing=weight_sharing,
@@ -88,11 +76,9 @@ def test_dive_aggregation_block(name, weight_sharing):
             assert_close(normalised, case["out.attn_normalised"], rtol=CHAIN, atol=CHAIN)
     if positions != "none":
         d, stored = cfg["d_in"], case["out.pos_enc"]
-        found = (
-            sine_2d(x.shape[1], d, x.device, x.dtype)
-            if positions == "sine2d"
-            else sine_1d(full(x)[:1], d, x.dtype, by_own_length=False)
-        )
+        plane = positions == "sine2d"
+        line = sine_1d(full_set(x).mask[:1], d, x.dtype, by_own_length=False)
+        found = sine_2d(x.shape[1], d, x.device, x.dtype) if plane else line
         assert_close(found, stored, rtol=1e-5, atol=1e-6)
 
 
@@ -130,17 +116,8 @@ def test_dive_encoders(name):
             ("img", encoded, d, "none"), ("txt", text(tokens), text.local_width, "sine1d"),
         ):  # fmt: skip
             if cfg["arch"] == "slot":
-                head = SlotHead(
-                    d_local,
-                    d,
-                    k,
-                    cfg["spm_depth"],
-                    cfg["heads"],
-                    cfg["dim_head"],
-                    cfg["spm_ff_mult"],
-                    positions=positions,
-                    padding=padding,
-                )
+                shape = (cfg[name] for name in ("spm_depth", "heads", "dim_head", "spm_ff_mult"))
+                head = SlotHead(d_local, d, k, *shape, positions=positions, padding=padding)
                 load(head, renamed(weights, f"{side}_enc.spm.", SLOT_NAMES))
             else:
                 # the image side of the ablation has a hidden width of d/2, the text side of word_dim/2
@@ -155,10 +132,9 @@ def test_dive_encoders(name):
 def test_pie_net(name):
     case = Case(name)
     cfg, x = case.cfg, case["in.local"]
-    head = load(
-        PIENet(cfg["d_in"], cfg["d_out"], cfg["K"], cfg["d_hidden"]), renamed(case.weights(), "pie_net.", PIE_NAMES)
-    )
-    mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full(x)
+    shape = (cfg[name] for name in ("d_in", "d_out", "K", "d_hidden"))
+    head = load(PIENet(*shape), renamed(case.weights(), "pie_net.", PIE_NAMES))
+    mask = lengths_mask(case["in.lengths"], x.shape[1]) if "in.lengths" in case else full_set(x).mask
     out = head(Features(x, mask, case["in.global"]))
     assert_close(out.x, case["out.l2"], rtol=1e-5, atol=1e-6)
     raw = head.layer_norm(case["in.global"][:, None] + out.residual)
@@ -172,9 +148,8 @@ def test_pvse_text_encoder(name):
     case = Case(name)
     cfg, weights = case.cfg, case.weights()
     summary = "concatenate-last-token" if cfg["legacy"] else "concatenate"
-    text = load(
-        GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], summary), renamed(weights, "txt_enc.", GRU_NAMES)
-    )
+    text = GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], summary)
+    load(text, renamed(weights, "txt_enc.", GRU_NAMES))
     head = load(PIENet(cfg["word_dim"], cfg["embed"], cfg["K"]), renamed(weights, "txt_enc.pie_net.", PIE_NAMES))
     tokens = Tokens(case["in.word_ids"], lengths_mask(case["in.lengths"], case["in.word_ids"].shape[1]))
     out = head(text(tokens))
@@ -188,12 +163,10 @@ def test_vsepp_encoders(name):
     case = Case(name)
     cfg, weights = case.cfg, case.weights()
     image = load(PooledEncoder(cfg["img_dim"], cfg["embed"]), renamed(weights, "img_enc.", {"fc.": "fc."}))
-    text = load(
-        GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], "last"), renamed(weights, "txt_enc.", GRU_NAMES)
-    )
+    text = GRUEncoder(cfg["vocab"], cfg["word_dim"], cfg["embed"], "last")
+    load(text, renamed(weights, "txt_enc.", GRU_NAMES))
     pictures = Features(case["in.images"].unsqueeze(1), torch.ones(len(case["in.images"]), 1, dtype=torch.bool))
     tokens = Tokens(case["in.word_ids"], lengths_mask(case["in.lengths"], case["in.word_ids"].shape[1]))
-    assert_close(
-        GlobalHead(cfg["imgnorm"], cfg["use_abs"])(image(pictures)).x, case["out.img_emb"], rtol=CHAIN, atol=CHAIN
-    )
+    vectors = GlobalHead(cfg["imgnorm"], cfg["use_abs"])(image(pictures)).x
+    assert_close(vectors, case["out.img_emb"], rtol=CHAIN, atol=CHAIN)
     assert_close(GlobalHead(absolute=cfg["use_abs"])(text(tokens)).x, case["out.cap_emb"], rtol=CHAIN, atol=CHAIN)

@@ -28,13 +28,12 @@ def test_siglip_loss_and_gradients(name):
     x, y = case["in.image_features"].requires_grad_(), case["in.text_features"].requires_grad_()
     devices = case.cfg.get("devices", 1)
     loss_of = PairwiseSigmoid(temperature=1 / 30, bias=0.0)
-    log_scale, bias = (
-        (torch.tensor(case.cfg["t"]).log(), torch.tensor(float(case.cfg["bias"])))
-        if devices > 1
-        else (case["in.log_scale"], case["in.bias"])
-    )
+    if devices > 1:
+        log_scale, bias = torch.tensor(case.cfg["t"]).log(), torch.tensor(float(case.cfg["bias"]))
+    else:
+        log_scale, bias = case["in.log_scale"].squeeze(), case["in.bias"].squeeze()
     with torch.no_grad():
-        loss_of.log_scale.copy_(log_scale.squeeze()), loss_of.bias.copy_(bias.squeeze())
+        loss_of.log_scale.copy_(log_scale), loss_of.bias.copy_(bias)
     match = diagonal(len(x))
     loss = loss_of(x @ y.T, match)
     close(loss, case["out.loss"])

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from golden import ATOL, RTOL, Case, cases
+from golden import ATOL, RTOL, Case, cases, full_set
 from torch.testing import assert_close
 
 from xmr_core.base.types import Embedding, EmbeddingSet
@@ -25,8 +25,7 @@ close = partial(assert_close, rtol=RTOL, atol=ATOL)
 
 
 def as_set(x: torch.Tensor) -> EmbeddingSet:
-    x = x if x.ndim == 3 else x.unsqueeze(1)
-    return EmbeddingSet(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    return full_set(x if x.ndim == 3 else x.unsqueeze(1))
 
 
 @pytest.mark.parametrize("name", cases("dive", "similarity"))

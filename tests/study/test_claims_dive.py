@@ -1,4 +1,4 @@
-"""Claims about DivE: their rules, and the numbers that they need, against loops."""
+"""What the claims of DivE measure, against loops."""
 
 import itertools
 import math
@@ -13,50 +13,9 @@ from tiny import tiny_config
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes, object_masks, scenes_of
 from xmr_core.data.scenes.world import LATTICE
-from xmr_core.methods import build, method_spec
-from xmr_core.methods.common import Inputs
 from xmr_core.training.runs import train_or_load
 from xmr_study.analysis import attention_entropy, object_overlap, weakest_elements
-from xmr_study.claims.claim import Claim
-from xmr_study.claims.dive import ABLATIONS
-from xmr_study.claims.dive import CLAIMS as DIVE_CLAIMS
 from xmr_study.measures import attention
-
-CLAIMS = {claim.id: claim for claim in DIVE_CLAIMS}
-
-
-def test_a_bound_is_part_of_the_rule():
-    claim = Claim("x", "s", "A clearly beats b.", ("a",), ("b", "c"), bound=7.5)
-    assert claim.rule_text() == "RSUM annotated: a above each of b, c by more than 7.5"
-    fair = Claim("x", "s", "A is no worse than b.", ("a",), ("b",), bound=-5.0)
-    assert fair.rule_text() == "RSUM annotated: a above b, or short of it by less than 5"
-    assert Claim("x", "s", "A beats b.", ("a",), ("b",)).rule_text() == "RSUM annotated: a above b"
-    assert Claim("x", "s", "A is much.", ("a",), bound=3).rule_text() == "RSUM annotated: a above 3"
-    assert Claim("x", "s", "A fails.", ("a",), smaller=True, bound=-10).rule_text() == "RSUM annotated: a below 10"
-
-
-def test_words_that_say_more_than_a_sign_have_a_bound():
-    bounds = {name: claim.bound for name, claim in CLAIMS.items() if claim.bound}
-    assert bounds == {
-        "dive-k-one": 2.9, "dive-t-one": 5.2, "dive-slots-all-off": -10.0, "dive-attention-objects": 0.05,
-        "dive-mil-gathers": 62.5, "dive-smooth-mixes": -62.5, "dive-ambiguous-wide-i2t": 0.1,
-        "dive-ambiguous-wide-t2i": 0.1,
-    }  # fmt: skip
-
-
-def test_all_three_changes_off_is_the_three_together():
-    table = ABLATIONS["slot attention"]
-    single = [table[name][1] for name in ("sampled slots", "GRU update", "without global feature")]
-    together = table["all three changes off"][1]
-    assert together == {name: value for change in single for name, value in change.items()} and len(together) == 3
-
-
-def test_a_widened_vector_costs_what_the_sets_cost():
-    inputs, dive = Inputs(5, 3, 9, word_dim=4), method_spec("dive").make_options("matched", {})
-    wide = build("vse-infty", inputs, d=8, widen=dive.slots**2)
-    assert wide.image_head.join.out_features == wide.caption_head.join.out_features == dive.slots**2 * 8
-    plain = method_spec("vse-infty").full_options("matched", {})
-    assert "widen" not in plain, "an option at its default must not give old runs another name"
 
 
 def overlap_by_a_loop(shares, masks):
@@ -124,15 +83,9 @@ def test_the_weakest_is_chosen_alone_and_judged_in_company():
     assert line == {"side": "images", "relevance": "annotated", "element": 1, "alone": 10.0, "gain": -2.0}
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield train_or_load(tiny_config("dive", iterations=3, slots=3))
-
-
 @pytest.mark.slow
-def test_rows_of_attention_follow_the_rounds_of_the_run(run):
+def test_rows_of_attention_follow_the_rounds_of_the_run(own_home):
+    run = train_or_load(tiny_config("dive", iterations=3, slots=3))
     rows = attention(run).set_index(["metric", "k"])["value"]
     method, split = run.method(), run.prepared().splits["test"]
     with torch.inference_mode():

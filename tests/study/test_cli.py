@@ -17,17 +17,13 @@ from synthetic import FIGURE, FINISH, build
 
 from xmr_core import commands
 from xmr_core.base import files as storage
-from xmr_core.base.errors import BadInput
 from xmr_core.cli import main as core_main
 from xmr_study import running
 from xmr_study.cli import main
-from xmr_study.parameters import declared_parameters
-from xmr_study.running import given_parameters
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+def own_folder(own_home, tmp_path, monkeypatch):
     monkeypatch.delenv("XMR_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -36,49 +32,27 @@ def run(*words) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "xmr_study", "run", *map(str, words)], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["dive epochs=2 d=8 --preset study", "dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"],
-)
-def test_options_of_a_training_may_stand_anywhere(words, monkeypatch, capsys):
+@pytest.mark.parametrize("words", ["dive --preset study epochs=2 d=8", "dive epochs=2 --preset study d=8"])
+def test_options_of_a_training_may_stand_anywhere(words, monkeypatch):
     seen = []
     monkeypatch.setitem(commands.COMMANDS, "train", lambda arguments: seen.append(arguments) or 0)
     assert main(["train", *words.split()]) == 0
     assert (seen[0].option, seen[0].preset, seen[0].method) == (["epochs=2", "d=8"], "study", "dive")
-    with pytest.raises(SystemExit):
-        main(["train", *words.split(), "more"])
-    with pytest.raises(SystemExit):
-        main(["train", *words.split(), "--unknown"])
-    assert "unrecognized arguments: --unknown" in capsys.readouterr().err and len(seen) == 1
-
-
-@pytest.mark.parametrize(
-    ("pairs", "yamls", "expected"),
-    [
-        ([("alpha", "8")], [], {"alpha": 8.0}),
-        ([("fast", "false")], [], {"fast": False}),
-        ([("seeds", "[1,2]")], [], {"seeds": [1, 2]}),
-        ([("name", "0123")], [], {"name": "0123"}),
-        ([], ["seeds: [3, 4]", "alpha: 2"], {"seeds": [3, 4], "alpha": 2.0}),
-        ([("alpha", "4")], ["alpha: 2"], {"alpha": 4.0}),
-    ],
-)
-def test_parameters_are_read_by_their_declared_type(tmp_path, pairs, yamls, expected):
-    got = given_parameters(declared_parameters(build(tmp_path / "n.ipynb")), pairs, yamls)
-    assert got == expected and [type(v) for v in got.values()] == [type(v) for v in expected.values()]
+    for wrong in ("more", "--unknown"):
+        with pytest.raises(SystemExit):
+            main(["train", *words.split(), wrong])
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["n.ipynb", "-p", "alhpa", "8"], "unknown parameter 'alhpa'. Did you mean 'alpha'?"),
-        (["n.ipynb", "-y", "alhpa: 8"], "Did you mean 'alpha'?"),
-        (["n.ipynb", "-p", "alpha", "abc"], "alpha must be float, got 'abc'"),
-        (["n.ipynb", "-y", "alpha: 1e-4"], "1.0e-4"),
-        (["n.ipynb", "-y", "just words"], "-y needs YAML"),
-        (["absent.ipynb"], "notebook not found: absent.ipynb"),
-        (["bare.ipynb"], "0 cells tagged 'parameters'"),
-        (["n.ipynb", "n.ipynb"], "would overwrite the notebook"),
+        (["n.ipynb", "-p", "alhpa", "8"], "'alpha'"),
+        (["n.ipynb", "-p", "alpha", "abc"], "'abc'"),
+        (["n.ipynb", "-y", "just words"], "YAML"),
+        (["absent.ipynb"], "not found"),
+        (["bare.ipynb"], "parameters"),
+        (["n.ipynb", "n.ipynb"], "overwrite"),
         (["n.ipynb", "text.ipynb/out.ipynb"], "cannot write"),
     ],
 )
@@ -93,15 +67,6 @@ def test_what_cannot_run_is_refused_in_one_line_before_it_starts(tmp_path, capsy
     assert message in captured.err and captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1 and captured.out == ""
     assert source.read_bytes() == before
-    monkeypatch.setenv("XMR_DEBUG", "1")
-    with pytest.raises((BadInput, OSError)):
-        main(["run", *words])
-
-
-def test_help_lists_the_notebooks_parameters(tmp_path, capsys):
-    assert main(["run", str(build(tmp_path / "n.ipynb")), "--help-notebook"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "alpha: float = 16.0  inverse temperature"
-    assert not (tmp_path / "home").exists()
 
 
 def test_the_core_has_its_own_commands_and_help_says_how_it_was_called(monkeypatch, capsys):
@@ -124,16 +89,6 @@ def test_a_warning_is_one_line_without_a_place_in_the_code(monkeypatch, capsys):
     assert capsys.readouterr().err == "warning: no word is known\n\n" and warnings.formatwarning is usual
 
 
-def test_info_says_what_is_where(tmp_path, capsys):
-    storage.write_atomic(tmp_path / "home" / "runs" / "x", bytes(2_000_000))
-    assert main(["info"]) == 0
-    out = capsys.readouterr().out
-    assert "torch" in out and f"{tmp_path / 'home' / 'runs'} (1 files, 2 MB)" in out
-    with pytest.raises(SystemExit) as stop:
-        main([])
-    assert stop.value.code == 2
-
-
 @pytest.mark.slow
 def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path, monkeypatch):
     """With everything against it: another python first in PATH, a foreign kernel called python3, a backend that shows
@@ -141,9 +96,8 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
     """
     decoys = tmp_path / "jupyter" / "kernels" / "python3"
     decoys.mkdir(parents=True)
-    (decoys / "kernel.json").write_text(
-        json.dumps({"argv": ["/bin/false"], "display_name": "decoy", "language": "python"})
-    )
+    decoy = {"argv": ["/bin/false"], "display_name": "decoy", "language": "python"}
+    (decoys / "kernel.json").write_text(json.dumps(decoy))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("MPLBACKEND", "Agg")
@@ -171,39 +125,21 @@ def test_a_good_notebook_runs_in_this_interpreter_and_says_what_it_made(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("cell", "message"),
     [
-        (["raise ValueError('first\\nsecond')"], "cell In [3]: ValueError: first\n"),
-        (
-            ["from xmr_core.base.errors import BadInput\n\nraise BadInput('alpha must be positive')"],
-            "cell In [3]: BadInput: alpha must be positive\n",
-        ),
-        (["import os\n\nprint('x', file=open('runs', 'a'))\nos.kill(os.getpid(), 9)"], "Kernel died"),
+        ("raise ValueError('first\\nsecond')", "cell In [3]: ValueError: first\n"),
+        ("import os\n\nprint('x', file=open('runs', 'a'))\nos.kill(os.getpid(), 9)", "Kernel died"),
     ],
 )
-def test_a_failing_notebook_fails(tmp_path, capsys, cells, message):
-    source = build(tmp_path / "n.ipynb", *cells, "print('not reached')")
+def test_a_failing_notebook_fails(tmp_path, capsys, cell, message):
+    source = build(tmp_path / "n.ipynb", cell, "print('not reached')")
     assert main(["run", str(source), "out/executed.ipynb"]) == 1
     captured = capsys.readouterr()
-    assert f"error: {source} failed: " in captured.err and message in captured.err
-    assert "The notebook as far as it got: out/executed.ipynb" in captured.err and "done" not in captured.out
+    assert message in captured.err and "out/executed.ipynb" in captured.err and "done" not in captured.out
     executed = nbformat.read(tmp_path / "out" / "executed.ipynb", 4)
     assert "not reached" not in str([c.get("outputs") for c in executed.cells])
-    errors = [o for c in executed.cells for o in c.get("outputs", []) if o.output_type == "error"]
     if message == "Kernel died":
         assert (tmp_path / "runs").read_text() == "x\n", "work that was begun must not be done twice"
-    if "BadInput" in message:
-        assert errors[0].traceback == ["\x1b[31mBadInput\x1b[0m: alpha must be positive"]
-
-
-@pytest.mark.slow
-def test_a_misspelt_name_that_plain_papermill_lets_pass_stops_the_notebook(tmp_path):
-    import papermill
-
-    source = build(tmp_path / "n.ipynb")
-    with pytest.raises(papermill.PapermillExecutionError) as error:
-        papermill.execute_notebook(str(source), "out.ipynb", {"alhpa": 8}, kernel_name="python3", progress_bar=False)
-    assert error.value.ename == "BadInput" and "Did you mean 'alpha'" in error.value.evalue
 
 
 @pytest.mark.slow
@@ -230,16 +166,11 @@ def test_a_kernel_that_does_not_start_is_tried_once_more(tmp_path, capsys, monke
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a child")
 def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
     note = tmp_path / "pid"
-    slow = (
-        "import os\nimport pathlib\nimport time\n\n"
-        f"pathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
-    )
+    slow = f"import os, pathlib, time\n\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\ntime.sleep(60)"
     words = [sys.executable, "-m", "xmr_study", "run", str(build(tmp_path / "n.ipynb", slow))]
     # a shell that runs the tests in the background has them ignore SIGINT, and children inherit that
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(
-        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=listening
-    )
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=listening)
     try:
         waited = time.monotonic()
         while not (note.exists() and note.read_text()):
@@ -255,11 +186,10 @@ def test_an_interrupt_ends_it_and_its_kernel_at_once(tmp_path):
 
 
 def test_explore_refuses_an_unknown_run_before_it_serves(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("subprocess.call", lambda *a, **k: pytest.fail("the server was started"))
     pytest.importorskip("voila")
     Image.new("RGB", (64, 64)).save(tmp_path / "a.png")
     assert main(["explore", str(tmp_path), "--run", "nosuch"]) == 2
-    assert "unknown run 'nosuch'" in capsys.readouterr().err
+    assert "nosuch" in capsys.readouterr().err
     assert main(["explore", str(tmp_path)]) == 2
-    assert "there is no finished run to encode these images with" in capsys.readouterr().err
+    assert "no finished run" in capsys.readouterr().err

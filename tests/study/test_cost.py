@@ -2,7 +2,6 @@
 survive a kill.
 """
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.similarities import DISTANCES, JointSgraf, Sgraf, sum_max
 from xmr_study import cost
 from xmr_study import paper_tables as published
-from xmr_study.cost import Shape, scan, sgraf
+from xmr_study.cost import Shape, sgraf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -53,13 +52,10 @@ def test_sum_max_needs_affinities_alone():
     assert products(sum_max, made) == cost.count("sum–max", ODD) == 7 * 4 * 24
 
 
-def graph(reasoner, s, n_images=3, n_captions=4, direction="t2i"):
-    made = timing.scene("SGR", s, n_images, n_captions)
-    similarity = (
-        JointSgraf(s.d, s.m, s.steps, direction)
-        if reasoner == "joint"
-        else Sgraf(s.d, reasoner, s.m, s.steps, direction)
-    )
+def graph(reasoner, s, direction):
+    made = timing.scene("SGR", s, 3, 4)
+    shape = s.m, s.steps, direction
+    similarity = JointSgraf(s.d, *shape) if reasoner == "joint" else Sgraf(s.d, reasoner, *shape)
     return products(similarity.eval().requires_grad_(False), made)  # the form without a gradient
 
 
@@ -72,7 +68,7 @@ def test_sgraf_computes_the_products_of_its_formula(reasoner, direction, steps):
     n = q + 1
     element_wise = q * s.d + n * m + (m if reasoner in ("saf", "joint") else 0)  # norms
     once = steps * (m**3 + m**2) / 12 if reasoner in ("sgr", "joint") else 0  # folding two maps, per batch of 12 pairs
-    assert graph(reasoner, s, direction=direction) + element_wise - once == pytest.approx(sgraf(s, reasoner, direction))
+    assert graph(reasoner, s, direction) + element_wise - once == pytest.approx(sgraf(s, reasoner, direction))
 
 
 def test_counts_agree_with_hand_and_with_the_papers_print():
@@ -89,15 +85,6 @@ def test_counts_agree_with_hand_and_with_the_papers_print():
     assert round(counted["authors"]["smooth-Chamfer"], -2) == printed["smooth-Chamfer"]
 
 
-def test_what_the_authors_compute_costs_more_where_it_differs():
-    counted = cost.table()
-    more = counted.loc[counted["authors"] > counted["multiply-adds"], "similarity"]
-    assert (
-        set(more) == {"SCAN t-i", "SCAN i-t", "SGR", "joint"}
-        and not (counted["authors"] < counted["multiply-adds"]).any()
-    )
-
-
 def test_every_distance_and_every_timed_method_has_a_formula():
     assert set(timing.TIMED) | set(DISTANCES) <= set(cost.FORMULAS)
 
@@ -107,15 +94,8 @@ def test_every_distance_and_every_timed_method_has_a_formula():
     [
         (lambda: Shape(k=0), "k=0"),
         (lambda: cost.count("smooth-chamfer", Shape()), "smooth-Chamfer"),
-        (lambda: scan(Shape(), "t-i"), "direction"),
-        (lambda: sgraf(Shape(), "saff"), "saf"),
-        (lambda: timing.scene("order", ODD, 1, 1), "order"),
-        (lambda: timing.measure(timing.scene("cosine", ODD, 1, 1), "all"), "thing to time"),
-        (lambda: timing.plan(["Saf"]), "Saf"),
-        (lambda: cost.of_one_machine(rows_of()), "no measured costs"),
-        (lambda: cost.fit_exponent([1, 2, 2], [1, 2, 3]), "3 different sizes"),
+        (lambda: cost.fit_exponent([1, 2, 2], [1, 2, 3]), "different sizes"),
         (lambda: cost.fit_exponent([1, 2, 3], [1, float("nan"), 3]), "finite"),
-        (lambda: cost.fit_exponent([1, 2, 3], [1, -2, 3]), "positive"),
     ],
 )
 def test_what_is_not_usable_is_refused_by_name(call, message):
@@ -127,11 +107,8 @@ def test_exponents_of_power_laws_are_found_exactly():
     sizes = np.array([64, 128, 256, 1024])
     for power in (0.5, 1.0, 2.0):
         found = cost.fit_exponent(sizes, 3e-4 * sizes**power)
-        assert (
-            found.value == pytest.approx(power)
-            and found.low == pytest.approx(found.high)
-            and np.exp(found.shift) == pytest.approx(3e-4)
-        )
+        assert (found.value, found.low, found.high) == pytest.approx((power, power, power))
+        assert np.exp(found.shift) == pytest.approx(3e-4)
 
 
 def test_the_interval_covers_the_true_exponent_as_often_as_it_says():
@@ -139,8 +116,8 @@ def test_the_interval_covers_the_true_exponent_as_often_as_it_says():
     sizes = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
     fits = [cost.fit_exponent(sizes, sizes**1.5 * np.exp(rng.normal(0, 0.2, 5))) for _ in range(1000)]
     assert 0.93 < np.mean([f.low < 1.5 < f.high for f in fits]) < 0.97
-    wide = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.99)
-    narrow = cost.fit_exponent(sizes, sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2]), level=0.5)
+    noisy = sizes**1.5 * np.array([1, 1.1, 0.9, 1, 1.2])
+    wide, narrow = (cost.fit_exponent(sizes, noisy, level=level) for level in (0.99, 0.5))
     assert wide.low < narrow.low < narrow.value == wide.value < narrow.high < wide.high
 
 
@@ -164,51 +141,12 @@ def test_the_best_of_one_query_and_of_all_pairs_are_the_highest_scores(monkeypat
     torch.testing.assert_close(kept[2], whole.T)
 
 
-@pytest.mark.parametrize(
-    ("method", "rows", "columns", "width"),
-    [
-        ("cosine", 1, 1, 24), ("MIL", 3, 5, 24), ("match probability", 2, 2, 24), ("ELK", 1, 1, 48),
-        ("SCAN i-t", 7, 4, 24), ("SAF", 7, 4, 24),
-    ],
-)  # fmt: skip
-def test_the_bare_product_is_that_of_the_elements_compared(method, rows, columns, width, monkeypatch):
-    multiplied = set()
-    monkeypatch.setattr(timing, "_product", lambda x, y: multiplied.add((*x.shape, *y.shape)))
-    made = timing.scene(method, ODD, 3, 12)
-    for what, n in (("all pairs", 3), ("top 10", 3), ("one query", 1)):
-        timing.measure(made, what, budget=1e-6)
-        assert multiplied == {(n * rows, width, 12 * columns, width)}
-        multiplied.clear()
-
-
-def test_memory_is_that_above_what_stood_before(monkeypatch):
-    peaks = iter([3.0, 3.5, 4.0])
-    monkeypatch.setattr(timing, "peak_memory", lambda device: next(peaks))
-    made = timing.scene("cosine", ODD, 2, 2)
-    assert timing.measure(made, budget=1e-6).extra_gib == 0.5  # above 3, which stood
-    assert timing.measure(made, budget=1e-6, stood=1.0).extra_gib == 3.0
-
-
 def rows_of(*values: int, method="cosine", **changed) -> pd.DataFrame:
     about = {
-        "what": "all pairs",
-        "method": method,
-        "varied": "width",
-        "images": 2,
-        "captions": 3,
-        "seconds": 1.0,
-        "bare_seconds": 0.5,
-        "ratio": 2.0,
-    }
-    about |= {
-        "extra_gib": 0.0,
-        "multiply_adds": 4,
-        "machine": "m",
-        "threads": 1,
-        "torch": "2",
-        "commit": "a",
-        "date_utc": "2026-01-01T00:00:00Z",
-    }
+        "what": "all pairs", "method": method, "varied": "width", "images": 2, "captions": 3, "seconds": 1.0,
+        "bare_seconds": 0.5, "ratio": 2.0, "extra_gib": 0.0, "multiply_adds": 4, "machine": "m", "threads": 1,
+        "torch": "2", "commit": "a", "date_utc": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
     return pd.DataFrame([about | {"value": v, **changed} for v in values], columns=list(cost.COLUMNS))
 
 
@@ -218,9 +156,8 @@ def test_only_rows_of_the_machine_that_measured_last_are_compared():
 
 
 def test_exponents_are_fitted_per_method_and_size():
-    rows = pd.concat(
-        [rows_of(v, seconds=float(v**2), multiply_adds=v) for v in (1, 2, 4)] + [rows_of(1, 2, method="MIL")]
-    )
+    swept = [rows_of(v, seconds=float(v**2), multiply_adds=v) for v in (1, 2, 4)]
+    rows = pd.concat([*swept, rows_of(1, 2, method="MIL")])
     (found,) = cost.exponents(rows).to_dict("records")
     assert (found["method"], found["varied"], found["sizes"]) == ("cosine", "width", 3)
     assert found["exponent"] == pytest.approx(2.0) and found["counted"] == pytest.approx(1.0)
@@ -242,21 +179,15 @@ def test_speeds_are_those_of_the_largest_gallery_in_the_order_of_the_rows():
     assert table["method"].tolist() == ["smooth-Chamfer", "cosine"] and set(table["captions"]) == {400}
     sets = table.iloc[0]
     assert sets["ns per pair"] == pytest.approx(1e9 * 2 * 16 * 400 / (2 * 400)) and sets["× product"] == 2.0
-    assert (
-        sets["× cosine timed"] == pytest.approx(16) == sets["× cosine counted"] and table["× cosine timed"].iloc[1] == 1
-    )
+    assert sets["× cosine timed"] == sets["× cosine counted"] == pytest.approx(16)
     assert sets["ms a query"] == pytest.approx(1e3 * 16 * 400) and sets["queries per second"] == pytest.approx(1 / 6400)
-    with pytest.raises(BadInput, match="no row of the cosine"):
-        cost.speeds(measured()[lambda t: t["method"] != "cosine"])
 
 
 def test_our_latencies_stand_beside_the_printed_ones_of_the_same_method():
     table = cost.beside_print(measured(), published.dive_cost())
     assert table["method"].tolist() == ["VSE", "DivE"], "SCAN was not measured"
-    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)] and table["our ratio"].tolist() == [
-        1.0,
-        16.0,
-    ]
+    assert table["printed ratio"].tolist() == [1.0, pytest.approx(168 / 159)]
+    assert table["our ratio"].tolist() == [1.0, 16.0]
     assert table["our ms"].tolist() == [1000.0, 16000.0] and table["pairs"].tolist() == [200, 200]
 
 
@@ -267,16 +198,10 @@ def test_a_printed_figure_follows_or_does_not_by_its_last_digit():
     assert found.drop("SCAN, a pair").to_dict() == {
         "DivE, a pair": "follows", "DivE : VSE": "follows", "SCAN : DivE": "follows", "SCAN : VSE": "does not follow",
     }  # fmt: skip
-    assert found["SCAN, a pair"] == "open: captions of 16.1 to 16.2 words would give it"
-    assert verdict(printed.assign(**{"relative cost": [1, 17, 1210]}))[["DivE : VSE", "SCAN : VSE"]].tolist() == [
-        "does not follow",
-        "follows",
-    ]
-    assert (
-        verdict(printed.assign(**{"relative cost": [1, 15, 1200]}))[["DivE : VSE", "SCAN : VSE"]].tolist()
-        == ["does not follow"] * 2
-    )
-    assert verdict(printed.assign(**{"multiply-adds": [None, 16_500, 1_240_000]}))["DivE, a pair"] == "does not follow"
+    assert found["SCAN, a pair"].startswith("open: captions of 16.1 to 16.2 words")
+    for costs, expected in (([1, 17, 1210], ["does not follow", "follows"]), ([1, 15, 1200], ["does not follow"] * 2)):
+        other = verdict(printed.assign(**{"relative cost": costs}))
+        assert other[["DivE : VSE", "SCAN : VSE"]].tolist() == expected
 
 
 def test_a_table_is_read_and_a_damaged_one_refused(tmp_path):
@@ -289,19 +214,6 @@ def test_a_table_is_read_and_a_damaged_one_refused(tmp_path):
             cost.read(path)
     with pytest.raises(BadInput, match="does not exist"):
         cost.read(tmp_path / "none.csv")
-
-
-def test_the_plan_sweeps_every_size_a_method_has_and_ends_with_the_papers_three():
-    cases = timing.plan()
-    swept = {method: {c.varied for c in cases if c.method == method} - {"paper"} for method in timing.TIMED}
-    assert swept["cosine"] == {"captions", "width"} and swept["MIL"] == {"captions", "width", "set size"}
-    assert swept["SGR"] == {"captions", "width", "words"}
-    assert [(c.method, c.images, c.captions) for c in cases if c.varied == "paper"] == [
-        (m, 1000, 5000) for m in ("cosine", "smooth-Chamfer", "SCAN t-i")
-    ]
-    named = published.dive_cost()["similarity"].tolist()
-    assert named == [c.method for c in cases if c.varied == "paper"]
-    assert len({json.dumps([c.method, c.varied, c.value]) for c in cases}) == len(cases)
 
 
 @pytest.mark.slow

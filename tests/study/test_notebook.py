@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -14,11 +15,7 @@ from xmr_study import notebook
 from xmr_study.notebook import check_parameters
 from xmr_study.parameters import Parameter, checked_value, declared_parameters, parse_parameters
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv(notebook.RECORD_VARIABLE, raising=False)
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def cell(source: str, injected: str = "") -> dict:
@@ -27,13 +24,6 @@ def cell(source: str, injected: str = "") -> dict:
     exec(source, namespace)
     exec(injected, namespace)
     return namespace
-
-
-def refusal(call, *arguments) -> str:
-    with pytest.raises(BadInput) as error:
-        call(*arguments)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def test_declared_parameters_are_read_without_running(tmp_path):
@@ -45,58 +35,32 @@ def test_declared_parameters_are_read_without_running(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("alpha = 1", "line 1 of the parameters cell is not"),
-        ("alpha: float = 2 * 8", "line 1"),
-        ("alpha: Path = 'x'", "declared as Path; use int, float"),
-        ("alpha: float = ", "not Python"),
-        ("values: list[int] = [1]", "cannot be called values"),
-    ],
+    "source", ["alpha = 1", "alpha: float = 2 * 8", "alpha: Path = 'x'", "alpha: float = ", "values: list[int] = [1]"]
 )
-def test_a_parameters_cell_that_cannot_be_checked_is_refused(source, message):
-    assert message in refusal(parse_parameters, source)
+def test_a_parameters_cell_that_cannot_be_checked_is_refused(source):
+    with pytest.raises(BadInput):
+        parse_parameters(source)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("not json", "is not a notebook"),
-        ("{}", "is not a notebook"),
-        ('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "0 cells tagged"),
-    ],
-)
-def test_a_file_that_is_no_notebook_is_refused(tmp_path, content, message):
+@pytest.mark.parametrize("content", ["not json", "{}", '{"cells": [], "metadata": {}, "nbformat": 4}'])
+def test_a_file_that_is_no_notebook_is_refused(tmp_path, content):
     (tmp_path / "n.ipynb").write_text(content)
-    assert message in refusal(declared_parameters, tmp_path / "n.ipynb")
-    assert "does not exist" in refusal(declared_parameters, tmp_path / "absent.ipynb")
-    assert "parameters cell is not Python" in refusal(
-        declared_parameters, build(tmp_path / "s.ipynb", parameters="x: int = =")
-    )
+    for name in ("n.ipynb", "absent.ipynb"):
+        with pytest.raises(BadInput, match=name):
+            declared_parameters(tmp_path / name)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [("float", 8, 8.0), ("float", 0.5, 0.5), ("int", 3, 3), ("bool", False, False), ("str", "1", "1"),
-     ("list", [1, "a"], [1, "a"]),
-     ("list[float]", [1, 2.5], [1.0, 2.5]), ("list[int]", [], []), ("list[str]", ["a"], ["a"])],
+    ("kind", "right", "wrong"),
+    [("float", 0.5, True), ("float", 8, "1e-4"), ("float", 1.0, float("nan")), ("int", 3, 8.0), ("int", 3, True),
+     ("bool", False, 0), ("bool", True, "false"), ("str", "1", 1), ("list", [1, "a"], "[1]"),
+     ("list[float]", [1, 2.5], ["1"]), ("list[int]", [], [1, 2.5]), ("list[int]", [2], [True])],
 )  # fmt: skip
-def test_values_of_the_type_pass(kind, value, expected):
-    got = checked_value(Parameter("x", kind, None, ""), value)
-    assert got == expected and type(got) is type(expected)
-    if kind == "list[float]":
-        assert [type(v) for v in got] == [float, float]
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "message"),
-    [("int", True, "x must be int, got True"), ("int", 8.0, "must be int"), ("float", True, "must be float"),
-     ("float", "1e-4", "1.0e-4"), ("float", float("nan"), "got nan"), ("bool", "false", "True or False"),
-     ("bool", 0, "True or False"), ("str", 1, "must be str"), ("list", "[1]", "'[1, 2]'"),
-     ("list[int]", [1, 2.5], "x[1] must be int, got 2.5"), ("list[int]", [True], "x[0] must be int")],
-)  # fmt: skip
-def test_values_of_another_type_are_refused(kind, value, message):
-    assert message in refusal(checked_value, Parameter("x", kind, None, ""), value)
+def test_values_have_the_declared_type(kind, right, wrong):
+    got = checked_value(Parameter("x", kind, None, ""), right)
+    assert got == right and (kind != "float" or type(got) is float)
+    with pytest.raises(BadInput, match="must be"):
+        checked_value(Parameter("x", kind, None, ""), wrong)
 
 
 def test_check_returns_read_only_parameters_and_converts_the_notebooks_own():
@@ -106,17 +70,14 @@ def test_check_returns_read_only_parameters_and_converts_the_notebooks_own():
     assert type(namespace["alpha"]) is float
     with pytest.raises(BadInput, match="read-only"):
         p.alpha = 9.0
-    with pytest.raises(AttributeError, match="Did you mean 'alpha'"):
+    with pytest.raises(AttributeError, match="'alpha'"):
         _ = p.alhpa
 
 
-def test_check_refuses_what_papermill_lets_pass():
-    assert "Did you mean 'alpha'" in refusal(check_parameters, cell(PARAMETERS, "alhpa = 8"))
-    assert "fast must be bool, got 'false'" in refusal(check_parameters, cell(PARAMETERS, "fast = 'false'"))
-    assert "seeds must be list[int]" in refusal(check_parameters, cell(PARAMETERS, "seeds = '[3, 4]'"))
-    namespace = cell(PARAMETERS)
-    del namespace["alpha"]
-    assert "alpha has no value" in refusal(check_parameters, namespace)
+@pytest.mark.parametrize("injected", ["alhpa = 8", "fast = 'false'", "seeds = '[3, 4]'", "del alpha"])
+def test_check_refuses_what_papermill_lets_pass(injected):
+    with pytest.raises(BadInput):
+        check_parameters(cell(PARAMETERS, injected))
 
 
 def test_equal_parameters_share_a_folder_and_others_do_not():
@@ -126,56 +87,32 @@ def test_equal_parameters_share_a_folder_and_others_do_not():
     assert notebook.output_folder("small", check_parameters(cell(PARAMETERS, "alpha = 8"))) != same
 
 
-def test_finish_records_what_was_made(tmp_path, monkeypatch, capsys):
-    import numpy as np
-
+def test_finish_records_what_was_made(tmp_path, monkeypatch):
     monkeypatch.setenv(notebook.RECORD_VARIABLE, str(tmp_path / "asked" / "record.json"))
     p = check_parameters(cell(PARAMETERS))
     folder = notebook.output_folder("small_one", p)
     (folder / "rows.csv").write_text("x")
     notebook.finish(folder, p, {"rows": folder / "rows.csv"}, {"best": np.float32(0.5), "n": np.int64(3)})
     record = files.read_json(folder / "record.json")
-    assert (
-        record["notebook"] == "small_one"
-        and record["parameters"] == dict(p)
-        and record["files"] == {"rows": "rows.csv"}
-    )
-    assert record["summary"] == {"best": 0.5, "n": 3}
+    assert (record["notebook"], record["parameters"]) == ("small_one", dict(p))
+    assert (record["files"], record["summary"]) == ({"rows": "rows.csv"}, {"best": 0.5, "n": 3})
     assert record["started_utc"] <= record["finished_utc"] and record["finished_utc"].endswith("+00:00")
     assert {"xmr_core", "python", "torch", "numpy", "git_commit", "git_dirty", "device"} <= set(record["environment"])
     asked = files.read_json(os.environ[notebook.RECORD_VARIABLE])
     assert Path(asked.pop("folder")) == folder and asked == record
-    assert capsys.readouterr().out == "finished; made: rows (rows.csv)\n"
+    (folder / "rows.csv").unlink()
+    with pytest.raises(BadInput, match="not found"):
+        notebook.finish(folder, p, {"rows": folder / "rows.csv"}, {})
 
 
-def test_finish_refuses_a_file_that_was_not_made(tmp_path, monkeypatch):
-    monkeypatch.setenv(notebook.RECORD_VARIABLE, str(tmp_path / "record.json"))
-    folder = notebook.output_folder("small", {})
-    assert "the figure this notebook should have made not found" in refusal(
-        notebook.finish, folder, {}, {"figure": folder / "f.png"}, {}
-    )
-    assert not (tmp_path / "record.json").exists() and not list(folder.iterdir())
-
-
-def test_close_saves_figures_and_tables_and_shows_no_path(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+def test_close_saves_figures_and_tables_and_shows_no_path(tmp_path):
     p, table = notebook.Parameters({"alpha": 2.0}), pd.DataFrame({"alpha": [2.0], "rsum": [300.5]})
     folder = notebook.output_folder("small", p)
     (folder / "line.png").symlink_to(tmp_path / "elsewhere")
-    assert notebook.close("small", p, {"line": Figure()}, {"sweep": table}, {"best": 300.5}) is None
+    notebook.close("small", p, {"line": Figure()}, {"sweep": table}, {"best": 300.5})
     assert not (tmp_path / "elsewhere").exists(), "a link in an output folder is replaced, not followed"
     record = files.read_json(folder / "record.json")
-    assert (
-        sorted(record["files"].values()) == ["line.pdf", "line.png", "sweep.csv"] and record["summary"]["best"] == 300.5
-    )
+    assert sorted(record["files"].values()) == ["line.pdf", "line.png", "sweep.csv"]
     assert pd.read_csv(folder / "sweep.csv").equals(table) and (folder / "line.pdf").read_bytes().startswith(b"%PDF")
-    assert refusal(notebook.close, "small", p, {}, {}, {}) == "notebook small has no figure to save."
-
-
-def test_an_answer_is_shown_as_text_that_a_page_can_render(monkeypatch):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", shown.append)
-    notebook.answer("α = 16 is best. ", "", "One seed decides nothing.")
-    assert shown[0].data == "**Answer.** α = 16 is best. One seed decides nothing."
-    notebook.answer("In points:", "\n\n- one\n- two\n\n", "All in all, two.")
-    assert "In points: \n\n- one\n- two\n\n All in all" in shown[1].data, "a list needs its empty lines"
+    with pytest.raises(BadInput, match="figure"):
+        notebook.close("small", p, {}, {}, {})

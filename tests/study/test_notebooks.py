@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -26,8 +25,7 @@ import refresh_notebooks  # noqa: E402
 FOLDER = ROOT / "notebooks"
 GUIDE = ROOT / "docs" / "notebooks.md"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-EXPECTED = {"train", "ablation_alpha"}  # the README and `make study` name these
-MAX_CELLS, MAX_LINES, MAX_BYTES = 15, 15, 1_000_000
+MAX_BYTES = 1_000_000
 MACHINE_PATH = re.compile(r"""(?<![\w.:/~$}-])/(home|root|tmp|Users|mnt|opt|var|usr|work|data)/\w|\b[A-Z]:\\\\\w""")
 
 # What every notebook with runs declares, in this order, its own parameters between preset and seed or at the end.
@@ -47,10 +45,6 @@ WORDINGS = {  # of those that may be said otherwise: the value and the words
     "n_seeds": r"0 seeds per [^;]+; 0 keeps the number of the preset|1 models; .+",
 }
 ONE_RUN = {"train", "explore"}  # show single runs, so that a number of seeds would say nothing
-NOT_YET: set[str] = set()  # do not declare all of them so far
-
-
-NOT_IN_GUIDE: set[str] = set()  # new ones that docs/notebooks.md does not have so far
 
 
 def problems(path: Path) -> list[str]:
@@ -59,11 +53,7 @@ def problems(path: Path) -> list[str]:
     notebook = nbformat.reads(raw, 4)
     cells = [c for c in notebook.cells if c.cell_type == "code"]
     out = [f"{len(raw)} bytes"] if len(raw) > MAX_BYTES else []
-    if (
-        not notebook.cells
-        or notebook.cells[0].cell_type != "markdown"
-        or not re.match(r"# .*\?", notebook.cells[0].source)
-    ):
+    if not notebook.cells or not re.match(r"# .*\?", notebook.cells[0].source):
         out.append("the title is not a question")
     tagged = [i for i, c in enumerate(cells) if "parameters" in c.metadata.get("tags", [])]
     if tagged != [0]:
@@ -81,18 +71,14 @@ def problems(path: Path) -> list[str]:
     if "check_parameters" not in _calls(cells[1] if len(cells) > 1 else None):
         out.append("the second code cell does not call check_parameters")
     out += _ending_problems(path.stem, cells[-1] if cells else None)
-    if len(cells) > MAX_CELLS:
-        out.append(f"{len(cells)} code cells")
-    out += [
-        f"code cell {i + 1} has {n} lines" for i, c in enumerate(cells) if (n := len(c.source.splitlines())) > MAX_LINES
-    ]
     if (counts := [c.execution_count for c in cells]) != list(range(1, len(cells) + 1)):
         out.append(f"execution counts {counts}: run make notebooks")
-    kinds = [
-        {"error" if o.output_type == "error" else mime for o in c.outputs for mime in o.get("data", [None])}
-        for c in cells
-    ]
+    kinds = [{mime for o in c.outputs for mime in o.get("data", [o.output_type])} for c in cells]
     out += [f"code cell {i + 1} ended in an error" for i, found in enumerate(kinds) if "error" in found]
+    compared = [o for c in cells if "nbval-ignore-output" not in c.metadata.get("tags", []) for o in c.outputs]
+    texts = [o.get("text") or o.data.get("text/plain", "") for o in compared if "image/png" not in o.get("data", {})]
+    if not re.search(r"\d", " ".join(texts)):
+        out.append("no number that nbval compares")
     figures = [i for i, found in enumerate(kinds) if "image/png" in found]
     tables = [i for i, found in enumerate(kinds) if "text/html" in found]
     if not figures:
@@ -141,8 +127,7 @@ def common_problems(name: str, declared: dict[str, Parameter]) -> list[str]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_with_runs_declare_the_same_parameters(path):
-    if path.stem not in NOT_YET:
-        assert not common_problems(path.stem, declared_parameters(path))
+    assert not common_problems(path.stem, declared_parameters(path))
 
 
 @pytest.mark.parametrize(
@@ -150,10 +135,8 @@ def test_notebooks_with_runs_declare_the_same_parameters(path):
     [
         ("", "", ""),
         ("# first seed", "# of the run that is looked at", ""),
-        ("features: str", "feature: str", "features is missing"),
-        ("epochs: int = 0", "epochs: int = 3", "epochs: int = 3"),
-        ("n_seeds: int", "n_seeds: float", "n_seeds: float"),
-        ("dataset: str", "corpus: str", ""),
+        ("features: str", "feature: str", "features"),
+        ("epochs: int = 0", "epochs: int = 3", "epochs"),
     ],
 )
 def test_a_parameter_that_differs_is_seen(old, new, message):
@@ -161,25 +144,9 @@ def test_a_parameter_that_differs_is_seen(old, new, message):
     assert [message in problem for problem in wrong] == ([True] if message else [])
 
 
-def test_the_notebooks_are_there():
-    assert {path.stem for path in NOTEBOOKS} >= EXPECTED
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_hygiene(path):
     assert not problems(path)
-
-
-def demands(source: str) -> list[str]:
-    """Asserts that only a given number of epochs excuses: a dozen photographs teach too little, whatever the epochs."""
-    return re.findall(r"^assert (?:p\.epochs|not p\.epochs) .*|^assert .*\bor p\.epochs\b.*", source, re.M)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_what_only_enough_data_teaches_is_demanded_of_scenes_alone(path):
-    cells = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
-    assert not [line for source in cells for line in demands(source)]
-    assert len(demands("assert p.epochs or x > 1\nassert y or p.epochs == 1\nassert not usual or x")) == 2
 
 
 @pytest.fixture
@@ -188,16 +155,12 @@ def good(tmp_path) -> Path:
     notebook = nbformat.read(path, 4)
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
         cell.execution_count = number
-    notebook.cells[3].outputs = [
-        new_output("execute_result", {"text/html": "<table>", "text/plain": "alpha"}, execution_count=3)
-    ]
+    table = {"text/html": "<table>", "text/plain": "alpha 1"}
+    notebook.cells[3].outputs = [new_output("execute_result", table, execution_count=3)]
     notebook.cells[4].outputs = [new_output("display_data", {"image/png": "abcd", "text/plain": "<Figure>"})]
     nbformat.write(notebook, path)
+    assert not problems(path)
     return path
-
-
-def test_a_good_notebook_has_no_problems(good):
-    assert not problems(good)
 
 
 def _tag(cell, name):
@@ -211,11 +174,10 @@ BREAKS = {  # cells of `good`: title, parameters, check, table, figure, finish
     "papermill's output": lambda cells: _tag(cells[2], "injected-parameters"),
     "does not call check_parameters": lambda cells: cells[2].update(source="# check_parameters(globals())"),
     "does not call close or finish": lambda cells: cells[5].update(source="finish"),
-    "is not named after it": lambda cells: cells[5].update(source='close("small", {}, {"line": figure}, {}, {})'),
     "not named after it": lambda cells: cells[5].update(source=cells[5].source.replace('"small"', '"smal"')),
     "no figure": lambda cells: cells[4].outputs.clear(),
     "path of one machine": lambda cells: cells[2].update(source=cells[2].source + "\nx = '/home/me/data'"),
-    "16 lines": lambda cells: cells[3].update(source="\n".join(["x = 1"] * 16)),
+    "no number": lambda cells: _tag(cells[3], "nbval-ignore-output"),
     "has no comment": lambda cells: cells[1].update(source="alpha: float = 1.0"),
     "must be int, got 1.5": lambda cells: cells[1].update(source="k: int = 1.5  # number"),
     "title": lambda cells: cells[0].update(source="# An ablation"),
@@ -230,32 +192,18 @@ def test_each_problem_is_seen(good, message):
     assert any(message in problem for problem in problems(good)), problems(good)
 
 
-NOISY = """import time
-import warnings
-
-from tqdm.auto import tqdm
-
-warnings.warn(f"never the same: {time.time_ns()}")
-for _ in tqdm(range(3), desc="steps"):
-    pass
-print(f"took {id(p) % 97 + 0.5} s at {hex(id(p))}")
-pd.DataFrame({"x": [1]}).style"""
-
-
 @pytest.mark.slow
-def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path):
+def test_refreshed_notebooks_pass_nbval_and_altered_ones_do_not(tmp_path, own_home):
     """The whole recipe, in a copy of the layout, called from another folder."""
 
     def python(*words, cwd=tmp_path):
-        environment = os.environ | {"XMR_HOME": str(tmp_path / "home"), "MPLBACKEND": "Agg"}
-        return subprocess.run(
-            [sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=environment
-        )
+        return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True)
 
     for name in ("pyproject.toml", "conftest.py", "tests/nbval_sanitize.cfg", "notebooks/conftest.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    path = build(tmp_path / "notebooks" / "small.ipynb", TABLE, NOISY, FIGURE)
+    noisy = "import time, warnings\n\nwarnings.warn(f'at {time.time_ns()}')\nprint(f'took {id(p) % 97 + 0.5} s')"
+    path = build(tmp_path / "notebooks" / "small.ipynb", TABLE, noisy, FIGURE)
     bad = build(tmp_path / "bad.ipynb", "1 / 0")
     before = bad.read_bytes()
     refreshed = python(ROOT / "scripts" / "refresh_notebooks.py", bad, path)
@@ -286,7 +234,7 @@ def test_outputs_that_name_a_file_of_this_machine_are_not_stored(text, refused):
 def test_the_guide_has_every_notebook_once_with_its_question():
     """docs/notebooks.md: a line for each notebook, in the order of reading; the site is built in the same order."""
     lines = re.findall(r"^\| \[`(\w+)`\]\(\.\./notebooks/\1\.ipynb\) \| (.+?) \|", GUIDE.read_text(), re.M)
-    assert sorted(name for name, _ in lines) == [path.stem for path in NOTEBOOKS if path.stem not in NOT_IN_GUIDE]
+    assert sorted(name for name, _ in lines) == [path.stem for path in NOTEBOOKS]
     for name, about in lines:
         title = nbformat.read(FOLDER / f"{name}.ipynb", 4).cells[0].source.splitlines()[0].removeprefix("# ")
         assert about.startswith(title) and len(about) > len(title) + 20, name

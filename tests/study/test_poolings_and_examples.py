@@ -5,12 +5,10 @@ import pytest
 import torch
 from tiny import tiny_config
 
-from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Features
 from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.aggregators import aggregator
 from xmr_core.training.runs import train_or_load
-from xmr_study import plots
 from xmr_study.examples import disputed, top
 from xmr_study.pooling import rank_weights, speeds, weights_by_rank
 
@@ -22,34 +20,22 @@ def test_weights_by_rank_give_the_pooled_vector_of_every_channel_on_average(name
     head.normalise = False
     if hasattr(head, "project"):
         head.project = torch.nn.Identity()  # what follows the pooling
-    x = torch.randn(1, 7, 1)
-    weights = weights_by_rank(head, Features(x, torch.ones(1, 7, dtype=torch.bool)))
-    ranked = sorted(x[0, :, 0].tolist(), reverse=True)
-    assert sum(w * v for w, v in zip(weights.tolist(), ranked, strict=True)) == pytest.approx(
-        head(Features(x, torch.ones(1, 7, dtype=torch.bool))).x.item(), abs=1e-5
-    )
+    items = Features(torch.randn(1, 7, 1), torch.ones(1, 7, dtype=torch.bool))
+    weights, ranked = weights_by_rank(head, items), sorted(items.local_feats[0, :, 0].tolist(), reverse=True)
+    pooled = sum(w * v for w, v in zip(weights.tolist(), ranked, strict=True))
+    assert pooled == pytest.approx(head(items).x.item(), abs=1e-5)
     assert weights.sum().item() == pytest.approx(1.0, abs=1e-5)
-
-
-def test_poolings_without_ranks_have_no_weights_by_rank():
-    features = Features(torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool))
-    for name in ("lip", "seq2seq", "gcn", "self-attention", "adapool"):
-        assert weights_by_rank(aggregator(name, 4, 4), features) is None
 
 
 def test_speeds_are_in_those_of_gcn():
     table = speeds(2, items=2, features=3, d=8).set_index("pooling")
     assert table.loc["GCN", "speed"] == 1.0 and {"AdPool", "LIP", "GPO"} <= set(table.index)
     assert (table["ms"] * table["speed"]).tolist() == pytest.approx([table.loc["GCN", "ms"]] * len(table))
-    with pytest.raises(BadInput, match="repeats must be at least 1"):
-        speeds(0)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
-        yield {name: train_or_load(tiny_config(name)) for name in ("vse++", "vse+2ad")}
+def runs(module_home):
+    return {name: train_or_load(tiny_config(name)) for name in ("vse++", "vse+2ad")}
 
 
 @pytest.mark.slow
@@ -57,8 +43,6 @@ def test_learned_weights_are_of_items_with_all_their_features(runs):
     table = rank_weights(runs["vse+2ad"].method(), runs["vse+2ad"].prepared().splits["test"], "AdPool")
     assert table.groupby("panel")["weight"].sum().tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
     assert table["share"].between(0, 1).all() and set(table["label"]) == {"AdPool"}
-    images = next(panel for panel in table["panel"] if panel.startswith("images"))
-    assert images == f"images, {(table['panel'] == images).sum()} features"
 
 
 @pytest.mark.slow
@@ -79,8 +63,6 @@ def test_shown_answers_are_the_best_by_a_loop_over_all_scores(runs):
                 own, true = split.owners[caption] == image, image in every[caption]
                 assert line.mark == ("annotated" if own else "true" if true else "wrong")
                 assert line.score == pytest.approx(scores[image, caption], abs=1e-5)
-    with pytest.raises(BadInput, match="k must be at least 1"):
-        top(run, "i2t", [0], k=0)
 
 
 @pytest.mark.slow
@@ -94,20 +76,3 @@ def test_disputed_queries_are_those_that_only_some_methods_get_right(runs):
         n = len(differ) + 2
         chosen = disputed(runs, direction, n)
         assert chosen[: len(differ)] == differ and len(set(chosen)) == n
-    with pytest.raises(BadInput, match="direction"):
-        disputed(runs, "both", 1)
-    with pytest.raises(BadInput, match="at least 1"):
-        disputed(runs, "i2t", 0)
-
-
-def test_figures_of_answers_show_every_answer_with_its_mark():
-    black, white = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 255, np.uint8)
-    rows = {"A": [[(black, 0.5, "annotated"), (white, 0.4, "wrong")], [(white, 0.3, "true")]]}
-    figure = plots.image_answers(["a dog", "a cat"], rows)
-    titles = [ax.get_title() for block in figure.subfigs for ax in block.axes]
-    assert titles == ["✓ 0.50", "✗ 0.40", "● 0.30", ""]
-    assert [block.get_suptitle() for block in figure.subfigs] == ["“a dog”", "“a cat”"]
-    said = {"A": [[("one", 0.5, "wrong"), ("two", 0.4, "true")]], "B": [[("three", 0.9, "annotated")]]}
-    figure = plots.caption_answers([black], said)
-    texts = [[t.get_text() for t in ax.texts] for ax in figure.axes]
-    assert texts == [[], ["✗ 0.50  one", "● 0.40  two"], ["✓ 0.90  three"]]

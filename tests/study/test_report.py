@@ -1,7 +1,6 @@
 """The report is built from rows and executed notebooks, and every page leads back to both."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -27,15 +26,11 @@ def sources(tmp_path_factory) -> Path:
 
 def test_every_notebook_and_document_is_a_page_in_one_place(sources):
     names = [n for group in build_site.groups().values() for n in group]
-    assert (
-        sorted(names)
-        == sorted(p.stem for p in build_site.NOTEBOOKS.glob("*.ipynb"))
-        == sorted(p.stem for p in sources.rglob("*.ipynb"))
-    )
+    for folder, pattern in ((build_site.NOTEBOOKS, "*.ipynb"), (sources, "**/*.ipynb")):
+        assert sorted(names) == sorted(p.stem for p in folder.glob(pattern))
     index = (sources / "index.md").read_text()
-    pages = [
-        p.relative_to(sources).with_suffix("").as_posix() for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")
-    ]
+    paths = [p.relative_to(sources).with_suffix("") for p in sources.rglob("*") if p.suffix in (".md", ".ipynb")]
+    pages = [path.as_posix() for path in paths]
     assert {"reports/README", "reports/claims", "docs/glossary", "docs/methods/dive", "CONTRIBUTING"} <= set(pages)
     assert all(len(re.findall(rf"^{re.escape(page)}$", index, re.M)) == 1 for page in pages if page != "index")
 
@@ -66,30 +61,6 @@ def test_links_out_of_the_site_lead_to_the_repository():
     assert "<a href='../../../../guide/README.md'>a</a>" in out and "[b](data.md#x)" in out and out.count("<a ") == 1
 
 
-def test_formulas_become_mathml():
-    pytest.importorskip("latex2mathml", reason="the extra 'report' is not installed")
-    sys.path.insert(0, str(build_site.SITE))
-    import conf
-
-    for page in build_site.DOCS.rglob("*.md"):
-        plain = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.S | re.M)
-        for formula in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$]+)\$(?!\$)", plain, re.S):
-            converted = conf.mathml("".join(formula), "inline")
-            assert "<math" in converted and not re.search(r">\\\w+<", converted), formula
-
-
-def test_a_report_that_cannot_be_built_says_why(sources, tmp_path):
-    pytest.importorskip("myst_nb", reason="the extra 'report' is not installed")
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    shutil.copy(build_site.SITE / "conf.py", broken)
-    (broken / "index.md").write_text("# A\n\n[gone](gone.md)\n")
-    (broken / "_static").mkdir()
-    shutil.copy(build_site.SITE / "study.css", broken / "_static")
-    with pytest.raises(SystemExit, match="gone"):
-        build_site.sphinx(broken, tmp_path / "out")
-
-
 def test_the_page_of_results_and_the_answer_are_those_of_the_rows(tmp_path, monkeypatch):
     import build_reports
 
@@ -97,11 +68,3 @@ def test_the_page_of_results_and_the_answer_are_those_of_the_rows(tmp_path, monk
     page, readme = build_reports.page(), (ROOT / "README.md").read_text()
     assert page == (ROOT / "reports" / "README.md").read_text(), "run `make reports`"
     assert build_reports.with_answer(readme, page) == readme, "run `make reports`"
-
-
-def test_without_a_browser_there_is_no_pdf_and_that_is_said(tmp_path, monkeypatch, capsys):
-    import print_pdf
-
-    monkeypatch.setattr(print_pdf, "CHROMIUM", ("no-such-browser",))
-    assert print_pdf.print_page(tmp_path / "index.html", tmp_path / "report.pdf") == 0
-    assert "report.pdf was not made" in capsys.readouterr().err

@@ -26,15 +26,8 @@ def test_rows_are_tidy_fractions_with_their_origin(runs):
     fractions = table[table["metric"].isin(["recall", "r_precision", "map_at_r"])]
     assert fractions["value"].between(0, 1).all() and set(table["relevance"]) == {"annotated", "exhaustive", ""}
     assert (table["origin"] == "ours").all() and table["numerics"].str.fullmatch("[0-9a-f]{12}").all()
-    recall = fractions[
-        (fractions["metric"] == "recall")
-        & (fractions["run_id"] == runs[0].id)
-        & (fractions["relevance"] == "annotated")
-    ]
-    rsum = table[(table["metric"] == "rsum") & (table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")][
-        "value"
-    ].item()
-    assert len(recall) == 6 and np.isclose(recall["value"].sum(), rsum)
+    own = table[(table["run_id"] == runs[0].id) & (table["relevance"] == "annotated")].groupby("metric")["value"]
+    assert own.size()["recall"] == 6 and np.isclose(own.sum()["recall"], own.sum()["rsum"])
 
 
 def test_a_commit_of_digits_comes_back_as_it_was(runs, tmp_path):
@@ -58,23 +51,15 @@ def test_rows_are_appended_once_and_read_back(runs, tmp_path):
     kept = (tmp_path / "runs.csv").read_text()
     assert len(kept.splitlines()) == 1 + table["run_id"].nunique(), "a line per run"
     (tmp_path / "runs.csv").write_text("".join(kept.splitlines(keepends=True)[:-1]))
-    with pytest.raises(DamagedFile, match=r"runs\.csv lacks runs of rows\.csv"):
+    with pytest.raises(DamagedFile, match="lacks runs"):
         results.read(path)
     (tmp_path / "runs.csv").write_text(kept)
+    results.write(table[table["seed"] == 0], path)
+    assert set(results.read(path)["seed"]) == {0}, "write replaces what an older execution left"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(DamagedFile, match="not a results table"):
+    with pytest.raises(DamagedFile):
         results.append(table, path)
     assert path.read_text() == "a,b\n1,2\n"
-
-
-def test_written_rows_replace_what_an_older_execution_left(runs, tmp_path):
-    table, path = results.rows(runs), tmp_path / "made" / "rows.csv"
-    results.write(table, path)
-    results.write(table[table["seed"] == 0], path)
-    back = results.read(path)
-    assert set(back["seed"]) == {0} and np.allclose(
-        back["value"], table[table["seed"] == 0]["value"], rtol=1e-8, atol=0
-    )
 
 
 def _append(path, table):
@@ -97,17 +82,13 @@ def test_per_run_agrees_with_the_rows(runs):
     table = study.run_table(runs, ["x"] * 3)
     rsum = results.rows(runs).query("metric == 'rsum' and relevance == 'exhaustive'")["value"].to_numpy()
     assert np.allclose(table["rsum exhaustive"], 100 * rsum)
-    assert (
-        (table["rsum exhaustive low"] <= table["rsum exhaustive"])
-        & (table["rsum exhaustive"] <= table["rsum exhaustive high"])
-    ).all()
+    assert table["rsum exhaustive"].between(table["rsum exhaustive low"], table["rsum exhaustive high"]).all()
     assert (table["log variance"] < 0).all() and list(table["seed"]) == [0, 1, 2]
 
 
 def test_over_seeds_uses_students_interval():
-    table = pd.DataFrame(
-        {"label": ["a"] * 3 + ["b"], "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0}
-    )
+    lines = {"label": list("aaab"), "seed": [0, 1, 2, 0], "m": [1.0, 2.0, 3.0, 5.0], "m low": 4.0, "m high": 6.0}
+    table = pd.DataFrame(lines)
     out = study.seed_means(table, ["m"]).set_index("label")
     assert out.loc["a", "m"] == 2 and np.isclose(out.loc["a", "m high"] - 2, 4.302652729 / np.sqrt(3))
     assert (out.loc["b", "m low"], out.loc["b", "m high"]) == (4.0, 6.0)
@@ -122,26 +103,19 @@ def test_verdicts_are_paired_over_seeds(shift, wanted):
     assert study.verdict(better[:2], worse, "m")[0] == "undecided"
 
 
-def test_labels_of_methods():
-    assert [study.label_of(m) for m in ("pcme", "dive", "vse-infty", "mine")] == ["PCME", "DivE", "VSE∞", "mine"]
-
-
 def test_sweeps_and_variants():
     base = tiny_config()
     configs = study.sweep_configs(base, "alpha", [1.0, 4.0], [0, 1])
     assert [(c.options["alpha"], c.train.seed) for c in configs] == [(1.0, 0), (1.0, 1), (4.0, 0), (4.0, 1)]
-    vectors, mil = study.variant_configs(
-        base.replace(objective="triplet"), ["single vector", "MIL, slots"], [3], study.ablation("dive", "similarity")
-    )
+    names, table = ["single vector", "MIL, slots"], study.ablation("dive", "similarity")
+    vectors, mil = study.variant_configs(base.replace(objective="triplet"), names, [3], table)
     assert vectors.method == "vse++" and vectors.options == {"d": 16, "dropout": 0.0, "objective": "triplet"}
     assert mil.options["similarity"] == "mil" and mil.options["iterations"] == 1 and mil.train.seed == 3
     assert study.seeds("study") == [0, 1, 2, 3, 4] and study.seeds("quick", 2, 3) == [2, 3, 4]
     for call in (
         lambda: study.sweep_configs(base, "alpha", [], [0]),
         lambda: study.variant_configs(base, ["MILL"], [0]),
-        lambda: study.variant_configs(base, [], [0]),
         lambda: study.ablation("dive", "slotz"),
-        lambda: study.seeds("quick", 0, -1),
     ):
         with pytest.raises(BadInput):
             call()
@@ -151,15 +125,7 @@ def test_a_later_measurement_of_the_same_seed_takes_the_place_of_the_earlier():
     """Code that changes its numbers gives a run another id: the file then holds both, and tables must not count a seed
     twice.
     """
-    run = {
-        "method": "dive",
-        "dataset": "scenes",
-        "size": "study",
-        "split": "test",
-        "protocol": "full",
-        "origin": "ours",
-        "k": 0,
-    }
+    run = {"method": "dive", "dataset": "scenes", "size": "study", "split": "test", "protocol": "full", "k": 0}
     number = {"relevance": "annotated", "direction": "both", "metric": "rsum"}
     lines = [
         {"run_id": "old", "variant": "α=4", "seed": 0, "value": 1.0, **number},
