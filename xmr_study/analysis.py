@@ -29,7 +29,7 @@ from xmr_core.methods.method import Method
 FIRST = "rsum_first"  # metric of rows: RSUM of the first k elements of both modalities, k in the column k
 
 
-def punished(
+def false_negative_rate(
     scores: Float[np.ndarray, "i t"], annotated: Relevance, true: Relevance, ks: Sequence[int] = (1, 5, 10)
 ) -> pd.DataFrame:
     """How often R@K on annotated pairs counts an answer as wrong that is right.
@@ -42,7 +42,7 @@ def punished(
 
     >>> matrices = (np.array(m, bool) for m in ([[1, 0], [0, 1]], [[1, 1], [0, 1]]))
     >>> annotated, true = (Relevance.from_matrix(m, range(2), range(2)) for m in matrices)
-    >>> punished(np.array([[0.1, 0.2], [0.3, 0.4]]), annotated, true, ks=[1])["wrong"].tolist()
+    >>> false_negative_rate(np.array([[0.1, 0.2], [0.3, 0.4]]), annotated, true, ks=[1])["wrong"].tolist()
     [50.0, 50.0]
     """
     if scores.shape != (len(annotated.gallery_ids), len(annotated.query_ids)) or len(true) != len(annotated):
@@ -66,11 +66,11 @@ def punished(
 
 
 def random_share(annotated: Relevance, true: Relevance) -> dict[str, float]:
-    """direction → percent of `of these right` in punished at k = 1 for first answers that are drawn at random among the
-    items that are not annotated: the mean over queries of (|true| − |annotated|) / (items − |annotated|).
+    """direction → percent of `of these right` in false_negative_rate at k = 1 for first answers drawn at random among
+    the items that are not annotated: the mean over queries of (|true| − |annotated|) / (items − |annotated|).
 
-    Args: as in punished; every annotated pair should also be true. A query of which every item is annotated is left
-        out. Raises: BadInput where no query is left.
+    Args: as in false_negative_rate; every annotated pair should also be true. A query of which every item is annotated
+        is left out. Raises: BadInput where no query is left.
 
     >>> matrices = (np.array(m, bool) for m in ([[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]))
     >>> annotated, true = (Relevance.from_matrix(m, range(2), range(3)) for m in matrices)

@@ -21,7 +21,7 @@ from xmr_core.evaluation.scoring import Scoring
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_core.training.runs.folder import TrainedRun
-from xmr_study.analysis import per_query_values, punished
+from xmr_study.analysis import false_negative_rate, per_query_values
 
 COLUMNS = ["query", "rank", "item", "score", "mark"]
 
@@ -141,11 +141,11 @@ def check_benchmarks(config: RunConfig, labels: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Benchmarks:
-    """punished: analysis.ambiguity.punished. values: name → percent, mean of both directions (RSUM: of 600), for
-    BENCHMARKS and TRUTH. queries: the same per query (no RSUM). rows: PMRP and punished shares, for
+    """false_negative_rate: of xmr_study.analysis. values: name → percent, mean of both directions (RSUM: of 600), for
+    BENCHMARKS and TRUTH. queries: the same per query (no RSUM). rows: PMRP and false negatives, for
     Evaluated.with_metrics."""
 
-    punished: pd.DataFrame
+    false_negative_rate: pd.DataFrame
     values: dict[str, float]
     queries: pd.DataFrame
     rows: pd.DataFrame
@@ -169,7 +169,7 @@ def benchmark_run(run: TrainedRun) -> Benchmarks:
     values["RSUM annotated"] = 2 * sum(values[f"R@{k} annotated"] for k in (1, 5, 10))
     summary = evaluation.summary()
     pmrp = summary[summary["relevance"].str.startswith("plausible") & (summary["metric"] == "r_precision")]
-    wrong = punished(scores, relevance_sets["annotated"], relevance_sets["exhaustive"])
+    wrong = false_negative_rate(scores, relevance_sets["annotated"], relevance_sets["exhaustive"])
     share = wrong.assign(relevance="exhaustive", metric="punished_though_right", n_queries=0)
     share["value"] = wrong["of these right"] / 100
     rows = pd.concat([pmrp, share[list(pmrp)]], ignore_index=True)

@@ -17,7 +17,7 @@ from xmr_core.features.pretrained import WordPieces
 from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
-from xmr_core.training.loop import pretrained_names, stages_learning, thaw
+from xmr_core.training.loop import pretrained_names, stages_learning, unfreeze
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
 
@@ -149,7 +149,7 @@ def test_what_is_frozen_gets_no_gradient(flickr):
     p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image").data)
     method = build("vse++", p.inputs, "matched", d=8)
     for epoch, learns in ((0, False), (1, True)):
-        thaw(method, epoch, 1, 0)
+        unfreeze(method, epoch, 1, 0)
         method.zero_grad(set_to_none=True)
         method.encode_images(p.splits["train"].images_at(np.arange(2))).x.sum().backward()
         has = [

@@ -25,7 +25,7 @@ from xmr_core.features.pretrained import (
     PretrainedStates,
     Scaling,
     WordPieces,
-    by_length,
+    bucket_by_length,
     describe_text,
     describe_vision,
     find_pretrained,
@@ -286,12 +286,12 @@ def test_the_text_half_of_a_dual_encoder(zoo):
 
 def test_batches_hold_captions_of_similar_length():
     lengths = np.random.default_rng(0).integers(1, 30, 200)
-    batches = by_length(lengths, 64)
+    batches = bucket_by_length(lengths, 64)
     assert sorted(np.concatenate(batches)) == list(range(200))
     assert (
         all(len(b) * lengths[b].max() <= 64 for b in batches) and (np.diff(lengths[np.concatenate(batches)]) >= 0).all()
     )
-    assert [b.tolist() for b in by_length(np.array([90, 3]), 64)] == [[1], [0]] and by_length(
+    assert [b.tolist() for b in bucket_by_length(np.array([90, 3]), 64)] == [[1], [0]] and bucket_by_length(
         np.array([], int), 64
     ) == []
 

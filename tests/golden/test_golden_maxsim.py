@@ -10,7 +10,7 @@ from golden import ATOL, RTOL, Case, cases, close_gradient, diagonal, full_set, 
 from torch.testing import assert_close
 
 from xmr_core.base.types import EmbeddingSet
-from xmr_core.similarities import Cut, SumMax
+from xmr_core.similarities import SumMax, Truncated
 
 close = partial(assert_close, rtol=RTOL, atol=ATOL)
 
@@ -89,7 +89,7 @@ def test_nested_losses(name):
         leaves["negatives"] = case["in.negatives"].requires_grad_()
     sets, losses = {role: full_set(x) for role, x in leaves.items()}, []
     for query_count, document_count, weight in case.cfg["groups"]:
-        maxsim_of_group = Cut(SumMax(), images=document_count, captions=query_count)
+        maxsim_of_group = Truncated(SumMax(), images=document_count, captions=query_count)
         scores = maxsim_of_group(sets["documents"], sets["queries"]).T
         if "negatives" in sets:
             extra = maxsim_of_group(sets["negatives"], sets["queries"]).T

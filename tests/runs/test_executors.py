@@ -14,7 +14,7 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.training.runs import stored_ids, train_or_load_all
-from xmr_core.training.runs.sweep import only_here, train_elsewhere
+from xmr_core.training.runs.sweep import needs_this_process, train_elsewhere
 from xmr_core.training.runs.train_run import plan_run
 
 HERE = Path(__file__).parents[1]
@@ -149,9 +149,9 @@ def test_a_worker_with_other_data_refuses(tmp_path):
 
 def test_what_only_this_process_knows_stays_in_it():
     config = tiny_config()
-    assert not only_here(config) and not only_here(config.replace(dataset="own.module:reader"))
+    assert not needs_this_process(config) and not needs_this_process(config.replace(dataset="own.module:reader"))
     for change in ({"corpus": "abc"}, {"dataset": "registered"}, {"dataset": "__main__:read"}):
-        assert only_here(config.replace(**change)), change
+        assert needs_this_process(config.replace(**change)), change
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_study.analysis import agreement_of_benchmarks, punished, random_share
+from xmr_study.analysis import agreement_of_benchmarks, false_negative_rate, random_share
 
 
 def by_hand(row, relevant, k):
@@ -25,7 +25,7 @@ def test_punished_answers_by_a_loop():
     true[np.arange(12), owner] = True
     annotated = Relevance.from_positions(np.arange(12), owner, range(12), range(6))
     exhaustive = Relevance.from_matrix(true, range(12), range(6))
-    table = punished(scores, annotated, exhaustive, ks=(1, 3)).set_index(["direction", "k"])
+    table = false_negative_rate(scores, annotated, exhaustive, ks=(1, 3)).set_index(["direction", "k"])
     for k in (1, 3):
         wrong = [t for t in range(12) if not by_hand(scores[:, t], {owner[t]}, k)]
         right = [t for t in wrong if by_hand(scores[:, t], set(np.flatnonzero(true[t])), k)]
@@ -43,7 +43,7 @@ def test_punished_answers_by_a_loop():
     assert table.loc[("t2i", 1), "wrong"] == pytest.approx(100 - 100 * value["annotated", "t2i", "recall", 1])
     assert table.loc[("t2i", 1), "found"] == pytest.approx(100 * value["exhaustive", "t2i", "recall", 1])
     with pytest.raises(BadInput, match="do not fit relevances"):
-        punished(scores[:-1], annotated, exhaustive)
+        false_negative_rate(scores[:-1], annotated, exhaustive)
 
 
 def test_random_wrong_answers_are_right_as_often_as_draws_of_them():

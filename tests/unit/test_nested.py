@@ -24,7 +24,6 @@ from xmr_core.methods.registry import build
 from xmr_core.similarities import (
     Chamfer,
     Cosine,
-    Cut,
     MatchLogit,
     MatchProbability,
     MaxPairwise,
@@ -32,6 +31,7 @@ from xmr_core.similarities import (
     Similarity,
     SmoothChamfer,
     SumMax,
+    Truncated,
 )
 
 INPUTS = Inputs(5, 3, 9, word_dim=4)
@@ -88,7 +88,7 @@ def test_scores_at_a_budget_equal_the_loop(name, budget):
     similarity, loop = LOOPS[name]
     images, captions = ragged(4, 4, seed=1), ragged(6, 5, seed=2)
     wanted = torch.tensor(reference.scores(firsts(images, budget[0]), firsts(captions, budget[1] or 5), loop))
-    cut = Cut(similarity.double(), *budget)
+    cut = Truncated(similarity.double(), *budget)
     assert_close(cut(images, captions), wanted, rtol=1e-10, atol=1e-12)
     assert_close(cut.score(images, captions), wanted, rtol=1e-10, atol=1e-12)
     assert_close(cut(images.x, captions.x, image_mask=images.mask, caption_mask=captions.mask), wanted)
@@ -102,7 +102,12 @@ def test_all_elements_are_the_similarity_itself_to_the_last_bit(name):
     inner = LOOPS[name][0].float()
     images, captions = ragged(8, 4, seed=1, dtype=torch.float32), ragged(9, 5, seed=2, dtype=torch.float32)
     solid = [EmbeddingSet(s.x, torch.ones_like(s.mask)) for s in (images, captions)]
-    for other in (Cut(inner, 4, 5), Cut(inner), Nested(inner, (1, 2, 4)), Cut(Nested(inner, (1, 4)), 4)):
+    for other in (
+        Truncated(inner, 4, 5),
+        Truncated(inner),
+        Nested(inner, (1, 2, 4)),
+        Truncated(Nested(inner, (1, 4)), 4),
+    ):
         for pair in ((images, captions), solid):
             assert torch.equal(other(*pair), inner(*pair)) and torch.equal(other.score(*pair), inner.score(*pair))
         assert (other.name, other.direction, other.compares) == (inner.name, inner.direction, inner.compares)
@@ -118,19 +123,19 @@ def test_law_no_element_beyond_the_budget_has_a_say(seed, r, q, name):
         sets.mask.copy_(sets.mask.sort(dim=1, descending=True).values)
     other = [EmbeddingSet(s.x.clone(), s.mask) for s in (images, captions)]
     other[0].x[:, r:], other[1].x[:, q:] = 1e3, -1e3
-    cut = Cut(similarity, r, q)
+    cut = Truncated(similarity, r, q)
     assert torch.equal(cut(images, captions), cut(*other)) and torch.equal(
         cut.score(images, captions), cut.score(*other)
     )
     first = Nested(similarity, (min(r, q),)).scorings(*other)[0]
-    assert torch.equal(first, Cut(similarity, min(r, q), min(r, q))(images, captions))
+    assert torch.equal(first, Truncated(similarity, min(r, q), min(r, q))(images, captions))
 
 
 def test_smooth_chamfer_has_an_offset_of_its_budget():
     """Where all cosines are c, the score is c + ½ (ln r + ln q)/α."""
     x = torch.tensor([0.6, 0.8], dtype=torch.float64).expand(1, 4, 2)
     for r, q in ((1, 1), (2, 1), (4, 2), (4, 4)):
-        score = Cut(SmoothChamfer(16.0), r, q)(x, torch.tensor([1.0, 0.0]).double().expand(1, 4, 2)).item()
+        score = Truncated(SmoothChamfer(16.0), r, q)(x, torch.tensor([1.0, 0.0]).double().expand(1, 4, 2)).item()
         assert score == pytest.approx(0.6 + (np.log(r) + np.log(q)) / 32, abs=1e-12)
 
 
@@ -155,30 +160,42 @@ def test_a_plain_sum_of_scorings_keeps_every_bit():
 
 def test_symmetry_and_settings_are_those_of_the_similarity_inside():
     nested = Nested(SmoothChamfer(8.0), (1, 2))
-    assert nested.symmetric and Cut(nested, 2, 2).symmetric and not Cut(nested, 2, 1).symmetric
+    assert nested.symmetric and Truncated(nested, 2, 2).symmetric and not Truncated(nested, 2, 1).symmetric
     assert nested.settings == {"alpha": 8.0} and nested.replace() is nested
-    other = Cut(nested, 2, 1).replace(alpha=4.0)
+    other = Truncated(nested, 2, 1).replace(alpha=4.0)
     assert (other.settings, other.images, other.captions) == ({"alpha": 4.0}, 2, 1)
     assert nested.replace(alpha=4.0).prefixes == (1, 2) and "prefixes=(1, 2)" in repr(nested)
     vectors = torch.eye(3)
-    assert torch.equal(Cut(Chamfer(), 1, 1)(Embedding(vectors), vectors), torch.eye(3))
+    assert torch.equal(Truncated(Chamfer(), 1, 1)(Embedding(vectors), vectors), torch.eye(3))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: Nested(Cosine()), "Cosine compares vectors, which have no first elements"),
-        (lambda: Cut(MatchLogit(), 1), "compares samples"),
+        (lambda: Truncated(MatchLogit(), 1), "compares samples"),
         (lambda: Nested(Chamfer(), ()), "must be increasing numbers of elements, as 1, 2, 4, got \\[\\]"),
         (lambda: Nested(Chamfer(), (2, 2)), "must be increasing"),
         (lambda: Nested(Chamfer(), (0, 2)), "whole number of at least 1, got 0"),
-        (lambda: Cut(Chamfer(), 0), "elements of every image must be a whole number of at least 1, got 0"),
-        (lambda: Cut(Chamfer(), 1, 1.5), "elements of every caption must be a whole number of at least 1, got 1.5"),
-        (lambda: Cut(Chamfer(), True), "got True"),
-        (lambda: Cut(Chamfer(), 5)(*[torch.ones(2, 4, 3)] * 2), "budget of 5 elements is more than the 4 .* images"),
-        (lambda: Cut(Chamfer(), 4, 5).score(*[torch.ones(2, 4, 3)] * 2), "than the 4 that the sets of the captions"),
+        (lambda: Truncated(Chamfer(), 0), "elements of every image must be a whole number of at least 1, got 0"),
+        (
+            lambda: Truncated(Chamfer(), 1, 1.5),
+            "elements of every caption must be a whole number of at least 1, got 1.5",
+        ),
+        (lambda: Truncated(Chamfer(), True), "got True"),
+        (
+            lambda: Truncated(Chamfer(), 5)(*[torch.ones(2, 4, 3)] * 2),
+            "budget of 5 elements is more than the 4 .* images",
+        ),
+        (
+            lambda: Truncated(Chamfer(), 4, 5).score(*[torch.ones(2, 4, 3)] * 2),
+            "than the 4 that the sets of the captions",
+        ),
         (lambda: Nested(Chamfer(), (1, 8)).scorings(*[torch.ones(2, 4, 3)] * 2), "budget of 8 elements"),
-        (lambda: Cut(Chamfer(), 1)(GaussianEmbedding(torch.eye(2), torch.eye(2)), torch.eye(2)), "GaussianEmbedding"),
+        (
+            lambda: Truncated(Chamfer(), 1)(GaussianEmbedding(torch.eye(2), torch.eye(2)), torch.eye(2)),
+            "GaussianEmbedding",
+        ),
         (lambda: build("dive", INPUTS, d=8, slots=1, nested=True), "nested sets need at least 2 slots, got 1"),
         (lambda: build("pvse", INPUTS, "published", d=8, slots=1, nested=True), "need at least 2 slots"),
         (lambda: build("dive", INPUTS, d=8, nested=1), "nested must be"),

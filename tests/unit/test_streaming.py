@@ -20,7 +20,7 @@ from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
 from xmr_core.data.readers.assembly import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.metrics import Protocol
-from xmr_core.evaluation.ranks import Question, at_least, best, ranks, relevant_ranks, top_k
+from xmr_core.evaluation.ranks import RankQuery, at_least, best, ranks, relevant_ranks, top_k
 from xmr_core.evaluation.scoring import MatrixScores, MeanScores, Scoring, as_matrix, blocks, score_matrix, take
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
 from xmr_core.similarities.gaussian import kl, reverse_kl
@@ -86,7 +86,7 @@ def test_law_ranks_are_those_of_exact_arithmetic_whatever_the_budget(seed, ragge
         torch.randint(0, 17, (17,), generator=torch.Generator().manual_seed(seed))
     ]  # some captions stand there twice
     t2i = some_relevance(17, 9, seed)
-    questions = [Question(t2i, "captions"), Question(some_relevance(9, 17, seed, most=9), "images")]
+    questions = [RankQuery(t2i, "captions"), RankQuery(some_relevance(9, 17, seed, most=9), "images")]
     scores = in_float64(similarity, images, captions)
     wanted = loop(scores.T, t2i), loop(scores, questions[1].relevance)
     for budget in BUDGETS:
@@ -119,7 +119,7 @@ def test_an_error_larger_than_on_the_sample_is_noticed_and_the_pass_made_again()
             scores[:, 7] += 0.05 * (-1.0) ** torch.arange(len(scores))
         return scores
 
-    found = ranks(Scoring(wrong_at_one_place, images, captions), [Question(relevance, "captions")])
+    found = ranks(Scoring(wrong_at_one_place, images, captions), [RankQuery(relevance, "captions")])
     assert (found.ranks[0].ranks == loop(in_float64(chamfer, images, captions).T, relevance)).all()
     assert found.error > 0.05 and len(calls) == 2
 
@@ -135,14 +135,14 @@ def test_a_sample_that_happens_to_be_exact_does_not_make_the_rest_exact():
         return found if found.dtype == torch.float64 else (found * 2**12).round() / 2**12
 
     relevance = Relevance.from_positions(np.arange(400), np.arange(400) % 200, np.arange(400), np.arange(200))
-    found = ranks(Scoring(rough, images, captions), [Question(relevance, "captions")])
+    found = ranks(Scoring(rough, images, captions), [RankQuery(relevance, "captions")])
     assert (found.ranks[0].ranks == loop(in_float64(rough, images, captions).T, relevance)).all() and found.error > 1e-5
 
 
 def test_a_collapsed_model_ranks_last_among_ties():
     images, captions = (EmbeddingSet(torch.ones(n, 2, 3), torch.ones(n, 2, dtype=torch.bool)) for n in (300, 600))
     relevance = Relevance.from_positions(np.arange(600), np.arange(600) % 300, np.arange(600), np.arange(300))
-    found = ranks(Scoring(smooth_chamfer, images, captions, 10_000), [Question(relevance, "captions")])
+    found = ranks(Scoring(smooth_chamfer, images, captions, 10_000), [RankQuery(relevance, "captions")])
     assert (found.ranks[0].ranks == 300).all() and found.exact_blocks > 0
 
 
@@ -154,7 +154,7 @@ def test_what_float64_cannot_tell_apart_is_a_tie_in_whole_blocks_too():
 
     relevance = Relevance.from_positions(np.arange(600), np.arange(600) % 300, np.arange(600), np.arange(300))
     found = ranks(
-        Scoring(equal_up_to_rounding, sets(300, 1, 1), sets(600, 1, 2), 30_000), [Question(relevance, "captions")]
+        Scoring(equal_up_to_rounding, sets(300, 1, 1), sets(600, 1, 2), 30_000), [RankQuery(relevance, "captions")]
     )
     assert found.exact_blocks == found.blocks and (found.ranks[0].ranks == 300).all()
 
@@ -164,7 +164,7 @@ def test_a_learned_similarity_is_settled_with_its_own_numbers_in_double():
     similarity = Sgraf(8, "saf", 5).eval()
     images, captions, relevance = sets(30, 3, 1), sets(60, 3, 2), some_relevance(60, 30, 3)
     for form in (similarity, partial(similarity)):
-        found = ranks(Scoring(form, images, captions), [Question(relevance, "captions")])
+        found = ranks(Scoring(form, images, captions), [RankQuery(relevance, "captions")])
         double = copy.deepcopy(similarity).double()
         exact = in_float64(lambda x, y, double=double: double(x, y).detach(), images, captions).T
         assert (found.ranks[0].ranks == loop(exact, relevance)).all()
@@ -174,7 +174,7 @@ def test_a_learned_similarity_is_settled_with_its_own_numbers_in_double():
 def test_the_mean_of_finished_matrices_is_not_rounded():
     first, second = np.ones((1, 2), np.float32), np.array([[1 + 2**-23, 1]], np.float32)
     mean = MeanScores([MatrixScores(first), MatrixScores(second)])
-    assert ranks(mean, [Question(Relevance.from_positions([0], [0], [0], range(2)), "images")]).ranks[
+    assert ranks(mean, [RankQuery(Relevance.from_positions([0], [0], [0], range(2)), "images")]).ranks[
         0
     ].ranks.tolist() == [1]
 
@@ -218,11 +218,11 @@ def test_an_ensemble_is_the_mean_of_its_members_block_by_block():
     both = MeanScores([Scoring(smooth_chamfer, images, captions, 200), Scoring(cosine, *vectors)])
     exact = (in_float64(smooth_chamfer, images, captions) + in_float64(cosine, *vectors)) / 2
     assert np.allclose(as_matrix(both), exact, atol=1e-6)
-    assert (ranks(both, [Question(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
+    assert (ranks(both, [RankQuery(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
     files = MeanScores(
         [MatrixScores(score_matrix(smooth_chamfer, images, captions)), MatrixScores(score_matrix(cosine, *vectors))]
     )
-    assert (ranks(files, [Question(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
+    assert (ranks(files, [RankQuery(relevance, "captions")]).ranks[0].ranks == loop(exact.T, relevance)).all()
 
 
 def test_several_judges_of_other_ids_are_asked_in_one_pass_and_folds_for_themselves():
@@ -262,14 +262,14 @@ def test_every_pair_stands_in_one_block_and_hardly_any_padding_is_scored():
 def test_progress_is_told_every_pair_once_and_may_interrupt():
     images, captions, relevance = sets(9, 2, 1), sets(17, 2, 2), some_relevance(17, 9, 1)
     told = []
-    ranks(Scoring(chamfer, images, captions, 40), [Question(relevance, "captions")], told.append)
+    ranks(Scoring(chamfer, images, captions, 40), [RankQuery(relevance, "captions")], told.append)
     assert sum(told) == 9 * 17 and len(told) > 5
 
     def stop(pairs):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ranks(Scoring(chamfer, images, captions, 40), [Question(relevance, "captions")], stop)
+        ranks(Scoring(chamfer, images, captions, 40), [RankQuery(relevance, "captions")], stop)
 
 
 def test_a_score_that_is_no_number_is_named_by_its_place_in_the_whole():
@@ -280,7 +280,7 @@ def test_a_score_that_is_no_number_is_named_by_its_place_in_the_whole():
     captions = sets(40, 3, 2, ragged=True)
     captions.x[33] += 1000
     with pytest.raises(BadInput, match="score of image 0 and caption 33 is not a number"):
-        ranks(Scoring(Spoilt(), sets(9, 2, 1), captions, 60), [Question(some_relevance(40, 9, 1), "captions")])
+        ranks(Scoring(Spoilt(), sets(9, 2, 1), captions, 60), [RankQuery(some_relevance(40, 9, 1), "captions")])
 
 
 def test_precision_holds_inside_and_is_put_back():
@@ -293,7 +293,7 @@ def test_precision_holds_inside_and_is_put_back():
     images, captions, relevance = sets(30, 3, 1), sets(60, 3, 2), some_relevance(60, 30, 3)
     for precision in ("float32", "tf32", "bfloat16"):
         found = ranks(
-            Scoring(smooth_chamfer, images, captions, precision=precision), [Question(relevance, "captions")]
+            Scoring(smooth_chamfer, images, captions, precision=precision), [RankQuery(relevance, "captions")]
         ).ranks[0]
         assert (found.ranks == loop(in_float64(smooth_chamfer, images, captions).T, relevance)).all()
 
@@ -301,9 +301,9 @@ def test_precision_holds_inside_and_is_put_back():
 def test_what_does_not_fit_is_refused():
     scoring = Scoring(chamfer, sets(4, 2, 1), sets(6, 2, 2))
     with pytest.raises(BadInput, match="does not fit"):
-        ranks(scoring, [Question(some_relevance(4, 6, 1), "captions")])
+        ranks(scoring, [RankQuery(some_relevance(4, 6, 1), "captions")])
     with pytest.raises(BadInput, match="query 1 has no relevant item"):
-        ranks(scoring, [Question(Relevance.from_positions([0], [0], np.arange(4), np.arange(6)), "images")])
+        ranks(scoring, [RankQuery(Relevance.from_positions([0], [0], np.arange(4), np.arange(6)), "images")])
     assert (relevant_ranks(np.array([[3.0, 2, 1]]), Relevance.from_positions([0], [1], [0], range(3))).ranks == 2).all()
 
 
@@ -325,7 +325,7 @@ def test_a_score_that_overflows_on_the_way_is_taken_from_float64():
         assert np.isfinite(exact).all()
         for budget in BUDGETS:
             scores = Scoring(similarity, images, captions, budget)
-            found = ranks(scores, [Question(i2t, "images"), Question(t2i, "captions")]).ranks
+            found = ranks(scores, [RankQuery(i2t, "images"), RankQuery(t2i, "captions")]).ranks
             np.testing.assert_array_equal(found[0].ranks, loop(exact, i2t))
             np.testing.assert_array_equal(found[1].ranks, loop(exact.T, t2i))
     assert reverse_kl(images, captions).isnan().any() and reverse_kl(images, captions).isinf().any()

@@ -9,12 +9,12 @@ from xmr_core.evaluation.metrics import (
     PROTOCOLS, Protocol, first_rank, get_protocol, map_at_r, mean_rank, median_rank, precision_at_k, r_precision,
     recall_at_k,
 )  # fmt: skip
-from xmr_core.evaluation.ranks import Question, best, ranks
+from xmr_core.evaluation.ranks import RankQuery, best, ranks
 from xmr_core.evaluation.scoring import MeanScores, Scoring
 from xmr_core.evaluation.stats import bootstrap_interval, decided, holm, paired_permutation, seed_interval
 
 __all__ = [
-    "PROTOCOLS", "Evaluation", "MeanScores", "Protocol", "Question", "Scoring", "best", "bootstrap_interval",
+    "PROTOCOLS", "Evaluation", "MeanScores", "Protocol", "RankQuery", "Scoring", "best", "bootstrap_interval",
     "decided", "evaluate", "evaluate_scores", "first_rank", "get_protocol", "holm", "map_at_r", "mean_rank",
     "median_rank", "paired_permutation", "precision_at_k", "r_precision", "rank_metrics", "ranks", "recall_at_k",
     "seed_interval",

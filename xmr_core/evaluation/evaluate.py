@@ -16,7 +16,7 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
-from xmr_core.evaluation.ranks import Question, ranks
+from xmr_core.evaluation.ranks import RankQuery, ranks
 from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.evaluation.scoring import MatrixScores, Scores, Scoring
 
@@ -156,7 +156,7 @@ def evaluate_scores(
 
 def _questions(
     kind: str, relevance: Relevance, own: Relevance, i: np.ndarray, t: np.ndarray, image_of: np.ndarray
-) -> list[tuple[str, str, int, np.ndarray, Question]]:
+) -> list[tuple[str, str, int, np.ndarray, RankQuery]]:
     """(kind, direction, queries left out, image of each query, question) of both directions, among the images i and
     captions t of a fold. Positions in a question are those in the fold."""
     t_own, t_relevance = _shared(t, own.query_ids, relevance.query_ids)
@@ -169,7 +169,7 @@ def _questions(
         ("t2i", t2i, "captions", captions, images, image_of[t_own]),
     ):
         rows = np.flatnonzero(relevant.counts)
-        question = Question(relevant.restrict(rows, np.arange(len(gallery))), modality, queries[rows], gallery)
+        question = RankQuery(relevant.restrict(rows, np.arange(len(gallery))), modality, queries[rows], gallery)
         questions.append((kind, direction, len(relevant) - len(rows), owner[rows], question))
     return questions
 
@@ -294,7 +294,7 @@ def rank_metrics(
     queries = np.flatnonzero(relevant.counts)
     if not len(queries):
         raise BadInput(f"none of the {len(relevant):,} queries has a relevant item.")
-    question = Question(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
+    question = RankQuery(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
     ranked = ranks(MatrixScores(matrix), [question]).ranks[0]
     return {
         **{f"R@{k}": float(metrics.recall_at_k(ranked, k).mean()) for k in ks},

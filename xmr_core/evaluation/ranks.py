@@ -40,7 +40,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Question:
+class RankQuery:
     """What is ranked for what.
 
     relevance: queries × gallery; every query needs a relevant item. modality: that of the queries, 'images' or
@@ -53,7 +53,7 @@ class Question:
     gallery: np.ndarray | None = None
 
 
-def ranks(scores: Scores, questions: Sequence[Question], done: Callable[[int], object] = lambda pairs: None) -> Ranked:
+def ranks(scores: Scores, questions: Sequence[RankQuery], done: Callable[[int], object] = lambda pairs: None) -> Ranked:
     """Ranks of every query's relevant items for all questions, in one pass over the blocks of the scores.
 
     rank of the nth best relevant item = n + #{irrelevant items scoring at least as high}: ties never help.
@@ -98,7 +98,7 @@ def relevant_ranks(scores: Float[np.ndarray, "q g"], relevance: Relevance) -> Re
     Raises: BadInput for a matrix of another shape, a score that is not a number (it would compare as lower than
     everything and rank as 0), or a query without a relevant item.
     """
-    return ranks(MatrixScores(scores), [Question(relevance, "images")]).ranks[0]
+    return ranks(MatrixScores(scores), [RankQuery(relevance, "images")]).ranks[0]
 
 
 def at_least(values: Float[Tensor, "q g"], thresholds: Float[Tensor, "q p"]) -> Int[Tensor, "q p"]:
@@ -123,7 +123,7 @@ class _Stream:
     Relevant items are held best first (k counts them over all queries: indptr[q] + n is the nth best of query q).
     """
 
-    def __init__(self, scores: Scores, question: Question):
+    def __init__(self, scores: Scores, question: RankQuery):
         relevance, self.turned = question.relevance, question.modality == "captions"
         shape = scores.shape[::-1] if self.turned else scores.shape
         sides = zip((question.queries, question.gallery), shape, strict=True)

@@ -632,7 +632,7 @@ class PretrainedStates:
         tokens, _ = self.pieces(texts)
         lengths = tokens.mask.sum(1).numpy()
         out: list[np.ndarray] = [np.empty((0, self.width), np.float16)] * len(lengths)
-        for rows in (progress or iter)(by_length(lengths, _TOKENS)):
+        for rows in (progress or iter)(bucket_by_length(lengths, _TOKENS)):
             longest, part = int(lengths[rows[-1]]), tokens[torch.from_numpy(rows)].to(self.device)
             with torch.inference_mode():
                 mask = part.mask[:, :longest].long()
@@ -644,10 +644,10 @@ class PretrainedStates:
         return out
 
 
-def by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
+def bucket_by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, ascending; rows × longest ≤ budget, or a single row.
 
-    >>> by_length(np.array([3, 9, 2]), 6)
+    >>> bucket_by_length(np.array([3, 9, 2]), 6)
     [array([2, 0]), array([1])]
     """
     order = np.argsort(lengths, kind="stable")

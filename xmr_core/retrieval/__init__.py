@@ -15,8 +15,8 @@ from xmr_core.retrieval.search import Proposer, recall, search, two_stage
 
 __all__ = [
     "Elements", "Judgments", "Library", "Pair", "Proposer", "Query", "Ranking", "Settings", "build_elements",
-    "build_engine", "example_library", "example_model", "explained", "export_frame", "faiss_library", "in_sentences",
-    "index_folder", "index_split", "open_elements", "open_engine", "open_folder", "open_gallery", "open_index",
-    "open_library", "pair_of", "rank", "recall", "relative_uncertainty", "save_index", "search", "two_stage",
-    "vectors_of", "without_each_cell", "without_each_word", "write_gallery",
+    "build_engine", "example_library", "example_model", "explained", "export_frame", "faiss_library",
+    "in_sentences", "index_folder", "index_split", "open_elements", "open_engine", "open_folder", "open_gallery",
+    "open_index", "open_library", "pair_of", "rank", "recall", "relative_uncertainty", "save_index", "search",
+    "two_stage", "vectors_of", "without_each_cell", "without_each_word", "write_gallery",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.kernels.scan import scan_scores
 from xmr_core.similarities.maxsim import best_partners
-from xmr_core.similarities.pairs import by_length, real_products
+from xmr_core.similarities.pairs import bucket_by_length, real_products
 from xmr_core.similarities.scan import AGGREGATIONS, aggregated, attended_cosines, scan_attention
 
 CODINGS = {"vha": "t2i", "tha": "i2t", "vsa": "i2t"}  # coding → direction: words or regions are the queries
@@ -64,7 +64,7 @@ def chan(
         relevance, mask = _coded(images, captions, coding, alpha)
         return _scaled(pooled(relevance, mask, pooling, 1 / beta, 2), pooling, beta, divide)
 
-    return by_length(score, images, captions)
+    return bucket_by_length(score, images, captions)
 
 
 class Chan(Similarity):
@@ -103,7 +103,7 @@ class Chan(Similarity):
             how = (1 / o["alpha"], o["pooling"], 1 / o["beta"], "no_norm", 0.0)
             return _scaled(scan_scores(captions, images, *how, pooled).T, o["pooling"], o["beta"], o["divide"])
 
-        return by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

@@ -83,7 +83,7 @@ class Nested(_Around):
     ℒ = 1/|P| Σ_{k ∈ P} ℒ_score(s(I⁽ᵏ⁾, T⁽ᵏ⁾)) + regularisers(I, T), where I⁽ᵏ⁾ are the first k elements of I.
 
     Everything else is the similarity inside: scores, contributions and attention are those of the full sets, and its
-    learned parameters are trained by all prefixes. `Cut` compares by fewer elements after training.
+    learned parameters are trained by all prefixes. `Truncated` compares by fewer elements after training.
 
     Args: similarity: of sets (SmoothChamfer, MaxPairwise, …). prefixes: numbers of elements, each at least 1,
         increasing; end with the size of the sets if the full sets shall be trained.
@@ -128,7 +128,7 @@ class Nested(_Around):
         return [self.inner(*pair) for pair in pairs]
 
 
-class Cut(_Around):
+class Truncated(_Around):
     """A set similarity with a budget: it reads the first elements of image sets and of caption sets, and no others.
 
     s(I, T) = s_inner(I⁽ʳ⁾, T⁽ᵠ⁾) with r = `images` and q = `captions` elements. A pair costs r·q products, not k·l.
@@ -144,7 +144,7 @@ class Cut(_Around):
 
     >>> import torch
     >>> from xmr_core.similarities import Chamfer
-    >>> Cut(Chamfer(), images=1)(torch.eye(2)[None], torch.eye(2)[None])
+    >>> Truncated(Chamfer(), images=1)(torch.eye(2)[None], torch.eye(2)[None])
     tensor([[0.7500]])
     """
 

@@ -75,7 +75,7 @@ def mean_of_both(
     return of_images + of_captions
 
 
-def by_images(
+def in_image_blocks(
     score: Callable[[Rows, Rows], Tensor], images: Rows, captions: Rows, numbers: int
 ) -> Float[Tensor, "i t"]:
     """score(images, captions) in blocks of images. numbers: how many the score forms for one image and all captions:
@@ -86,7 +86,7 @@ def by_images(
     return torch.cat(parts)
 
 
-def by_length(
+def bucket_by_length(
     score: Callable[[EmbeddingSet, EmbeddingSet], Tensor],
     images: EmbeddingSet,
     captions: EmbeddingSet,

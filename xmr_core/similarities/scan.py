@@ -12,7 +12,7 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks
 from xmr_core.similarities.kernels.scan import attended_terms, scan_scores
-from xmr_core.similarities.pairs import EPS, NORMALISATIONS, attend, by_length, real_rows, same_width
+from xmr_core.similarities.pairs import EPS, NORMALISATIONS, attend, bucket_by_length, real_rows, same_width
 
 AGGREGATIONS = ("lse", "mean", "sum", "max")
 
@@ -58,7 +58,7 @@ def scan(
         scores = aggregated(relevance, queries.mask[None], aggregate, lse_scale, 2)
         return scores if direction == "t2i" else scores.T
 
-    return by_length(score, images, captions)
+    return bucket_by_length(score, images, captions)
 
 
 def scan_attention(
@@ -125,7 +125,7 @@ class Scan(Similarity):
             )
             return scores if self.direction == "t2i" else scores.T
 
-        return by_length(score, *as_sets(images, captions), split_equal=False)
+        return bucket_by_length(score, *as_sets(images, captions), split_equal=False)
 
     def _parts(self, x, y):
         o = self.options

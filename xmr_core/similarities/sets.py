@@ -13,9 +13,9 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.pairs import (
     PLAIN_EXPONENT,
-    by_images,
     element_products,
     fill_padding,
+    in_image_blocks,
     longest_row,
     mean_of_both,
     real_products,
@@ -367,7 +367,7 @@ class EuclideanSmoothChamfer(SmoothChamfer):
 
     def _fast_scores(self, images, captions):
         images, captions = as_sets(images, captions)
-        return by_images(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
+        return in_image_blocks(self.forward, images, captions, captions.x.numel() * images.x.shape[1])
 
     def _parts(self, x, y):
         return smooth_parts(-_distances(x[None], y[None])[0, :, 0], self.options["alpha"])

@@ -18,7 +18,7 @@ from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks, filtered
 from xmr_core.similarities.kernels.nodes import attended_difference, global_nodes, local_nodes, node_blocks
 from xmr_core.similarities.kernels.reasoning import reasoning
-from xmr_core.similarities.pairs import EPS, attend, by_length, real_rows, same_width, unit
+from xmr_core.similarities.pairs import EPS, attend, bucket_by_length, real_rows, same_width, unit
 from xmr_core.similarities.scan import scan_attention
 
 
@@ -329,14 +329,15 @@ class GraphSimilarity(Similarity):
     ) -> Float[Tensor, "... i t"]:
         images, captions = as_sets(images, captions, image_mask, caption_mask)
         with torch.autocast(images.x.device.type, enabled=False):
-            return by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
+            return bucket_by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
 
     def _fast_scores(self, images, captions):
         if self.training:  # the statistics of the batch are needed
             return None
         images, captions = as_sets(images, captions)
         with torch.autocast(images.x.device.type, enabled=False):
-            return self._joined(by_length(partial(self.nodes.scores, self._read), images, captions, split_equal=False))
+            score = partial(self.nodes.scores, self._read)
+            return self._joined(bucket_by_length(score, images, captions, split_equal=False))
 
     def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
         return scores

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from xmr_core.base.coerce import Comparable, as_vectors, single
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import by_images, same_width
+from xmr_core.similarities.pairs import in_image_blocks, same_width
 
 
 def cosine(images: Comparable, captions: Comparable) -> Float[Tensor, "i t"]:
@@ -72,4 +72,4 @@ class Order(Similarity):
 
     def _fast_scores(self, images, captions):
         images, captions = as_vectors(images, "image"), as_vectors(captions, "caption")
-        return by_images(order, images, captions, captions.x.numel())
+        return in_image_blocks(order, images, captions, captions.x.numel())

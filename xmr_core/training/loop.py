@@ -208,7 +208,7 @@ def stages_learning(epoch: int, stages: int, freeze_epochs: int, unfreeze_every:
     return min(stages, 1 + (epoch - freeze_epochs) // unfreeze_every) if unfreeze_every else stages
 
 
-def thaw(method: nn.Module, epoch: int, freeze_epochs: int, unfreeze_every: int) -> None:
+def unfreeze(method: nn.Module, epoch: int, freeze_epochs: int, unfreeze_every: int) -> None:
     """Let a method's pretrained networks learn as far as the epoch says; what does not learn keeps no gradient."""
     for _, module in pretrained_parts(method):
         module.train_stages(stages_learning(epoch, len(module.stage_prefixes()), freeze_epochs, unfreeze_every))
@@ -372,9 +372,7 @@ def train(
                 f"{where} on {place}, before on {begun}: the bits are those of neither, as with another seed."
             )
         if (coded := progress.get("code", code)) != code:  # also where only the evaluation is left, which records it
-            messages.append(
-                f"{where} by code {code}, before by code {coded}: the result is that of neither alone."
-            )
+            messages.append(f"{where} by code {code}, before by code {coded}: the result is that of neither alone.")
         history.messages += messages
         for message in messages:
             warnings.warn(message, stacklevel=2)
@@ -397,7 +395,7 @@ def train(
     for epoch in range(first_epoch, config.epochs):
         plan = batches.plan(epoch)
         method.train()
-        thaw(method, epoch, config.freeze_epochs, config.unfreeze_every)
+        unfreeze(method, epoch, config.freeze_epochs, config.unfreeze_every)
         for step, batch in enumerate(batches.ahead(epoch, first_step, plan, readers), first_step):
             where, position = f"epoch {epoch} step {step}", epoch * steps + step
             schedule = (config.schedule, config.warmup_steps, steps, config.decay_every)

@@ -47,7 +47,7 @@ _FIT = w.Layout(width="auto")
 _VERDICTS = {"right": "✓", "wrong": "✗"}
 
 
-class Acts(Protocol):
+class Callbacks(Protocol):
     """What the buttons of an answer do."""
 
     def ask(self, query: Query) -> None: ...
@@ -58,7 +58,7 @@ class Acts(Protocol):
 class Card:
     """One answer, its buttons, and the panel that opens below it. column, row: where it stands, from 0."""
 
-    def __init__(self, column: int, row: int, acts: Acts, styles: dict):
+    def __init__(self, column: int, row: int, acts: Callbacks, styles: dict):
         self.column, self.row, self.query, self.position = column, row, None, 0
         self.html, self.content = w.HTML(style=styles["html"]), w.HTML()
         rank = row + 1
@@ -102,7 +102,7 @@ class Card:
 class Column:
     """The answers of one method, best first. number: 0 left, 1 right."""
 
-    def __init__(self, number: int, acts: Acts):
+    def __init__(self, number: int, acts: Callbacks):
         self._number, self._acts, self.cards = number, acts, []
         self._styles = {"html": w.HTML().style, "button": w.Button().style}
         self.head, self.grid = w.HTML(), w.Box().add_class("xmr-grid")

@@ -17,7 +17,7 @@ from xmr_core.retrieval.library import Library, open_folder
 from xmr_core.retrieval.ranking import Query
 from xmr_study.explorer import cards
 from xmr_study.explorer.cards import STYLE
-from xmr_study.explorer.columns import Acts, Card, Column, close, query_html
+from xmr_study.explorer.columns import Callbacks, Card, Column, close, query_html
 from xmr_study.explorer.map_panel import MapPanel
 from xmr_study.explorer.settings import DRAWS, FilterBar, Marks, example_query, in_words, settings_row
 from xmr_study.explorer.sharing import SharePanel, view_of, view_of_page
@@ -44,7 +44,7 @@ class Page:
         a widget that a button of that name shows and hides.
     """
 
-    def __init__(self, labels: Sequence[str], k: int, acts: Acts, panels: dict[str, w.Widget]):
+    def __init__(self, labels: Sequence[str], k: int, acts: Callbacks, panels: dict[str, w.Widget]):
         example = {"placeholder": "a red circle above a blue square, for example", "continuous_update": False}
         self.text = w.Text(description="Sentence", layout=w.Layout(width="auto", flex="1 1 240px"), **example)
         tips = {"Ask": "rank the images for this sentence", "Back": "the query before"}

@@ -13,7 +13,7 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.nested import Cut, doubled
+from xmr_core.similarities.nested import Truncated, doubled
 
 _USUAL, _LEAST = 30.0, 12  # perplexity in the paper of t-SNE; fewest points that make a map
 
@@ -161,7 +161,7 @@ def budget_table(
         budgets = [(r, q) for r in doubled(sizes[0]) for q in doubled(sizes[1])]
     rows = []
     for r, q in budgets:
-        summary = evaluate(Cut(similarity, r, q), images, captions, relevances).summary()
+        summary = evaluate(Truncated(similarity, r, q), images, captions, relevances).summary()
         cost = {"images": r, "captions": q, "size": max(sizes), "products": r * q}
         for line in summary[summary["metric"] == "rsum"].itertuples():
             rows.append({**cost, "relevance": line.relevance, "rsum": 100 * line.value})

@@ -14,6 +14,6 @@ from xmr_core.training.trackers import TensorBoard, scalars
 from xmr_core.training.runs.train_run import train_or_load
 
 __all__ = [
-    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "ensemble_of", "load",
-    "run_table", "scalars", "scores_of", "stored_ids", "train_or_load", "train_or_load_all",
+    "PRESETS", "RunConfig", "TensorBoard", "TrainedRun", "base_config", "ensemble_of", "load", "run_table",
+    "scalars", "scores_of", "stored_ids", "train_or_load", "train_or_load_all",
 ]  # fmt: skip

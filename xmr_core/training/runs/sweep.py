@@ -70,7 +70,7 @@ def train_or_load_all(
     runs = {run_id: run for run_id, plan in planned.items() if (run := plan.finished()) is not None}
     warn_of_other_code([*runs.values()])
     missing = [plan for run_id, plan in planned.items() if run_id not in runs]
-    movable = sum(not only_here(plan.config) for plan in missing)
+    movable = sum(not needs_this_process(plan.config) for plan in missing)
     workers = workers or _workers([plan.config for plan in missing])
     apart = executor is not None or (workers > 1 and movable > (0 if more else 1))
     local, remote, free = deque[Plan](), deque[Plan](), list[_Process]()
@@ -78,7 +78,7 @@ def train_or_load_all(
     epochs, errors, call = dict[str, int](), dict[str, Exception](), uuid.uuid4().hex
 
     def add(plan: Plan) -> None:
-        (remote if apart and not only_here(plan.config) else local).append(plan)
+        (remote if apart and not needs_this_process(plan.config) else local).append(plan)
         epochs[plan.id] = 0
         bar.total += plan.config.train.epochs
 
@@ -174,7 +174,7 @@ class EventFile:
         self.path.unlink(missing_ok=True)
 
 
-def only_here(config: RunConfig) -> bool:
+def needs_this_process(config: RunConfig) -> bool:
     """Whether a run needs what other processes cannot know."""
     data, method = config.data, config.method
     if data.corpus or is_registered(method) or not (data.dataset in DATASETS or ":" in data.dataset):
