@@ -126,8 +126,8 @@ class _Stream:
     def __init__(self, scores: Scores, question: RankQuery):
         relevance, self.turned = question.relevance, question.modality == "captions"
         shape = scores.shape[::-1] if self.turned else scores.shape
-        sides = zip((question.queries, question.gallery), shape, strict=True)
-        self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in sides]
+        halves = zip((question.queries, question.gallery), shape, strict=True)
+        self.scores, self.places = scores, [np.arange(n) if chosen is None else chosen for chosen, n in halves]
         own = len(relevance), len(relevance.gallery_ids)
         if own != tuple(map(len, self.places)):
             raise BadInput(

@@ -28,10 +28,10 @@ _NAMES = (CONFIG, CARD, WEIGHTS, TENSORS, NEAREST, NETWORK, STATES)
 _AGAIN = "copy the folder, or Model.save_pretrained"
 
 
-def remove(folder: Path, names: Collection[str], kept: Iterable[str] = ()) -> None:
-    """Remove files in this order, and what killed processes left while they wrote these, or others that are `kept` and
+def remove(folder: Path, names: Collection[str], spared: Iterable[str] = ()) -> None:
+    """Remove files in this order, and what killed processes left while they wrote these, or others that are `spared` and
     stay. Raises: CannotWrite."""
-    written = (folder / name for name in (*names, *kept))
+    written = (folder / name for name in (*names, *spared))
     try:
         for path in (*(folder / n for n in names), *(p for w in written for p in w.parent.glob(f".{w.name}.*.tmp"))):
             path.unlink(missing_ok=True)
@@ -138,7 +138,7 @@ def write_model(model: Model, folder: Path | str) -> Path:
                 needed += sorted(f"{part}/{path.name}" for path in (folder / part).iterdir() if path.suffix in SUFFIXES)
             else:  # of an older model
                 shutil.rmtree(folder / part, ignore_errors=True)
-        remove(folder, {TENSORS, NEAREST} - {*needed}, kept=[*needed, CARD])
+        remove(folder, {TENSORS, NEAREST} - {*needed}, spared=[*needed, CARD])
         listed = {name: fingerprint.file_hash(folder / name) for name in needed}
         files.write_record(
             folder / CONFIG,
