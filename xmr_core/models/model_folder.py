@@ -29,7 +29,7 @@ _AGAIN = "copy the folder, or Model.save_pretrained"
 
 
 def remove(folder: Path, names: Collection[str], spared: Iterable[str] = ()) -> None:
-    """Remove files in this order, and what killed processes left while they wrote these, or others that are `spared` and
+    """Remove files in this order, and what killed processes left while they wrote these or the `spared` ones, which
     stay. Raises: CannotWrite."""
     written = (folder / name for name in (*names, *spared))
     try:
