@@ -1,3 +1,1 @@
-from xmr_core.base.precision import PRECISIONS
-
-__all__ = ["PRECISIONS"]
+"""What all rooms stand on: types, checks, errors, files, and names of content."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.safe_open import require_plain
+from xmr_core.base.files import require_plain
 from xmr_core.features.images import by_few, channels_first
 
 WAYS = (

@@ -1,5 +1,9 @@
 """Figures from tables: a DataFrame in, a matplotlib Figure out, all in one style for comparison."""
 
+from xmr_core.base.errors import require
+
+require("a figure", "notebooks", "matplotlib", "seaborn")
+
 from xmr_study.plots.distributions import (
     against_truth, agreement, ambiguity, beside_print, corruption, curves, distances, over_distance, recall_by_bin,
     regions, shares, trade,

@@ -141,7 +141,7 @@ def _table_records(lines: list[str], file: Path, faults: FaultLog) -> Iterator[t
         number, start = start + 1, start + max(used, 1)
         if used and not any(field.strip() for field in row):
             continue
-        if len(row) > len(names) and needed(names)[-1] == "text":
+        if names and len(row) > len(names) and needed(names)[-1] == "text":
             row, mended = [*row[: len(names) - 1], delimiter.join(row[len(names) - 1 :])], True
         if len(row) != len(names):
             faults.tolerate(UNREADABLE, f"{file.name} line {number}: {len(row)} fields, the header has {len(names)}")
