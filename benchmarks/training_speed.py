@@ -29,7 +29,7 @@ _BLOCK = 1 << 19  # elements of its results at a time: 2 MB
 
 
 def take_plain_form() -> None:
-    for name in ("scan", "filtration", "graph_reasoning", "similarity_nodes"):
+    for name in ("scan", "sgraf"):
         importlib.import_module(f"xmr_core.similarities.{name}").by_blocks = lambda *tensors: False
 
 

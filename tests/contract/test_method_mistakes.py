@@ -21,7 +21,7 @@ MISTAKES = {  # what is written, what is written in its place, a word of the err
     "no option": ('option(3, "how many", least=1)', "3", "plain default"),
     "returns nothing": ("return Method(", "Method(", "return a Method"),
     "transposed": ("images.x @ captions.x.T", "captions.x @ images.x.T", "image, caption"),
-    "not a number": ("InfoNCE(0.1)(scores, match)", "scores.mean() * torch.nan", "first step"),
+    "not a number": ("InfoNCE(0.1)(scores, match)", "scores.mean() * torch.nan", "nan"),
     "no gradient": ("InfoNCE(0.1)(scores, match)", "scores.mean() + (scores - scores).abs().sqrt().sum()", "nan"),
     "a setting": ('k: int = option(3, "how many"', 'clip: int = option(3, "how many"', "clip"),
     "of a paper": ('variants={"Mine": {}}', 'variants={"DivE": {}}', "dive"),

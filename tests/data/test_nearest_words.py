@@ -13,7 +13,6 @@ from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, known_words, rank
 from xmr_core.retrieval.search import search
-from xmr_study.explorer import cards
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
 
@@ -122,14 +121,12 @@ class TestModel:
         assert main(["search", str(tmp_path / "index"), "ships", "-k", "2"]) == 0
         assert "words without a training caption: ships (as boat)" in capsys.readouterr().err
 
-    def test_a_ranking_and_its_card_say_so(self, trained):
+    def test_a_ranking_says_so(self, trained):
         model, _ = trained
         library = xmr.retrieval.open_library(xmr.training.runs.load(model.about["run"]))
         assert isinstance(library, Library) and known_words(library, "dogs of zzz") == ["dogs"]
         ranking = rank(library, Query("text", "dogs of a boat"))
         assert ranking.nearest == {"dogs": "dog"} and ranking.unknown_words == ("of",)
-        card = cards.query("dogs <b>", unknown=ranking.unknown_words, nearest=ranking.nearest)
-        assert "<i>dogs</i> is read as <i>dog</i>" in card and "not understood: <i>of</i>" in card
 
     def test_the_numbers_of_a_run_do_not_use_it(self, trained):
         """The corpus is read by the vocabulary alone, so a table changes no run."""

@@ -108,7 +108,7 @@ def siamese(inputs, o):
 
 @pytest.mark.slow
 def test_a_method_that_uses_one_layer_for_images_and_captions_is_saved_and_loaded(tmp_path, monkeypatch):
-    spec = replace(TOY, id="siamese", label="Siamese", matched=siamese, variants={"Siamese": {}}, claims=())
+    spec = replace(TOY, id="siamese", label="Siamese", matched=siamese, variants={"Siamese": {}})
     monkeypatch.setitem(registry._registered, "siamese", spec)
     run = train_or_load(tiny_config("siamese", epochs=1))
     method = load(run.export(tmp_path / "model.safetensors")).method

@@ -196,7 +196,8 @@ class MapPanel:
             for trace, (_, table) in zip(self.figure.data, self._tables, strict=True):
                 trace.marker.color = colours[table.index]
         named = zip(cycle(_COLOURS), names, strict=False)
-        self.legend.value = " &nbsp; ".join(f"<b style='color:{c}'>●</b> {escape(name or 'none')}" for c, name in named)
+        dot = "<span style='display:inline-block;width:11px;height:11px;border-radius:6px;background:{}'></span> {}"
+        self.legend.value = " &nbsp; ".join(dot.format(colour, escape(name or "none")) for colour, name in named)
 
     def _light(self) -> None:
         """Mark the query and its answers."""

@@ -145,7 +145,7 @@ def load(run_id: str) -> TrainedRun:
 
     >>> load("dive-scenes-s0-1a2b3c4d5e")
     Traceback (most recent call last):
-    xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'. Known: none finished in this folder of runs.
+    xmr_core.base.errors.BadInput: unknown run 'dive-scenes-s0-1a2b3c4d5e'...
     """
     run_id = resolve_run(run_id)
     try:
