@@ -226,7 +226,7 @@ def budget_points(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Annotated RSUM of a name on the worlds of scenes that decide after each budget of epochs, each a run of its own:
     label, epochs, seeds, seconds (epochs times the median seconds of an epoch in the longest runs, for the others may
     come from another machine), rsum (mean), low, high (its lowest and its highest seed). Only seeds that all budgets of
-    a name have; a name with one budget has no curve, and is left out. rows: of decision_rows.protocol_rows.
+    a name have; a name with one budget has no curve, and is left out. rows: of protocol_rows.
 
     >>> budget_points(pd.DataFrame(columns=["variant", "dataset", "world"]), ["DivE"]).empty
     True
@@ -277,7 +277,7 @@ def at_equal_time(points: pd.DataFrame, reference: str = "VSE∞", epochs: int =
 
 def variant_results(rows: pd.DataFrame, method: str, curves: pd.DataFrame | None = None) -> pd.DataFrame:
     """`method_results` of every variant of a method that has rows on the worlds of scenes that decide. rows: of
-    decision_rows.protocol_rows."""
+    protocol_rows."""
     names = [name for name, (its_method, _) in variants().items() if its_method == method and canonical()[name] == name]
     return method_results(deciding(rows[rows["dataset"] == "scenes"]), names, curves)
 
@@ -286,7 +286,7 @@ def swept(rows: pd.DataFrame, symbol: str, settings: Sequence[float]) -> pd.Data
     """RSUM of every seed at every value of a setting: columns setting, seed, rsum, low, high (of the mean over the
     seeds, 95 %). Only seeds that all values with SEEDS runs have; values with fewer runs are left out.
 
-    rows: of decision_rows.protocol_rows. symbol: of the labels, such as 'α' of 'α=16'.
+    rows: of protocol_rows. symbol: of the labels, such as 'α' of 'α=16'.
 
     >>> swept(pd.DataFrame(columns=["variant", "dataset", "world"]), "α", (1, 16)).empty
     True

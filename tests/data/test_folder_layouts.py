@@ -89,6 +89,15 @@ def coco_with_a_field(folder, scenes):
     (folder / "captions.json").write_text(coco_json(scenes, field=True))
 
 
+def coco_with_lists(folder, scenes):
+    save(folder, scenes, lambda name, split: f"all/{name}")
+    (folder / "annotations").mkdir()
+    (folder / "annotations" / "my_captions.json").write_text(coco_json(scenes))
+    for split in ("train", "val", "test"):
+        names = [name for name, _, s, _ in scenes if s == split]
+        (folder / f"{split}.txt").write_text("\n".join(names) + "\n")
+
+
 def coco_by_name(folder, scenes):
     save(folder, scenes, lambda name, split: f"{split}2017/{name}")
     (folder / "annotations").mkdir()
@@ -128,7 +137,7 @@ FLAT = (
     metadata_one_string_a_line,
     coco_with_a_field,
 )
-IN_FOLDERS = (coco_by_name, hub_folders, hub_root)
+IN_FOLDERS = (coco_with_lists, coco_by_name, hub_folders, hub_root)
 
 
 def plain(text: str) -> str:
@@ -224,6 +233,13 @@ def test_names_in_metadata_start_in_its_own_folder(scenes, tmp_path):
 ODD = {
     "metadata without a text": ({"metadata.csv": "file_name,label\n00.png,3\n"}, "columns .* found: .*'label'"),
     "metadata twice": ({"metadata.csv": "file_name,text\n", "metadata.jsonl": ""}, "Keep the one"),
+    "a list of another corpus": (
+        {"captions.json": coco_json([("00.png", 0, "", ["Dog"])]), "train.txt": "no.png\n"}, "not in the folder"
+    ),
+    "lists that overlap": (
+        {"captions.json": coco_json([("00.png", 0, "", ["Dog"])]), "train.txt": "00.png\n", "val.txt": "00.png\n"},
+        "more than one split",
+    ),
     "COCO cut short": ({"captions.json": coco_json([("a", 0, "val", ["b"])])[:-9]}, "no whole JSON"),
     "COCO in another layout": ({"captions.json": '{"images": {}, "annotations": []}'}, "of COCO"),
     "COCO with an id twice": (

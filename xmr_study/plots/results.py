@@ -133,7 +133,7 @@ def ledger(table: pd.DataFrame) -> Figure:
     return fig
 
 
-# Figures of what scoring costs. rows: of study.cost.read, of one machine (study.cost.of_one_machine).
+# Figures of what scoring costs. rows: of xmr_study.cost.read, of one machine (xmr_study.cost.of_one_machine).
 
 
 _AXES = {

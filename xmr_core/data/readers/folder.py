@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from unicodedata import normalize
 
@@ -177,6 +177,7 @@ _HASHED = {8: "val", 9: "test"}
 FILES = ("captions.csv", "captions.tsv", "captions.jsonl")
 METADATA = ("metadata.csv", "metadata.jsonl")  # as the library datasets reads folders of images
 COCO = ("*captions*.json", "annotations/*captions*.json")
+LISTED = ("train.txt", "val.txt", "test.txt")  # beside COCO's JSON: names of the images of a split, one a line
 _USED = ("id", "file_name", "split", "image_id", "caption")  # of images and annotations; all else fills the memory
 
 
@@ -247,7 +248,7 @@ class WrittenCaptions:
     table: columns image, text, caption_id and, where one is written, split. source: what to call it in messages.
     names: its files, below the folder. split_origin: where the column split comes from. collection: laid out as
     published collections are, so that sub-folders may name splits, and a caption given twice for an image counts twice,
-    as in the official numbers.
+    as in the official numbers. listed: name of an image → split, from lists of names.
     """
 
     table: pd.DataFrame
@@ -255,6 +256,7 @@ class WrittenCaptions:
     names: str
     split_origin: str = ""
     collection: bool = False
+    listed: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> WrittenCaptions | None:
@@ -281,8 +283,24 @@ def read_captions(base: Path, images: Iterable[str], faults: FaultLog) -> Writte
             if "split" not in table and (split := word_split(re.findall("[a-z]+", stem))):
                 table = table.assign(split=split)
             tables.append(table)
-        return _joined(files, base, tables, "names or images of")
+        listed = _listed_splits(dict.fromkeys((*(file.parent for file in files), base)), faults)
+        return replace(_joined(files, base, tables, "names or images of"), listed=listed)
     return None
+
+
+def _listed_splits(folders: Iterable[Path], faults: FaultLog) -> dict[str, str]:
+    """Name of an image, as written → split, from the lists LISTED in the first of the folders that has one.
+
+    Refused: an image in two lists.
+    """
+    for folder in folders:
+        files = [folder / name for name in LISTED if (folder / name).is_file()]
+        pairs = [(line.strip(), file.stem) for file in files for line in read_lines(file, faults) if line.strip()]
+        if split_of := dict(pairs):
+            several = sorted({name for name, split in pairs if split_of[name] != split})
+            faults.refuse(f"the lists in {folder} put images in more than one split", several)
+            return split_of
+    return {}
 
 
 def _visible(base: Path, patterns: Iterable[str]) -> list[Path]:
@@ -359,8 +377,8 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     the library datasets, or COCO's JSON. A line names its image by this path, by a longer path that ends in it, or by
     an end of it that only one image has. Without such a file the corpus can be searched: every image is in test, and
     there are no captions.
-    Splits come from a column split; a blank means none. Without it they come, for metadata and COCO's JSON, from
-    names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
+    Splits come from lists of names beside COCO's JSON (LISTED), else from a column split; a blank means none. Without
+    these they come, for metadata and COCO's JSON, from names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
     captions gets a split by a hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no
     other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
     was taken.
@@ -451,7 +469,7 @@ def _captions(
             f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
             f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
         )
-    split_of, origin = _splits(written, table[exists], faults)
+    split_of, origin = _splits(written, table[exists], match, faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
         faults.tolerate("captions given twice for an image", table["image"][twice])
@@ -461,9 +479,16 @@ def _captions(
     return table.set_index(pd.Index(ids.tolist(), name="caption_id"))[["image_id", "text"]], split_of, origin
 
 
-def _splits(written: WrittenCaptions, table: pd.DataFrame, faults: FaultLog) -> tuple[dict[str, str], str]:
-    """(image_id → split of the images with captions, where it comes from)."""
+def _splits(
+    written: WrittenCaptions, table: pd.DataFrame, match: Callable[[str], list[str]], faults: FaultLog
+) -> tuple[dict[str, str], str]:
+    """(image_id → split of the images with captions, where it comes from). match: of _matcher."""
     ids = table["image_id"].unique().tolist()
+    if written.listed:
+        ids_of = {name: match(name) for name in written.listed}
+        faults.refuse("lists of splits name images that are not in the folder", [n for n in ids_of if not ids_of[n]])
+        split_of = {ids_of[n][0]: split for n, split in written.listed.items() if len(ids_of[n]) == 1}
+        return {i: split_of[i] for i in ids if i in split_of}, "lists of names, train.txt and so on"
     if "split" in table:
         split_of, how = _written_splits(table, written.source, faults), ""
         if written.collection:

@@ -96,7 +96,7 @@ def global_nodes(x: Float[Tensor, "i d"], y: Float[Tensor, "t d"], layer: nn.Lin
 
 
 def _inverse_length(x: Float[Tensor, "... m"]) -> Float[Tensor, "... 1"]:
-    """The factor of attend.unit."""
+    """The factor of pairs.unit."""
     return (torch.linalg.vector_norm(x, dim=-1, keepdim=True) + EPS).reciprocal_()
 
 

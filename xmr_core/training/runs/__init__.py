@@ -1,7 +1,7 @@
 """Runs: each is trained once, loaded when it is asked for again, continued after an interruption, repaired when
 damaged.
 
-`versions.py` says what names a run; `folder.py` what lies in its folder.
+`config.py` says what names a run; `folder.py` what lies in its folder.
 """
 
 from xmr_core.training.runs.config import RunConfig
