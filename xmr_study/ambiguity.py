@@ -1,5 +1,4 @@
-"""The runs of the ambiguity part: each kind of representation under several objectives, on worlds whose captions say
-less and less."""
+"""The ambiguity part of the protocol: its runs on worlds whose captions say less and less, and what they show."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Queries to look at: where methods disagree, and what each of them puts first."""
+"""Queries to look at, and every benchmark number of a run beside the exhaustive truth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

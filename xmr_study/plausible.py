@@ -1,4 +1,4 @@
-"""Which objects an image shows, and which images could stand for one another: what PMRP is computed from."""
+"""Plausible matches: which images could stand for one another, PMRP of a run, and examples."""
 
 from collections import defaultdict
 from collections.abc import Iterable

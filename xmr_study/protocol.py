@@ -1,4 +1,5 @@
-"""The trials of tuning, and what of them a method takes."""
+"""The protocol of the study (docs/protocol.md): trials of tuning, what every method has in common, and what was
+chosen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

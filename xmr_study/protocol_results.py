@@ -1,4 +1,4 @@
-"""The rows that the protocol's runs have, and those of them that compare methods."""
+"""What the protocol's rows say: convergence, methods, swept settings, and Flickr8k."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

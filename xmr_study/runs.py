@@ -1,4 +1,4 @@
-"""Recalls of a run beside those of a random ranking."""
+"""The runs that answer a question of a notebook, their tables, and what a notebook cannot answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Errors that a user can act on: one line that names the thing, what was given and what to do."""
+"""Errors that a user can act on, one line that says what was given and what to do; and packages that only some tasks
+need."""
 
 from importlib.util import find_spec
 

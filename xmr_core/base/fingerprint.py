@@ -1,4 +1,4 @@
-"""Names for content: equal values and equal bytes have equal names, on every machine and wherever they lie."""
+"""Names for content and for code: equal values, bytes and files have equal names, on every machine."""
 
 import hashlib
 import inspect

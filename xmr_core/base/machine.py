@@ -1,4 +1,5 @@
-"""The precision in which methods are made and trained, whatever a program set for its own tensors."""
+"""This process and machine: the precision of a program's own tensors, devices, random numbers, and where a number
+came from."""
 
 import importlib.metadata
 import os

@@ -1,4 +1,5 @@
-"""How exactly matrix products are computed on hardware that has faster, coarser ones."""
+"""How exactly matrix products are computed, in evaluation and in training, on hardware that has faster, coarser
+ones."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

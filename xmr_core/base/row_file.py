@@ -1,4 +1,4 @@
-"""Memory of large arrays that is kept for the next one, where the C library would map it anew each time."""
+"""Arrays of rows that are larger than memory, and memory of large arrays that is kept for the next one."""
 
 import ctypes
 import math

@@ -1,4 +1,5 @@
-"""Image encoders that learn: projections of frozen local features to the joint width, and a small CNN on pixels."""
+"""Image encoders that learn: projections of frozen local features and of detected regions, and a small CNN on
+pixels."""
 
 import itertools
 

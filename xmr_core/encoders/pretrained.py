@@ -1,4 +1,4 @@
-"""The stages of a pretrained network in the order in which fine-tuning opens them: from the output to the input."""
+"""Pretrained networks of transformers as encoders: their stages, text and vision models, and CLIP with two branches."""
 
 import json
 from collections.abc import Collection

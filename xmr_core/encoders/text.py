@@ -1,4 +1,4 @@
-"""Captions to features: word vectors and a recurrent network over them."""
+"""Captions to features: word vectors and a recurrent network over them, or BERT."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""How an image of any shape becomes a square, and reading images that way from any corpus."""
+"""Images: pixels, squares of any shape, crops, files that are read, and files that cannot be decoded."""
 
 import os
 import re

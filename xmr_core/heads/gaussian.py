@@ -1,4 +1,4 @@
-"""PCME's head: where an item lies, and how sure of it one can be."""
+"""PCME's heads: where an item lies, and how sure of it one can be; with attention, or linear in few dimensions."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
-"""VSE∞: a pooling that learns how much the largest, second largest, … value of each channel counts."""
+"""VSE∞'s pooling, which learns how much the largest, second largest, … value counts, and PCME++'s head of two such
+poolings."""
 
 import torch
 import torch.nn.functional as F

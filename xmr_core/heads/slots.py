@@ -1,4 +1,4 @@
-"""Sine position codes, one- and two-dimensional, in DivE's normalised form."""
+"""DivE's set prediction by slot attention, and the position codes that it adds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""PCME's loss: every pair of a batch is asked whether it matches."""
+"""Losses and regularisers of distributions: PCME's and PCME++'s."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""InfoNCE with several positives per row, or with degrees of matching."""
+"""InfoNCE, with several positives per row or degrees of matching, and SigLIP's loss."""
 
 import math
 

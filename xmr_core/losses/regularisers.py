@@ -1,4 +1,4 @@
-"""Keeping the elements of a set apart."""
+"""Regularisers of sets: diversity of elements, and the maximum mean discrepancy between modalities."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
-"""The authors' names of tensors and ours: pairs of prefixes. The first pair that fits a name is used."""
+"""Official checkpoints of nine repositories: read without executing anything, renamed, and loaded in the published
+form."""
 
 import argparse
 import pickle

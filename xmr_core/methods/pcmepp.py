@@ -1,4 +1,4 @@
-"""Mixed samples: training images that are partly another image, with captions that match to that degree."""
+"""PCME++: normal distributions compared in closed form, and mixed samples. Mathematics: docs/methods/pcmepp.md."""
 
 import math
 from dataclasses import dataclass, replace

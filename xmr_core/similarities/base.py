@@ -1,4 +1,4 @@
-"""What a similarity is, beyond a function of two representations."""
+"""What a similarity is, beyond a function of two representations, and plain functions in its place."""
 
 import inspect
 from collections.abc import Callable, Mapping

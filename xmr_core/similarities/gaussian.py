@@ -1,4 +1,4 @@
-"""PCME's match probability of two distributions, as log-odds."""
+"""Similarities of two normal distributions: PCME's match probability of samples, and closed forms."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every set similarity starts from: the dot products of all elements of images with all elements of captions."""
+"""What set similarities start from: dot products of all elements, and the attention of stacked cross attention."""
 
 from collections.abc import Callable
 

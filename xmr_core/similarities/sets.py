@@ -1,4 +1,4 @@
-"""Dot products of small sets, one matrix for each pair of elements: the form in which scoring reads them."""
+"""Similarities of sets of vectors: the best pair (MIL), match probability, Chamfer, and smooth-Chamfer."""
 
 import math
 from functools import reduce

@@ -1,4 +1,4 @@
-"""Ways to read one vector out of the nodes of a pair: attention filtration, and the plain mean."""
+"""SGRAF: a pair as a graph of similarity vectors, read by graph reasoning, by attention filtration, or by both."""
 
 import copy
 from collections.abc import Callable

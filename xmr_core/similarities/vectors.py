@@ -1,4 +1,4 @@
-"""One vector against one vector."""
+"""One vector against one vector: the cosine, and order embeddings."""
 
 import torch
 from jaxtyping import Float

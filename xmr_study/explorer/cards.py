@@ -1,4 +1,4 @@
-"""The look of the explorer: one style sheet whose colours follow the theme of the page, light or dark."""
+"""Pieces of HTML of the explorer, and its style sheet, whose colours follow the theme of the page."""
 
 import base64
 import io

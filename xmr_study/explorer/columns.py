@@ -1,4 +1,4 @@
-"""The query above the answers: its sentence or image, and how uncertain each method is of it."""
+"""The query above the answers, and a method's column of answers."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

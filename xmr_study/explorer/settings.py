@@ -1,4 +1,4 @@
-"""A method's own settings: what of it can be changed without encoding anything anew."""
+"""What stands above the explorer's answers: settings of a method, filters, queries to draw, and marks."""
 
 from collections.abc import Callable, Sequence
 from math import log2

@@ -1,5 +1,4 @@
-"""The state of an explorer: the query, the methods and their settings, and the history. Every step makes a new
-state."""
+"""The state of an explorer, of which every step makes a new one, and the same as a short text for links."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What people see of an image of a library: the photograph in its own shape, its captions, what the method reads."""
+"""What people see of a library: photographs and captions, attention, and the models that encode a folder."""
 
 from collections.abc import Sequence
 from pathlib import Path

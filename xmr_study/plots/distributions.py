@@ -1,4 +1,4 @@
-"""Figures of normal distributions: regions in the plane, match probability over distance, and values beside print."""
+"""Figures of normal distributions, and of ambiguity and uncertainty."""
 
 from collections.abc import Collection, Mapping, Sequence
 

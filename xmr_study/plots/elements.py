@@ -1,4 +1,4 @@
-"""Figures about the elements of embedding sets: where they lie, how spread out they are, and what each contributes."""
+"""Figures about the elements of embedding sets, and of the weights of a pooling."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Figures that contain images. Use them only for corpora whose images may be shown."""
+"""Figures that contain images or regions, captions word by word, and answers. Only for images that may be shown."""
 
 from collections.abc import Mapping, Sequence
 

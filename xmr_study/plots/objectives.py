@@ -1,4 +1,4 @@
-"""Figures of what a loss does to a matrix of scores, and of training under several losses."""
+"""Figures of what a loss does, and of runs beside each other."""
 
 from collections.abc import Mapping, Sequence
 

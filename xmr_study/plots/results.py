@@ -1,4 +1,4 @@
-"""Figures of quality against the number of elements that are stored and compared."""
+"""Figures of the study's rows: budgets, the ledger of claims, costs, and quality against them."""
 
 from collections.abc import Sequence
 

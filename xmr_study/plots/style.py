@@ -1,4 +1,4 @@
-"""What all figures share: a palette for colour-blind readers, markers that need no colour, and one font size."""
+"""What all figures share: a palette for colour-blind readers, markers, one font size, and files of few bytes."""
 
 import textwrap
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Karpathy's split files of Flickr30K and COCO: one JSON file with images, captions and splits."""
+"""COCO and Flickr30K with Karpathy's splits, and who else is right on COCO's test images."""
 
 import json
 from collections.abc import Sequence

@@ -377,11 +377,11 @@ def load_folder(data_root: Path | str, faults: FaultLog | None = None) -> Corpus
     the library datasets, or COCO's JSON. A line names its image by this path, by a longer path that ends in it, or by
     an end of it that only one image has. Without such a file the corpus can be searched: every image is in test, and
     there are no captions.
-    Splits come from lists of names beside COCO's JSON (LISTED), else from a column split; a blank means none. Without
-    these they come, for metadata and COCO's JSON, from names of files and sub-folders, where a missing val or test is a tenth of train; otherwise an image with
-    captions gets a split by a hash of its image_id, 80 % train, 10 % val and 10 % test, so that adding images moves no
-    other; an image without captions gets none. about['captions'] says which file was read, about['splits'] which way
-    was taken.
+    Splits come from lists of names beside COCO's JSON (LISTED), else from a column split; a blank means none.
+    Without these they come, for metadata and COCO's JSON, from names of files and sub-folders, where a missing val
+    or test is a tenth of train; otherwise an image with captions gets a split by a hash of its image_id, 80 %
+    train, 10 % val and 10 % test, so that adding images moves no other; an image without captions gets none.
+    about['captions'] says which file was read, about['splits'] which way was taken.
     Tolerated: as in read_caption_file and photograph_corpus; captions given twice in a table (in metadata and COCO's
     JSON they count twice, as in published collections), names that fit several images.
     Raises: BadInput for a folder without images, two caption files, captions of which none names an image in the

@@ -1,4 +1,4 @@
-"""Stacked cross attention for scoring: no gradient, few passes, over arrays that stay in a processor's cache."""
+"""Stacked cross attention in blocks that stay in a processor's cache: for scoring, and for training by formula."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -1,4 +1,5 @@
-"""How a query differs from the vector that it attends to, for all pairs: the inner loop of SGRAF, with its gradient."""
+"""SGRAF's similarity nodes in blocks: the difference to what is attended to, for scoring and for training by
+formula."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What SCAN's relevance is made of, with its gradient by formula, block by block."""
+"""SCAN in blocks: relevance with its gradient by formula, and scores without gradients."""
 
 from collections.abc import Callable
 
