@@ -23,11 +23,11 @@ setup: $(STAMP) ## create .venv and install everything at the pinned versions
 study: $(STAMP) ## set up, run the alpha ablation, say where notebook, figure and rows are
 	$(PY) -m xmr_study run "$(NOTEBOOK)"
 
-check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: three minutes on two, for every change
+check: $(STAMP) ## lint, the rules of architecture and the fast tests, on all cores: a minute on two quiet ones, for every change
 	@start=$$(date +%s); $(PY) -m ruff check . && $(PY) -m pytest $(WORKERS) -m "not slow" tests && \
 		echo "make check took $$(( $$(date +%s) - start )) s"
 
-test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: 20 to 35 minutes on two
+test: $(STAMP) ## set up, run all tests, compare every notebook with its stored outputs, on all cores: 20 to 25 minutes on two
 	$(PY) -m pytest $(WORKERS) --durations=30 --nbval tests notebooks
 
 notebooks: $(STAMP) ## run every notebook on its defaults and store the outputs in place

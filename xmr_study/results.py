@@ -60,9 +60,8 @@ def rows(runs: Sequence[Evaluated], variants: Sequence[str] | None = None) -> pd
 
 
 def study_rows() -> pd.DataFrame:
-    """The protocol's rows that compare methods (protocol_results.deciding), from reports/ beside the package; none
-    where
-    it was installed without them."""
+    """The protocol's rows that compare methods (protocol_results.deciding), from reports/ beside the package;
+    none where it was installed without them."""
     from xmr_study.protocol_results import deciding, protocol_rows  # it reads rows with this module
 
     return deciding(protocol_rows())

@@ -136,8 +136,8 @@ def load_finished(folder: Path, config: RunConfig, identity: dict, locked: bool 
 
 
 def load(run_id: str) -> TrainedRun:
-    """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other code than
-    this.
+    """A finished run as it lies in the folder `runs`; nothing is trained. Warns when it was made by other versions
+    of components, another torch or another processor.
 
     run_id: the id, a short name ('dive-1', as `python -m xmr_core runs` lists them) or a beginning that one id has.
     Raises: BadInput for a name that is not there, is not finished or means several, or a method that this process does
@@ -155,11 +155,11 @@ def load(run_id: str) -> TrainedRun:
     except BadInput as e:
         about = "A method of your own must be on the Python path, or registered."
         raise BadInput(f"run {run_id} cannot be read here: {e} {about}") from None
-    warn_of_other_code([run])
+    warn_of_other_versions([run])
     return run
 
 
-def warn_of_other_code(runs: Sequence[TrainedRun]) -> None:
+def warn_of_other_versions(runs: Sequence[TrainedRun]) -> None:
     """One warning when runs were made by other versions of components, another torch or another processor."""
     reasons = {run.id: text for run in runs if (text := _difference(run))}
     if reasons:

@@ -23,7 +23,7 @@ from xmr_core.base.errors import BadInput, TrainingFailed
 from xmr_core.data.corpora import DATASETS
 from xmr_core.methods.registry import full_options, is_registered
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.folder import TrainedRun, warn_of_other_code
+from xmr_core.training.runs.folder import TrainedRun, warn_of_other_versions
 from xmr_core.training.runs.train_run import Plan, Report, plan_run, produce, report_of, silent
 
 _one_at_a_time = threading.Lock()  # threads of one process share torch's random numbers and number of threads
@@ -68,7 +68,7 @@ def train_or_load_all(
     plans = [plan_run(config) for config in configs]
     planned = {plan.id: plan for plan in plans}
     runs = {run_id: run for run_id, plan in planned.items() if (run := plan.finished()) is not None}
-    warn_of_other_code([*runs.values()])
+    warn_of_other_versions([*runs.values()])
     missing = [plan for run_id, plan in planned.items() if run_id not in runs]
     movable = sum(not needs_this_process(plan.config) for plan in missing)
     workers = workers or _workers([plan.config for plan in missing])

@@ -29,7 +29,7 @@ from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
 from xmr_core.training.loop import OneRank, OwnState, train
 from xmr_core.training.runs.config import RunConfig, code_of
-from xmr_core.training.runs.folder import MODEL, STATE, TrainedRun, load_finished, warn_of_other_code, write_record
+from xmr_core.training.runs.folder import MODEL, STATE, TrainedRun, load_finished, warn_of_other_versions, write_record
 from xmr_core.training.runs.names import CONFIG
 
 Report = Callable[[dict], None]
@@ -104,7 +104,7 @@ def train_or_load(config: RunConfig, report: Report = silent) -> TrainedRun:
     plan = plan_run(config)
     together = config.processes > 1 and started_ranks() > 1  # then all ranks decide together whether it is finished
     if not together and (run := plan.finished()) is not None:
-        warn_of_other_code([run])
+        warn_of_other_versions([run])
         return run
     return produce(plan, report_of(plan.id, report))
 
