@@ -16,7 +16,7 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Representation
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import FULL, KS, Protocol
-from xmr_core.evaluation.ranks import RankQuery, ranks
+from xmr_core.evaluation.ranks import RankQuery, checked_k, ranks
 from xmr_core.evaluation.results import METRIC_COLUMNS
 from xmr_core.evaluation.scoring import MatrixScores, Scores, Scoring
 
@@ -297,7 +297,7 @@ def rank_metrics(
     question = RankQuery(relevant.restrict(queries, np.arange(matrix.shape[1])), "images", queries)
     ranked = ranks(MatrixScores(matrix), [question]).ranks[0]
     return {
-        **{f"R@{k}": float(metrics.recall_at_k(ranked, k).mean()) for k in ks},
+        **{f"R@{k}": float(metrics.recall_at_k(ranked, k).mean()) for k in map(checked_k, ks)},
         "R-Precision": float(metrics.r_precision(ranked).mean()),
         "mAP@R": float(metrics.map_at_r(ranked).mean()),
         "median rank": metrics.median_rank(ranked),
