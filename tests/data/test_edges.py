@@ -185,5 +185,6 @@ def test_the_circular_variance_of_nearly_equal_vectors_has_its_digits():
 
 
 def test_cut_offs_that_do_not_fit_are_named():
-    with pytest.raises(BadInput, match="k"):
-        rank_metrics(np.eye(3), [[0], [1], [2]], ks=(0,))
+    for k in (0, 1.5, True, "1"):
+        with pytest.raises(BadInput, match="k must be"):
+            rank_metrics(np.eye(3), [[0], [1], [2]], ks=(k,))
