@@ -65,7 +65,7 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
     os.environ["XMR_HOME"] = str(folder)
     torch.inference_mode = torch.no_grad  # the stand-in cannot expand a parameter in the other
     # every operation of the stand-in passes through Python: few steps with many pairs are quicker than many with few
-    config = tiny_config(method, **{"epochs": 1, "batch_images": 32, **options})
+    config = tiny_config(method, **{"epochs": 1, "batch_images": 64, **options})
     here = train_or_load(config)
     split = here.prepared().splits["test"]
     relevance = {"annotated": split.relevance}
@@ -73,7 +73,7 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
     def trained(state, stop_after=None):
         torch.manual_seed(0)
         model = build(method, here.prepared().inputs, **here.config.options).to(NAME)
-        batches = Batches(here.prepared().splits["train"], 32, 2, 0)
+        batches = Batches(here.prepared().splits["train"], 64, 2, 0)
 
         def report(event):
             if event.get("epoch_done") and event["epoch"] == stop_after:

@@ -1,6 +1,8 @@
 """Code counts where it has no version: extractors, readers and methods of a user's own, in files of any name."""
 
 import importlib
+import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -134,3 +136,35 @@ def test_the_recorded_code_changes_with_every_file(tmp_path, monkeypatch):
         seen.add(fingerprint.package_hash.__wrapped__())
     (tmp_path / "inner" / "b.py").write_text("")
     assert len(seen | {fingerprint.package_hash.__wrapped__()}) == 4
+
+
+def versions_of(text: str, name: str, *values) -> list[str]:
+    """Versions of what `name` is in the main program, for several values of VALUE there."""
+    space = sys.modules["__main__"].__dict__
+    out = []
+    for value in values:
+        space["VALUE"] = value
+        exec(text, space)
+        out.append(own_code_version(space.pop(name)))
+    space.pop("VALUE")
+    return out
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [([1.0, 2.0], [1.0, 9.0]), ({"a": 1}, {"a": 2}), (np.zeros(3), np.ones(3)), ((1, [2]), (1, [3])), ({1}, {2})],
+)
+def test_a_value_that_a_function_of_a_notebook_reads_is_part_of_its_version(one, two, monkeypatch):
+    text = "def read(x):\n    return x * VALUE\n"
+    monkeypatch.setattr(own_code_version.__globals__["inspect"], "getsource", lambda thing: text)  # as IPython keeps it
+    first, second, again = versions_of(text, "read", one, two, one)
+    assert first != second and first == again
+
+
+def test_the_arguments_of_a_partial_function_are_part_of_its_version():
+    def reader(root, scale):
+        return scale
+
+    assert own_code_version(partial(reader, scale=1)) == own_code_version(partial(reader, scale=1))
+    assert own_code_version(partial(reader, scale=1)) != own_code_version(partial(reader, scale=2))
+    assert own_code_version(partial(reader, 1)) != own_code_version(reader)

@@ -2,22 +2,27 @@
 
 import importlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from own_method import RIGHT, TINY_RUN
 from PIL import Image
+from tiny import tiny_config
 from torch import nn
+from toy_method import SPEC as TOY
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.scenes import load_scenes
 from xmr_core.features.cache import cached_features
 from xmr_core.methods import registry
+from xmr_core.methods.method import Method
 from xmr_core.methods.registry import method_spec, register
+from xmr_core.models.load import load as load_model
 from xmr_core.similarities import Similarity
 from xmr_core.similarities.base import Range
-from xmr_core.training.runs import load, names
+from xmr_core.training.runs import load, names, train_or_load
 from xmr_study import base_config, protocol
 from xmr_study.cli import main
 from xmr_study.results import study_rows
@@ -101,3 +106,31 @@ def read(root, faults=None):
     main(["check", "my_reader:read", str(tmp_path)])
     said = capsys.readouterr()
     assert "unknown dataset" not in said.err and "1 image" in said.out
+
+
+class Projected(nn.Module):
+    """A head before a layer that it shares with the other modality."""
+
+    def __init__(self, head: nn.Module, layer: nn.Linear):
+        super().__init__()
+        self.head, self.layer = head, layer
+
+    def forward(self, features, *more):
+        elements = self.head(features, *more)
+        return replace(elements, x=self.layer(elements.x))
+
+
+def siamese(inputs, o):
+    made, layer = TOY.build(inputs, d=o.d), nn.Linear(o.d, o.d)
+    heads = (Projected(head, layer) for head in (made.image_head, made.caption_head))
+    return Method("siamese", made.image_encoder, made.caption_encoder, *heads, made.similarity, made.objective)
+
+
+@pytest.mark.slow
+def test_a_method_that_uses_one_layer_for_images_and_captions_is_saved_and_loaded(tmp_path, own_home, monkeypatch):
+    spec = replace(TOY, id="siamese", label="Siamese", matched=siamese, variants={"Siamese": {}})
+    monkeypatch.setitem(registry._registered, "siamese", spec)
+    run = train_or_load(tiny_config("siamese", epochs=1))
+    method = load_model(run.export(tmp_path / "model.safetensors")).method
+    assert method.image_head.layer is method.caption_head.layer, "the builder ties them again"
+    assert all(torch.equal(t, run.method().state_dict()[name]) for name, t in method.state_dict().items())

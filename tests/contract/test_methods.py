@@ -47,7 +47,7 @@ def prepared(module_home):
 def test_matched_variants_learn(prepared, name, options):
     torch.manual_seed(0)
     method = build(name, prepared.inputs, d=16, dropout=0.0, **options)
-    config = TrainConfig(epochs=4, lr=3e-3, warmup_steps=2)
+    config = TrainConfig(epochs=3, lr=3e-3, warmup_steps=2)
     history = train(method, Batches(prepared.splits["train"], 16, 2, 0), lambda m: {"value": 0.0}, config)
     losses = [e["loss"] for e in history.epochs]
     assert losses[-1] < losses[0]

@@ -10,10 +10,10 @@ from xmr_core.methods.registry import papers
 
 pytestmark = pytest.mark.slow
 
-CASES = [(name, {}) for name in papers()] + [
-    ("sgraf", {"reasoner": "joint"}), ("dive", {"similarity": "mp"}),
-    ("scan", {"direction": "i2t"}), ("dive", {"nested": True, "slots": 2}), ("vse-infty", {"objective": "siglip"}),
-    ("pvse", {"objective": "triplet"}), ("chan", {"coding": "vsa", "pooling": "softmax"}),
+CASES = [(name, {}) for name in papers() if name != "sgraf"] + [
+    ("sgraf", {"reasoner": "joint"}), ("scan", {"direction": "i2t", "objective": "siglip"}),
+    ("dive", {"similarity": "mp", "objective": "triplet", "warmup_epochs": 0}),
+    ("dive", {"nested": True, "slots": 2}), ("chan", {"coding": "vsa", "pooling": "softmax"}),
 ]  # fmt: skip
 
 

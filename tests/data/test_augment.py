@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import Features, Pixels, Tokens
+from xmr_core.base.types import Batch, Features, Pixels, Tokens
 from xmr_core.data.batches import Augmentation
+from xmr_core.methods.pcmepp import MixedSamples
 
 WORDS = 60
 
@@ -105,3 +106,18 @@ def test_erasing_greys_one_rectangle_of_the_right_size():
 def test_bad_input(given, message):
     with pytest.raises(BadInput, match=message):
         Augmentation(**given)
+
+
+def test_cut_mix_cuts_no_regions_even_where_their_number_is_a_square():
+    torch.manual_seed(0)
+    images = Features(torch.rand(8, 36, 5), torch.ones(8, 36, dtype=torch.bool))
+    rows = torch.arange(8)
+    batch = Batch(images, None, torch.eye(8, dtype=torch.bool), rows, rows)
+
+    def cut(mixer: MixedSamples) -> bool:
+        """Whether some cells of an image are its own whole and others its partner's."""
+        mixed = mixer(batch).images.local_feats
+        own, other = (mixed == images.local_feats).all(2), (mixed == images.local_feats.flip(0)).all(2)
+        return bool((own.any(1) & other.any(1)).any())
+
+    assert cut(MixedSamples(share=1.0, cut=1.0)) and not cut(MixedSamples(share=1.0, cut=1.0, grid=False))

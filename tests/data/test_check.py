@@ -105,11 +105,6 @@ def test_many_faults_are_listed_at_once(flickr):
     assert len(report.obstacles) == 3 and sum(report.tolerated.values()) > 6
 
 
-def test_what_stops_the_reader_is_a_refusal_too(flickr, tmp_path):
-    report = check_corpus("flickr8k", load_flickr8k, tmp_path / "nowhere")
-    assert not report.usable and "does not exist" in report.obstacles[0] and "not readable" in report.text()
-
-
 def test_a_folder_to_search_is_none_to_train_on(tmp_path):
     (tmp_path / "photos").mkdir()
     Image.fromarray(noise(0, 80, 80, 3)).save(tmp_path / "photos" / "a.png")

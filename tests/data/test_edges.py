@@ -1,6 +1,8 @@
-"""Where numbers leave the usual: half precision, large galleries, padding that is NaN, collapsed sets, names."""
+"""Where numbers leave the usual: half precision, large galleries, padding that is NaN, collapsed sets, items by row."""
 
 import math
+import operator
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,7 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from xmr_core.base.coerce import as_set
 from xmr_core.base.errors import BadInput
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
+from xmr_core.base.precision import matrix_precision
+from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, RelevantRanks
+from xmr_core.evaluation import metrics
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import rank_metrics
@@ -64,12 +69,6 @@ def test_the_logit_and_the_regularisers_of_distributions_leave_half_precision():
         assert regulariser(x, y).dtype == torch.float32
     scores, match = torch.full((200, 200), 5.0, dtype=torch.float16), torch.eye(200, dtype=torch.bool)
     assert soft_contrastive(scores, match).isfinite() and hinge_triplet(scores, match).dtype == torch.float32
-
-
-def test_a_mean_and_a_spread_of_two_widths_are_refused():
-    odd = GaussianEmbedding(torch.zeros(2, 3), torch.zeros(2, 4))
-    with pytest.raises(BadInput, match="one shape"):
-        DISTANCES["CSD"](odd, odd)
 
 
 class Largest(TorchDispatchMode):
@@ -188,3 +187,58 @@ def test_cut_offs_that_do_not_fit_are_named():
     for k in (0, 1.5, True, "1"):
         with pytest.raises(BadInput, match="k must be"):
             rank_metrics(np.eye(3), [[0], [1], [2]], ks=(k,))
+
+
+IDS = {"query_ids": ["q0", "q1"], "gallery_ids": ["g0", "g1"]}
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Relevance.from_positions([0], [1], ["q0", "q1"], ["g0"]), "1 gallery items"),
+        (lambda: Relevance.from_positions([-1], [0], **IDS), "-1 to -1"),
+        (lambda: Relevance.from_positions([0, 1], [0], **IDS), "two positions"),
+        (lambda: Relevance.from_matrix(np.array([[0, 0, 1], [0, 0, 0]]) > 0, **IDS), r"got shape \(2, 3\)"),
+    ],
+)
+def test_a_relevant_position_outside_is_no_other_pair(build, message):
+    with pytest.raises(BadInput, match=message):
+        build()
+
+
+@pytest.mark.parametrize("measure", [metrics.first_rank, metrics.r_precision, metrics.map_at_r])
+@pytest.mark.parametrize("indptr", [[0, 1, 1, 2], [0, 1, 2, 2], [0, 0, 1, 2]])
+def test_a_query_without_a_relevant_item_has_no_rank_of_another(measure, indptr):
+    with pytest.raises(BadInput, match="has no relevant item"):
+        measure(RelevantRanks(np.array(indptr), np.array([2, 9]), 10))
+
+
+SETS = EmbeddingSet(torch.rand(5, 2, 3), torch.ones(5, 2, dtype=torch.bool))
+OWN = Relevance.from_matrix(np.eye(5) > 0, range(5), range(5))
+
+
+def test_every_item_of_representations_keeps_its_axis_and_a_mask_its_dtype():
+    assert all(torch.equal(item.x, SETS.x[n : n + 1]) for n, item in enumerate(islice(SETS, 8)))
+    assert len(list(islice(SETS, 8))) == 5
+    for index in (2, -3, np.int64(2)):
+        assert torch.equal(SETS[index].x, SETS.x[2:3])
+    assert SETS.to(torch.float64).x.dtype == torch.float64 and SETS.to(torch.float64).mask.dtype == torch.bool
+
+
+@pytest.mark.parametrize("index", [5, -6])
+@pytest.mark.parametrize("rows", [SETS, RelevantRanks(np.arange(6), np.ones(5, int), 5), OWN])
+def test_an_item_that_is_not_there_is_an_error_and_not_an_empty_one(rows, index):
+    with pytest.raises(IndexError, match="of 5 items"):
+        operator.getitem(rows, index)
+
+
+def test_precision_that_was_set_for_one_backend_is_no_obstacle_and_stays():
+    backend = torch.backends.cuda.matmul
+    before = backend.fp32_precision
+    try:
+        backend.fp32_precision = "tf32"
+        with matrix_precision("float32"):
+            assert backend.fp32_precision == "ieee"
+        assert backend.fp32_precision == "tf32"
+    finally:
+        backend.fp32_precision = before

@@ -180,7 +180,6 @@ def test_faults_in_lines_of_json_are_tolerated_and_counted(photos):
 
 REFUSED = {
     "missing columns": ({"captions.csv": "photo,words\na,b\n"}, "columns image.* found: .*'photo'"),
-    "two files": ({"captions.csv": "image,caption\ndog.png,Dog\n", "captions.jsonl": ""}, "Keep the one"),
     "captions of another folder": ({"captions.csv": "image,caption\n1.jpg,Dog\n2.jpg,Cat\n"}, "names an image"),
     "an unknown split": ({"captions.csv": "image,caption,split\ndog.png,Dog,trian\n"}, "unknown split .*'trian'"),
     "an image in two splits": (

@@ -36,6 +36,14 @@ def test_a_model_is_not_written_over_files_of_someone_else(tmp_path, name):
     assert contents(place) == before
 
 
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match="the path of the model's folder is empty"):
+        example_model().save_pretrained("")
+    assert main(["check", "folder", ""]) != 0 and "is empty" in "".join(capsys.readouterr())
+    assert not list(tmp_path.iterdir())
+
+
 def test_files_of_other_names_may_lie_beside_a_model(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     assert read_model(example_model().save_pretrained(tmp_path)).label
@@ -59,8 +67,9 @@ def test_a_card_that_its_owner_completed_is_left(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_index_is_not_written_over_files_of_someone_else(tmp_path, capsys):
-    run = train_or_load(tiny_config("vse++"))
+def test_an_index_is_not_written_over_files_of_someone_else(tmp_path, shared_home, monkeypatch, capsys):
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    run = train_or_load(tiny_config("vse++", epochs=1))
     for name in ("index.json", "images.safetensors", "model/config.json"):
         place = tmp_path / name.replace("/", "-")
         (place / name).parent.mkdir(parents=True)
@@ -74,8 +83,9 @@ def test_an_index_is_not_written_over_files_of_someone_else(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_failed_index_leaves_nothing(tmp_path, capsys):
-    run = train_or_load(tiny_config("vse++"))
+def test_a_failed_index_leaves_nothing(tmp_path, shared_home, monkeypatch, capsys):
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    run = train_or_load(tiny_config("vse++", epochs=1))
     (tmp_path / "empty").mkdir()
     (tmp_path / "there").mkdir()
     for out in ("new", "there"):

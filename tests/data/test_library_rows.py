@@ -40,13 +40,8 @@ TASKS = {
         table = model.rank("a red square", ["a.png", "b.png"])[0]
         result = table["rank"].tolist() == [1, 2]
     """,
-    "a method from outside the package, in worker processes": """
-        tiny = {"size": "tiny", "d": 8, "epochs": 1, "batch_images": 16, "device": "cpu"}
-        configs = [xmr.base_config("toy_method:SPEC", seed=n, **tiny) for n in (0, 1)]
-        result = len(xmr.train_or_load_all(configs, workers=2, progress=False)) == 2
-    """,
 }
-TRAINS = ("train", "encode", "a method", "a head")
+TRAINS = ("train", "a head")
 
 
 @pytest.fixture
@@ -87,10 +82,7 @@ MISTAKES = {
     "metrics: ids": ("xmr.rank_metrics(scores, {'q': {'0': 1}}, query_ids=['q'])", "query_ids"),
     "loss: shape": ("xmr.losses.hinge_triplet(scores, scores[:3] > 0)", "match"),
     "loss: dtype": ("xmr.losses.hinge_triplet(scores, scores)", "Boolean"),
-    "fit: misspelt": ("xmr.fit('dive', images=features, captions=sentences, alhpa=3)", "'alpha'"),
-    "fit: shape": ("xmr.fit('dive', images=features[0, 0], captions=sentences)", "shape"),
     "load: misspelt": ("xmr.load(folder, metod='dive')", "leave out"),
-    "method: misspelt": ("xmr.base_config('toy_method:SPECS')", "toy_method:SPECS"),
 }
 
 

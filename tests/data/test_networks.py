@@ -73,8 +73,3 @@ def test_ways_without_a_network_work(photos, nothing_installed):
     for features in ("cells", "pixels"):
         prepared = data.prepare(data.DataConfig("folder", str(photos), features=features))
         assert len(prepared.splits["train"].images_at(np.arange(2))) == 2
-
-
-def test_the_network_that_left_is_unknown():
-    with pytest.raises(BadInput, match="unknown features 'mobilenet_v2'"):
-        data.DataConfig("folder", "photos", features="mobilenet_v2")

@@ -4,18 +4,21 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import xmr_core as xmr
 from xmr_core import data
 from xmr_core.base.errors import BadInput
+from xmr_core.data import corpora
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
+from xmr_study.cli import main
 
 WORDS = ("dog", "cat", "ball", "house", "tree")
 
@@ -40,7 +43,9 @@ def test_five_lines_train_any_method_on_own_tensors(method):
     features, captions, image_of = arrays()
     corpus = data.from_arrays(torch.from_numpy(features), captions, image_of, name="mine")
     config = base_config(method, device="cpu").replace(data=data.config_for(corpus), epochs=1, d=8, batch_images=8)
+    state = torch.get_rng_state()
     run = train_or_load(config)
+    assert torch.equal(torch.get_rng_state(), state), "random numbers of the caller are left alone"
     assert run.id.startswith(method.replace("+", "p") + "-mine-") and run.metrics["value"].notna().all()
     assert {"i2t", "t2i"} <= set(run.metrics["direction"]) and len(run.per_query) == 4 + 8
 
@@ -88,17 +93,14 @@ def test_a_fingerprint_is_content():
     "changes, message",
     [
         ({"features": np.zeros((4, 2, 3, 1))}, "must be floats of shape"),
-        ({"features": np.zeros((10, 3), int)}, "floats"),
         ({"features": np.full((10, 3), np.nan)}, "finite"),
-        ({"image_of": np.arange(10.0)}, "image_of .*float64"),
         ({"image_of": np.arange(1, 11)}, "image_of"),
-        ({"image_of": np.zeros(10, int)}, "image_of"),
         ({"captions": list("abcdefghi")}, "a caption for each row"),
-        ({"captions": [1] * 10}, "list of sentences"),
+        ({"captions": None}, "captions must"),
+        ({"captions": pd.Series([*"abcdefghi", np.nan])}, "captions must"),
+        ({"splits": 0.8}, "splits"),
         ({"splits": ["train"] * 10}, "at least once"),
-        ({"splits": ["train"] * 9}, "each of 10 images"),
         ({"splits": {"train": 0.5, "test": 0.4}}, "sum to 1"),
-        ({"name": "my data/1"}, "name must be made of letters"),
     ],
 )
 def test_arrays_that_cannot_be_used_are_refused_in_one_line(changes, message):
@@ -154,10 +156,8 @@ def test_readers_and_extractors_of_a_users_own_are_found_by_name(own_module):
     run = train_or_load(own.replace(data=config, epochs=1, d=8, batch_images=16))
     assert len(run.per_query) and ":" not in run.id
     for changes, message in (
-        ({"dataset": f"{own_module}:absent"}, "dataset 'own_pieces:absent' cannot be imported"),
         ({"dataset": "no_such_module:load"}, "cannot be imported"),
         ({"features": f"{own_module}:Nameless"}, "is no extractor: it has no attribute 'identity'"),
-        ({"features": f"{own_module}:absent"}, "features 'own_pieces:absent' cannot be imported"),
     ):
         with pytest.raises(BadInput, match=message):
             data.prepare(replace(config, **changes))
@@ -165,8 +165,12 @@ def test_readers_and_extractors_of_a_users_own_are_found_by_name(own_module):
 
 def test_a_registered_reader_is_a_data_set(monkeypatch):
     monkeypatch.setattr("xmr_core.data.corpora.READERS", dict(data.READERS))
-    data.register_reader("holiday", lambda data_root: data.load_scenes("tiny", 1, 0.05))
-    assert data.prepare(data.DataConfig("holiday", features="cells")).corpus.fingerprint
+    monkeypatch.setattr(sys.modules["xmr_core.data.prepare"], "READERS", corpora.READERS)
+    seen = []
+    for seed in (0, 1):  # the second time it is read anew
+        data.register_reader("holiday", lambda data_root, seed=seed: data.load_scenes("tiny", seed, 0.05))
+        seen.append(data.prepare(data.DataConfig("holiday", features="cells"), progress=iter).corpus.fingerprint)
+    assert seen[0] != seen[1]
     assert base_config(dataset="holiday", device="cpu").data.dataset == "holiday"
     for name in ("coco", "scenes", "a/b", "package:load", ""):
         with pytest.raises(BadInput, match="name"):
@@ -176,7 +180,7 @@ def test_a_registered_reader_is_a_data_set(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["dive", "scan", "pcme"])
+@pytest.mark.parametrize("method", ["dive", "scan"])
 def test_fit_trains_in_one_call_and_returns_a_model(method, tmp_path):
     features, captions, image_of = arrays()
     own = {"images": torch.from_numpy(features), "captions": captions, "image_of": image_of, "device": "cpu"}
@@ -195,7 +199,7 @@ def test_fit_trains_in_one_call_and_returns_a_model(method, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["dive", "pcme++"])
+@pytest.mark.parametrize("method", ["pcme++"])
 def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, tmp_path):
     features, captions, image_of = arrays()
     scores = []
@@ -216,9 +220,8 @@ def test_a_program_in_double_precision_gets_the_same_model(method, monkeypatch, 
     [
         ({"alhpa": 8.0}, "unknown option of dive 'alhpa'. Did you mean 'alpha'"),
         ({"method": "div"}, "unknown method 'div'. Did you mean 'dive'"),
-        ({"images": np.zeros((40, 9), np.uint8)}, "must be floats"),
         ({"device": "gpu"}, "unknown device 'gpu'"),
-        ({"epochs": 0}, "epochs must be"),
+        ({"dataset": "flickr8k", "data_root": "x"}, "leave out dataset, data_root"),
     ],
 )
 def test_fit_refuses_in_one_line(changes, message):
@@ -226,3 +229,26 @@ def test_fit_refuses_in_one_line(changes, message):
     with pytest.raises(BadInput, match=message) as error:
         xmr.fit(given.pop("method"), **given)
     assert "\n" not in str(error.value)
+
+
+def test_what_a_corpus_does_not_read():
+    assert data.DataConfig().unread(["fold", "size", "data_root"]) == ["fold", "data_root"]
+    assert data.DataConfig("cub", "x").unread(["fold", "size"]) == ["size"]
+    assert main(["train", "dive", "fold=9"]) == 2
+
+
+def test_captions_of_any_kind_and_features_of_any_order_of_bytes_are_taken():
+    features, captions, _ = arrays(20)
+    plain = data.from_arrays(features, captions[:20])
+    for given in (iter(captions[:20]), pd.Series(captions[:20], index=range(100, 120))):
+        assert data.from_arrays(features, given).fingerprint == plain.fingerprint
+    assert data.from_arrays(features.astype(">f4"), captions[:20]).features.dtype.isnative
+
+
+def test_a_dotted_name_in_a_folder_of_a_model_runs_no_code(tmp_path, monkeypatch):
+    """An address without a colon is importable too, by other functions than ours."""
+    (tmp_path / "evil.py").write_text("import sys; sys.evil = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(BadInput, match="is no address"):
+        corpora.import_named("evil.X", "features")
+    assert "evil" not in sys.modules

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import xmr_core as xmr
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput
 from xmr_core.data.config import DataConfig
 from xmr_core.data.prepare import prepare
 from xmr_core.data.readers.folder import hash_split
@@ -92,16 +92,6 @@ def test_a_split_that_chance_left_empty_is_named_as_such(tmp_path):
     pd.DataFrame({"image": names, "caption": "a thing"}).to_csv(folder / "captions.csv", index=False)
     with pytest.raises(BadInput, match="test split .by a hash"):
         prepare(DataConfig("folder", str(folder), features="cells"))
-
-
-def test_an_image_that_cannot_be_read_leaves_no_part_of_features(tmp_path):
-    folder = photos(tmp_path / "data")
-    content = (folder / "5.png").read_bytes()
-    (folder / "5.png").write_bytes(content[: len(content) // 2])
-    with pytest.raises((DamagedFile, BadInput)):
-        prepare(DataConfig("folder", str(folder), features="cells"))
-    assert not list((tmp_path / "home").rglob("*.part"))
-    assert main(["check", "folder", str(folder)]) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.row_file import JoinedRows, RowFile
-from xmr_core.data.inputs import feature_reader
 from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.precomputed import load_precomputed
 
@@ -128,41 +126,18 @@ def one_caption_each(folder: Path) -> None:
     np.save(folder / "dev_ims.npy", features(10))
 
 
-def empty(folder: Path) -> None:
-    np.save(folder / "dev_ims.npy", features(0))
-    (folder / "dev_caps.txt").write_text("")
-
-
 REFUSED = {
-    "array of another length": (
-        spoil_array(lambda a: a[:7]),
-        "7 rows and dev_caps.txt 10 lines",
-    ),
+    "array of another length": (spoil_array(lambda a: a[:7]), "7 rows and dev_caps.txt 10 lines"),
     "one caption an image": (one_caption_each, r"rows 0 to 4 are not one image five times"),
-    "one vector an image": (
-        spoil_array(lambda a: a[:, 0]),
-        r"shape \(10, 4\); \(rows, regions, width\) is needed.*array\[:, None\]",
-    ),
-    "another width": (
-        spoil_array(lambda a: a[:, :, :3]),
-        "other numbers an image in every split",
-    ),
+    "one vector an image": (spoil_array(lambda a: a[:, 0]), r"shape \(10, 4\); \(rows, regions, width\) is needed"),
+    "another width": (spoil_array(lambda a: a[:, :, :3]), "other numbers an image in every split"),
     "NaN": (spoil_array(with_one_nan), r"dev_ims\.npy: 1 of 2 sampled images hold NaN or infinity, the first is 1"),
-    "an empty split": (empty, "0 rows"),
-    "no dev": (
-        lambda f: [(f / n).unlink() for n in ("dev_ims.npy", "dev_caps.txt")],
-        "needs dev_ims.npy and dev_caps.txt",
-    ),
+    "no dev": (lambda f: [(f / n).unlink() for n in ("dev_ims.npy", "dev_caps.txt")], "needs dev_ims.npy and dev_caps"),
     "half a testall": (
-        lambda f: (write(f, "test", 1, True), (f / "testall_caps.txt").unlink()),
-        r"needs testall_caps\.txt",
+        lambda f: (write(f, "test", 1, True), (f / "testall_caps.txt").unlink()), r"needs testall_caps\.txt",
     ),
-    "Fortran order": (spoil_array(np.asfortranarray), "C order"),
-    "a cut array": (
-        cut("dev_ims.npy", 200),
-        "cut short",
-    ),
-}
+    "a cut array": (cut("dev_ims.npy", 200), "cut short"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", REFUSED)
@@ -199,17 +174,11 @@ def test_a_row_file_reads_as_an_array(tmp_path, index):
         got = file[index]
         assert got.shape == array[index].shape and got.dtype == dtype and (got == array[index]).all()
         chosen = RowFile(tmp_path / "a.npy", slice(1, None, 2))
-        assert (
-            (chosen[:] == array[1::2]).all()
-            and (chosen[[4, 1]] == array[[9, 3]]).all()
-            and chosen.shape == (5, REGIONS, WIDTH)
-        )
+        assert chosen.shape == (5, REGIONS, WIDTH) and (chosen[[4, 1]] == array[[9, 3]]).all()
+        assert (chosen[:] == array[1::2]).all()
         joined = JoinedRows([RowFile(tmp_path / "a.npy", slice(0, 4)), array[4:]])
-        assert (
-            joined.shape == array.shape
-            and (joined[index] == array[index]).all()
-            and joined[index].shape == array[index].shape
-        )
+        assert joined.shape == array.shape and joined[index].shape == array[index].shape
+        assert (joined[index] == array[index]).all()
 
 
 def test_rows_outside_and_parts_that_do_not_fit_are_refused(tmp_path):
@@ -239,16 +208,6 @@ def test_a_file_that_is_cut_while_in_use_raises_and_does_not_kill(tmp_path):
         file[[5, 1999, 204, 205, 206]]
 
 
-def test_batches_get_their_images_in_any_order(scan):
-    corpus = load_precomputed(scan)
-    rows = np.array([9, 0, 7, 0, 10])
-    got = feature_reader(corpus.features)(rows)
-    wanted = np.concatenate([features(6, 1), features(2, 2), features(3, 3)])[rows]
-    assert torch.equal(got.local_feats, torch.from_numpy(wanted)) and got.mask.all() and got.mask.shape == (5, REGIONS)
-    assert feature_reader(wanted.astype(np.float64))(np.array([1])).local_feats.dtype == torch.float32
-    assert feature_reader(wanted.astype(np.float16))(np.array([1])).local_feats.dtype == torch.float16
-
-
 def resident() -> int:
     """Bytes of this process in memory, pages of files included."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -257,8 +216,8 @@ def resident() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
 def test_reading_a_large_file_holds_no_memory(tmp_path):
-    """1.5 GB, sparse on disk, read in batches from end to end."""
-    shape = (5000, 36, 2048)
+    """600 MB, sparse on disk, read in batches from end to end."""
+    shape = (2000, 36, 2048)
     with open(tmp_path / "large.npy", "wb") as f:
         np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": shape})
         f.truncate(f.tell() + int(np.prod(shape)) * 4)
@@ -267,4 +226,4 @@ def test_reading_a_large_file_holds_no_memory(tmp_path):
     for at in range(0, len(array), 100):
         assert array[at : at + 100].shape == (100, 36, 2048)
         most = max(most, resident())
-    assert most - before < 400e6
+    assert most - before < 200e6

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tiny import tiny_config
 from tiny_models import SIDE, WORDS, save
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base import files
+from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.relevance import Relevance
 from xmr_core.data import DATASETS, DataConfig, prepare
 from xmr_core.features.pretrained import WordPieces
-from xmr_core.features.words import Vocabulary, read_vocabulary
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
 from xmr_core.training.loop import pretrained_names, stages_learning, unfreeze
+from xmr_core.training.runs import folder as folders
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
 
@@ -50,16 +52,8 @@ def flickr(tmp_path_factory):
 
 
 def config(flickr, method="vse-infty", **changes):
-    small = {
-        "epochs": 2,
-        "d": 8,
-        "batch_images": 6,
-        "captions_per_image": 2,
-        "reduce": 0,
-        "lr": 3e-3,
-        "val_images": 0,
-        "views": 0,
-    }
+    small = {"epochs": 2, "d": 8, "batch_images": 6, "captions_per_image": 2, "reduce": 0, "lr": 3e-3}
+    small |= {"val_images": 0, "views": 0}
     return base_config(method, dataset="flickr8k", data_root=str(flickr), device="cpu").replace(**{**small, **changes})
 
 
@@ -106,6 +100,15 @@ def test_every_recipe_reads_a_text_model(flickr, method, options):
     assert m.similarity(m.encode_images(batch_images), m.encode_captions(batch_captions)).shape == (3, 4)
     with pytest.raises(BadInput, match="published form"):
         build(method, p.inputs, "published", d=8)
+
+
+def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
+    words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
+    numbers = {word: n for n, word in enumerate(words)}
+    content = {"word2idx": numbers, "idx2word": {str(n): word for word, n in numbers.items()}, "idx": len(words)}
+    (tmp_path / "vocab.json").write_text(json.dumps(content))
+    p = prepare(config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json")).data)
+    assert p.vocabulary.words == tuple(words)
 
 
 def weights_of(run):
@@ -168,33 +171,13 @@ def test_pixels_are_cropped_when_there_are_views(flickr):
     assert not torch.equal(whole.x, split.images_at(np.arange(3), np.array([7, 8, 9])).x)
 
 
-@pytest.mark.slow
-def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
-    words = ["<pad>", "<start>", "<end>", "<unk>", "dog", "a"]
-    table = {
-        "word2idx": {w: n for n, w in enumerate(words)},
-        "idx2word": {str(n): w for n, w in enumerate(words)},
-        "idx": len(words),
-    }
-    (tmp_path / "vocab.json").write_text(json.dumps(table))
-    run = train_or_load(
-        config(flickr, image_model=str(flickr / "resnet"), vocabulary=str(tmp_path / "vocab.json"), epochs=1)
-    )
-    assert run.prepared().vocabulary.words == tuple(words)
-    _, kept, _ = load_method(run.export(tmp_path / "m.safetensors"))
-    assert kept == Vocabulary(tuple(words), "words")
-    assert read_vocabulary(tmp_path / "vocab.json", "treebank").tokeniser == "treebank"
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
         ({"fine_tune": "image"}, "needs image_model"),
         ({"fine_tune": "pictures"}, "unknown fine_tune"),
-        ({"views": -1}, "views must be"),
         ({"features": "pretrained"}, "needs image_model"),
         ({"features": "regions"}, "do not fit"),
-        ({"features": "grid"}, "unknown features"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
         ({"image_model": "BERT"}, "not a model of images"),
         ({"tokeniser": "spaces"}, "unknown tokeniser"),
@@ -202,19 +185,10 @@ def test_an_official_vocabulary_numbers_the_captions(flickr, tmp_path):
 )
 def test_what_does_not_go_together_is_refused(flickr, changes, message):
     changes = {k: str(flickr / "bert") if v == "BERT" else v for k, v in changes.items()}
+    alone = changes.keys() & {"features", "fine_tune", "image_model"}
+    network = {} if alone else {"image_model": str(flickr / "resnet")}
     with pytest.raises(BadInput, match=message):
-        prepare(
-            DataConfig(
-                "flickr8k",
-                str(flickr),
-                **{
-                    "image_model": str(flickr / "resnet")
-                    if "features" not in changes and "fine_tune" not in changes
-                    else "",
-                    **changes,
-                },
-            )
-        )
+        prepare(DataConfig("flickr8k", str(flickr), **network, **changes))
 
 
 def test_every_data_set_needs_its_folder():
@@ -224,6 +198,8 @@ def test_every_data_set_needs_its_folder():
                 prepare(DataConfig(name))
     with pytest.raises(BadInput, match="Did you mean 'flickr30k'"):
         prepare(DataConfig("flickr30", "x"))
+    with pytest.raises(BadInput, match="leave word_vectors empty"):
+        prepare(DataConfig(size="tiny", word_vectors="/no/such.txt"))
 
 
 @pytest.mark.slow
@@ -281,3 +257,21 @@ def test_pixels_of_pictures_from_elsewhere():
     p = prepare(DataConfig(size="tiny", features="pixels"))
     split = p.splits["test"]
     assert torch.equal(p.new_images(p.corpus.read_pixels(split.image_rows[:3])).x, split.images_at(np.arange(3)).x)
+
+
+@pytest.mark.slow
+def test_a_run_that_another_process_writes_anew_is_not_thrown_away(monkeypatch):
+    """While a run is evaluated by another kind of relevance its tables change before its record does."""
+    run = train_or_load(tiny_config("vse++", epochs=1))
+    identity = files.read_record(run.folder / "config.json")["identity"]
+    read, calls = folders.read_run, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise DamagedFile("metrics.csv is missing or altered.")
+        return read(*arguments)
+
+    monkeypatch.setattr(folders, "read_run", interrupted)
+    assert folders.load_finished(run.folder, run.config, identity).id == run.id
+    assert (run.folder / "record.json").exists() and len(calls) == 2

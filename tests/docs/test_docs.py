@@ -102,16 +102,6 @@ def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
             sys.modules.pop(path.stem, None)
 
 
-def test_blocks_are_chosen_by_their_mark(tmp_path):
-    text = (
-        "```python\n# own_file.py\nx = 1\n```\n```python notest\nnonsense(\n```\n"
-        "```sh\nrm x\n```\n```python\ny = x + 1\n```\n"
-    )
-    assert run_page(text, tmp_path)["y"] == 2 and (tmp_path / "own_file.py").exists()
-    with pytest.raises(ZeroDivisionError):
-        run_page("```python\n1 / 0\n```\n", tmp_path)
-
-
 @pytest.mark.parametrize("page", LINKED, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     assert not dead_links(page, page.read_text())
@@ -173,23 +163,6 @@ def test_the_picture_and_the_table_show_every_room():
     assert not wrong, "run `python scripts/draw_architecture.py`"
     listed = set(re.findall(r"^\| `([\w/]+)` \|", (DOCS / "architecture.md").read_text(), re.M))
     assert rooms <= listed, sorted(rooms - listed)
-
-
-def test_lines_fit_a_window():
-    long = []
-    for page in [p for p in LINKED if p != ROOT / "reports" / "README.md"]:
-        prose = FENCE.sub("", page.read_text()).splitlines()
-        long += [f"{page.name}: {line[:60]}" for line in prose if len(line) > 120 and not line.startswith(("|", "!["))]
-    assert not long
-
-
-def test_no_file_holds_the_marks_of_a_merge():
-    marks = re.compile(rb"^(<{7}|>{7})( |$)", re.M)
-    assert not [path.name for path in tracked() if path.is_file() and marks.search(path.read_bytes())]
-
-
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_bytes()) <= 8192
 
 
 def test_what_is_tracked_of_the_reports_is_small():

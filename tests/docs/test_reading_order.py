@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NEXT = re.compile(r"\bnext: ", re.I)
@@ -40,17 +39,8 @@ def test_every_notebook_leads_to_the_one_that_follows_in_the_guide():
     assert not chain_problems(order, {name: last_text(name) for name in order})
 
 
-@pytest.mark.parametrize(
-    ("name", "end", "message"),
-    [
-        ("a", "Page. Next: [b](b.ipynb), two.", ""),
-        ("a", "Page: [c](c.ipynb). Next: [b](b.ipynb).", ""),
-        ("a", "Next: [c](c.ipynb).", "a ends with links to [['c']]"),
-        ("a", "Page.", 'a ends with links to []; "Next: " must lead to b'),
-        ("c", "Next: [a](a.ipynb).", '"Next: " must lead to nothing'),
-    ],
-)
-def test_a_broken_chain_is_seen(name, end, message):
-    ends = {"a": "Next: [b](b.ipynb).", "b": "Next: [c](c.ipynb).", "c": "Page."} | {name: end}
-    found = chain_problems(["a", "b", "c"], ends)
-    assert [message in problem for problem in found] == ([True] if message else [])
+def test_a_broken_chain_is_seen():
+    ends = {"a": "Page: [c](c.ipynb). Next: [b](b.ipynb).", "b": "Next: [c](c.ipynb).", "c": "Page."}
+    assert not chain_problems(["a", "b", "c"], ends)
+    for name, end in (("a", "Next: [c](c.ipynb)."), ("a", "Page."), ("c", "Next: [a](a.ipynb).")):
+        assert len(chain_problems(["a", "b", "c"], ends | {name: end})) == 1

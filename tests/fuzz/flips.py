@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from .kill_jobs import PASSING, Blocks, config, environment, prepare
+from .kills import PASSING, Blocks, config, environment, prepare
 from .mutate import flipped
 from .outcomes import Case
 

@@ -9,7 +9,7 @@ import torch
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.safe_open import plain_math, printable
-from xmr_core.features.images import read_image
+from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.model_file import load_method, save_method
 from xmr_core.methods.official import load_official
@@ -19,11 +19,11 @@ from xmr_core.retrieval.library import example_model
 from .others import EPS, WORDS, official, saved
 
 
-@pytest.mark.parametrize("name", ["holiday.jpg", "holiday.png"])
-def test_no_other_program_is_started_for_an_image(tmp_path, name):
-    (tmp_path / name).write_bytes(EPS)
+@pytest.mark.parametrize("read", [read_image, lambda path: read_thumbnail(path, 10)], ids=["image", "thumbnail"])
+def test_no_other_program_is_started_for_an_image(tmp_path, read):
+    (tmp_path / "holiday.jpg").write_bytes(EPS)
     with pytest.raises(DamagedFile, match="image"):
-        read_image(tmp_path / name)
+        read(tmp_path / "holiday.jpg")
 
 
 NUMBERED = {str(n): word for word, n in WORDS.items()}

@@ -224,11 +224,11 @@ def test_a_graph_finds_most(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dive", "vse++"])
-def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, monkeypatch, capsys, name):
+def test_an_index_with_elements_is_searched_in_two_stages(tmp_path, shared_home, monkeypatch, capsys, name):
     """32 pictures: one list, so that everything is proposed and the answers are those of exact search."""
     pytest.importorskip("faiss")
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
-    run, out = train_or_load(tiny_config(name)), tmp_path / "index"
+    monkeypatch.setenv("XMR_HOME", str(shared_home))
+    run, out = train_or_load(tiny_config(name, epochs=1)), tmp_path / "index"
     assert main(["index", run.id, str(out), "--elements"]) == 0
     index = open_index(out)
     elements = open_elements(out, index.images, index.digest("images"))
@@ -360,13 +360,10 @@ build_elements(open_gallery({str(folder / "gallery.safetensors")!r}), {str(folde
 
 @pytest.mark.slow
 def test_the_benchmark_runs_at_a_small_size():
-    """Two engines and three galleries."""
-    pytest.importorskip("faiss"), pytest.importorskip("qdrant_edge")
+    pytest.importorskip("faiss")
     script = Path(__file__).parents[2] / "benchmarks" / "two_stage.py"
     sizes = {"items": 600, "elements": 2, "width": 16, "queries": 2, "exact": 2, "topics": 20}
-    options = [f"--{name}={value}" for name, value in sizes.items()]
+    options = [*(f"--{name}={value}" for name, value in sizes.items()), "--engine=faiss", "--case=topics"]
     out = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True).stdout
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines() if line.startswith("| ")]
-    assert len(rows) == 7 and {len(row) for row in rows} == {12}
-    assert {row[1] for row in rows[1:]} == {"faiss", "qdrant"}
-    assert all(0 <= float(row[4]) <= 1 for row in rows[1:])
+    cells = [cell.strip() for cell in out.split("|")[1:-1]]
+    assert len(cells) == 12 and cells[1] == "faiss" and 0 <= float(cells[4]) <= 1

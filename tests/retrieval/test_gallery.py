@@ -101,14 +101,11 @@ def test_narrower_sets_are_padded_and_wider_ones_refused(tmp_path):
     ("chunks", "n", "dtype", "word"),
     [
         ([sets(5)], 6, "float32", "5 came"),
-        ([sets(5), sets(5)], 9, "float32", "do not end"),
         ([sets(5), Embedding(torch.ones(5, 16))], 10, "float32", "Embedding"),
-        ([], 0, "float32", "at least one"),
         ([sets(5)], 5, "float15", "float16"),
         ([Embedding(torch.full((2, 3), float("nan")))], 2, "float32", "NaN"),
         ([Embedding(torch.full((2, 3), 1e5))], 2, "float16", "beyond"),
         ([Embedding(torch.ones(2, 3)), Embedding(torch.ones(2, 4))], 4, "float32", "do not fit"),
-        ([{"x": 1}], 1, "float32", "dict"),
     ],
 )
 def test_what_is_no_gallery_is_refused_and_leaves_nothing(tmp_path, chunks, n, dtype, word):
@@ -131,7 +128,7 @@ def test_a_disk_that_is_full_while_writing_leaves_nothing(tmp_path, monkeypatch)
     "spoil",
     [
         lambda raw: raw[:-1], lambda raw: raw + b"\0", lambda raw: b"", lambda raw: b"\xff" * 8 + raw[8:],
-        lambda raw: raw[:40], lambda raw: raw.replace(b"EmbeddingSet", b"EmbeddingBag"),
+        lambda raw: raw.replace(b"EmbeddingSet", b"EmbeddingBag"),
         lambda raw: raw.replace(b"[50,4,16]", b"[50,4,17]"),
         lambda raw: raw.replace(b'"mask"', b'"mush"'),
     ],

@@ -106,20 +106,6 @@ def test_golden_ranking_by_sample_products(name):
         assert (relevant_ranks(scores.numpy(), relevance).ranks == nth + 1).all()
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"zeta": -1}, "ζ"),
-        ({"codes": np.full((3, 2), 2)}, "label codes are 0 or 1"),
-        ({"labelled": np.ones(2, bool)}, "2 labels"),
-        ({"image_of": np.array([0, 3])}, "captions are of images"),
-    ],
-)
-def test_plausible_matches_refuse(change, says):
-    with pytest.raises(BadInput, match=says):
-        plausible_match(**{"codes": np.eye(3, 2, dtype=int), "image_of": np.arange(3), "zeta": 0, **change})
-
-
 @pytest.fixture
 def judgments(tmp_path):
     """Two images and three captions in the package's layout; caption 12 was judged by nobody, 13 fits an image that is

@@ -42,8 +42,11 @@ def test_a_line_that_was_cut_costs_only_itself(path):
     judgments.mark(QUERY, IMAGE, "right")
     with open(path, "ab") as file:
         file.write('{"query": ["caption", "ç'.encode()[:-1])  # a kill in the middle of a letter
+        file.write(b'\n{"query": ["caption", "c0"], "item": ["images", "i1"], "verdict": "maybe"}\n')
     again = Judgments.read(path)
     again.mark(QUERY, ("images", "i2"), "wrong")
+    with pytest.raises(BadInput, match="named by its kind and its id"):
+        again.mark("a dog", "1.jpg", "right")
     assert Judgments.read(path).verdicts == {QUERY: {IMAGE: "right", ("images", "i2"): "wrong"}}
 
 
@@ -65,7 +68,7 @@ def _write(path, name):
 
 @pytest.mark.slow
 def test_nothing_is_lost_when_writers_are_killed(path):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     writers = [context.Process(target=_write, args=(path, name)) for name in "ab"]
     for writer in writers:
         writer.start()

@@ -14,22 +14,24 @@ from tiny import tiny_config
 
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import build
 from xmr_core.models.model_folder import read_model, write_model
-from xmr_core.retrieval.library import example_model
+from xmr_core.retrieval.library import example_library, example_model
+from xmr_core.retrieval.search import search
 from xmr_core.training.runs import train_or_load
 
 METHODS = ("vse++", "dive", "pcme", "scan")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(shared_home):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XMR_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XMR_HOME", str(shared_home))
         yield {name: train_or_load(tiny_config(name, epochs=1)) for name in METHODS}
 
 
@@ -133,7 +135,10 @@ def model():
         (lambda m: m.encode_texts(["a dog", "  "]), "at least one word"),
         (lambda m: m.encode_texts(None), "sentences must"),
         (lambda m: m.encode_images([]), "no image"),
-        (lambda m: m.encode_images([3]), "got int"),
+        (lambda m: m.encode_images(None), "got None"),
+        (lambda m: search(example_library(), image=3), "got int"),
+        (lambda m: search(example_library(), ["a red square"]), "one sentence or one image"),
+        (lambda m: search(example_library(), "a red square", k=1.5), "k must be at least 1"),
         (lambda m: m.encode_images([np.zeros((4, 4, 3))]), "uint8"),
         (lambda m: m.encode_images([np.zeros((0, 4, 3), np.uint8)]), "not empty"),
         (lambda m: m.encode_images("nowhere.png"), "nowhere.png"),
@@ -154,11 +159,22 @@ def test_bad_input_gets_one_clear_line(model, call, word):
 def test_images_of_any_size_and_kind_are_read_alike(model, tmp_path):
     array = np.random.default_rng(0).integers(0, 256, (40, 70, 3), np.uint8)
     Image.fromarray(array).save(tmp_path / "a.png")
-    forms = (array, Image.fromarray(array), tmp_path / "a.png", str(tmp_path / "a.png"), array[None], [array])
+    forms = [array, Image.fromarray(array), tmp_path / "a.png", str(tmp_path / "a.png"), array[None], [array]]
+    forms.append(torch.from_numpy(array))
     encoded = [model.encode_images(form).x for form in forms]
     assert all(torch.equal(x, encoded[0]) for x in encoded[1:])
     many = model.encode_images(np.stack([array] * 70))
     assert len(many) == 70 and torch.allclose(many.x[69], encoded[0][0], atol=1e-6)
+
+
+def test_regions_of_any_kind_are_read():
+    inputs = type("Sizes", (), {"cells": 3, "image_width": 8})
+    features = np.random.default_rng(0).normal(size=(20, 3, 8)).astype(np.float32)
+    wanted = torch.from_numpy(features)
+    for given in (wanted, wanted.double().requires_grad_(), features.astype(">f4"), list(wanted), features.tolist()):
+        assert torch.equal(regions(listed(given, False), inputs).local_feats, wanted)
+    half = regions(listed(wanted.bfloat16(), False), inputs).local_feats
+    assert torch.equal(half, wanted.bfloat16().float())
 
 
 def test_explanations_add_up_to_the_score(model):
