@@ -20,8 +20,6 @@ from xmr_core.methods import registry
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import method_spec, register
 from xmr_core.models.load import load as load_model
-from xmr_core.similarities import Similarity
-from xmr_core.similarities.base import Range
 from xmr_core.training.runs import load, names, train_or_load
 from xmr_study import base_config, protocol
 from xmr_study.cli import main
@@ -50,26 +48,6 @@ def test_what_an_extractor_returns_is_checked(made, message, own_home):
 
     with pytest.raises(BadInput, match=message):
         cached_features(load_scenes("tiny"), Own(), progress=iter)
-
-
-class Scaled(Similarity):
-    """Learned, with a setting."""
-
-    ranges = {"scale": Range(0.1, 10.0, "s")}
-
-    def __init__(self, scale=1.0):
-        super().__init__(scale=scale)
-        self.weight = nn.Parameter(torch.ones(3))
-
-    def forward(self, images, captions):
-        return self.options["scale"] * (images.x * self.weight) @ captions.x.T
-
-
-def test_another_setting_keeps_what_was_learned():
-    learned = Scaled().eval()
-    learned.weight.data += 6
-    other = learned.replace(scale=4.0)
-    assert other.weight.tolist() == [7.0] * 3 and other.settings == {"scale": 4.0} and not other.training
 
 
 def test_the_published_form_is_asked_for_without_options_that_it_does_not_read(written):

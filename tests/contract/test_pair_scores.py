@@ -37,11 +37,9 @@ class OtherScore(Similarity):
 BROKEN = {
     "softmax over the captions": (lambda a, b: (a.x @ b.x.T).softmax(1), "pairs beside it"),
     "centred over the images": (lambda a, b: (s := a.x @ b.x.T) - s.mean(0), "pairs beside it"),
-    "noise": (lambda a, b: a.x @ b.x.T + 0.01 * torch.randn(len(a), len(b)), "call"),
     "a count of calls": (Counts(), "call"),
     "two functions": (OtherScore(), "forward"),
     "a vector": (lambda a, b: (a.x @ b.x.T).sum(1), "shape"),
-    "captions first": (lambda a, b: b.x[:7] @ a.x.T, "shape"),
     "an array": (lambda a, b: (a.x @ b.x.T).numpy(), "tensor"),
 }
 

@@ -14,9 +14,7 @@ IMAGES = {"train": 3, "dev": 2, "testall": 2}
 TIMES = {"train": 1, "dev": 5, "testall": 5}  # rows of an image, as in the public files
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def boxes_of(stem: str, scale: float = 200.0) -> np.ndarray:
@@ -96,10 +94,8 @@ def test_the_strongest_regions_are_drawn_where_they_lie():
     weights = np.array([[0.0, 0.5, 0.25], [1.0, 0.0, 0.0]])
     figure = plots.region_attention(image, boxes, weights, ["dog", "runs"], "relative")
     drawn = [[p for p in ax.patches if isinstance(p, Rectangle)] for ax in figure.axes]
-    assert [len(panel) for panel in drawn] == [0, 2, 1] and [ax.get_title() for ax in figure.axes[1:]] == [
-        "dog",
-        "runs",
-    ]
+    assert [len(panel) for panel in drawn] == [0, 2, 1]
+    assert [ax.get_title() for ax in figure.axes[1:]] == ["dog", "runs"]
     assert drawn[1][0].get_bbox().extents.tolist() == [20, 20, 80, 40], "the strongest, in pixels"
     assert drawn[1][0].get_alpha() > drawn[1][1].get_alpha() and drawn[2][0].get_alpha() == 1.0
     one = plots.region_attention(image, boxes * 40, weights, ["dog", "runs"], strongest=1)

@@ -14,10 +14,7 @@ from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.features.images import inspect_image, read_image
 from xmr_study.cli import main
 
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def noise(seed: int, *shape: int) -> np.ndarray:

@@ -17,9 +17,7 @@ from xmr_core.data.readers.assembly import FaultLog, TwoWayRelevance
 PLAUSIBLE = ("plausible ζ=0", "plausible ζ=1", "plausible ζ=2")
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture
@@ -49,10 +47,8 @@ def test_plausible_matches_of_labelled_images(coco, folder):
     corpus = coco.load()
     assert tuple(corpus.relevance_sets) == ("annotated", *PLAUSIBLE)
     exact, near, nearer = (corpus.relevance_sets[kind]("test") for kind in PLAUSIBLE)
-    assert (
-        exact.gallery_ids.tolist() == [900, 896, 895]
-        and exact.query_ids.tolist() == corpus.captions.index[corpus.rows("test")[1]][:15].tolist()
-    )
+    assert exact.gallery_ids.tolist() == [900, 896, 895]
+    assert exact.query_ids.tolist() == corpus.captions.index[corpus.rows("test")[1]][:15].tolist()
     assert [exact[q].tolist() for q in (0, 5, 10)] == [[0, 1], [0, 1], [2]]
     assert (near.counts == 3).all() and (nearer.counts == 3).all()
     assert corpus.relevance_sets[PLAUSIBLE[0]]("val").gallery_ids.tolist() == [898]
@@ -63,10 +59,8 @@ def test_plausible_matches_of_labelled_images(coco, folder):
 def test_labels_of_other_images_are_left_out_and_said(coco):
     write_instances(coco, {1: [1]})
     corpus = coco.load()
-    assert (
-        list(corpus.relevance_sets) == ["annotated"]
-        and "no image of 'test'" in corpus.about["relevance sets left out"]["plausible"]
-    )
+    assert list(corpus.relevance_sets) == ["annotated"]
+    assert "no image of 'test'" in corpus.about["relevance sets left out"]["plausible"]
 
 
 @pytest.mark.parametrize(
@@ -119,9 +113,8 @@ def judged(coco):
 def test_the_ids_are_those_of_the_judgments(judged):
     coco, data = judged
     corpus = coco.load()
-    assert list(corpus.relevance_sets) == ["annotated", "eccv", "cxc"] and set(
-        corpus.about["relevance sets left out"]
-    ) == {"plausible"}
+    assert list(corpus.relevance_sets) == ["annotated", "eccv", "cxc"]
+    assert set(corpus.about["relevance sets left out"]) == {"plausible"}
     image_ids, caption_ids = (
         table.index.to_numpy()[rows]
         for table, rows in zip((corpus.images, corpus.captions), corpus.rows("test"), strict=True)
@@ -132,9 +125,8 @@ def test_the_ids_are_those_of_the_judgments(judged):
             (t2i, "caption_to_image", caption_ids, image_ids),
             (t2i.transpose(), "image_to_caption", image_ids, caption_ids),
         ):  # fmt: skip
-            assert (
-                relevance.query_ids.tolist() == queries.tolist() and relevance.gallery_ids.tolist() == gallery.tolist()
-            )
+            assert relevance.query_ids.tolist() == queries.tolist()
+            assert relevance.gallery_ids.tolist() == gallery.tolist()
             told = json.loads((data / f"{kind}_{name}.json").read_text())
             for q, query in enumerate(queries.tolist()):
                 assert set(gallery[relevance[q]].tolist()) == set(told.get(str(query), [])) & set(gallery.tolist()), (
@@ -156,9 +148,7 @@ def test_both_ways_are_kept_apart():
     assert again.indices.tolist() == [1, 0] and again.query_ids.tolist() == ["c1", "c2", "c3"]
     part = both.restrict(np.array([2, 0]), np.array([1, 0]))
     assert [part[q].tolist() for q in (0, 1)] == [[], [0]] and part.query_ids.tolist() == ["c3", "c1"]
-    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]] and part.transpose().query_ids.tolist() == [
-        "i2",
-        "i1",
-    ]
+    assert [part.transpose()[q].tolist() for q in (0, 1)] == [[1], [0]]
+    assert part.transpose().query_ids.tolist() == ["i2", "i1"]
     with pytest.raises(BadInput, match="need the same ids"):
         TwoWayRelevance.join(there, there)

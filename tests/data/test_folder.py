@@ -11,10 +11,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.data.readers.assembly import FaultLog
 from xmr_core.data.readers.folder import hash_split, load_folder
 
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 IMAGES = ("beach.jpg", "dog.png", "trip/beach.jpg", "trip/tree.JPG", "trip/far/river.webp")
@@ -41,11 +38,8 @@ def rows(corpus) -> list[tuple[str, str]]:
 
 def test_without_captions_it_is_a_folder_to_search(photos):
     corpus = load_folder(photos)
-    assert (
-        corpus.images.index.tolist() == sorted(IMAGES)
-        and set(corpus.images["split"]) == {"test"}
-        and len(corpus.captions) == 0
-    )
+    assert corpus.images.index.tolist() == sorted(IMAGES) and set(corpus.images["split"]) == {"test"}
+    assert len(corpus.captions) == 0
     relevance = corpus.relevance_sets["annotated"]("test")
     assert len(relevance) == 0 and list(relevance.gallery_ids) == sorted(IMAGES) and not corpus.faults
     assert "to be searched" in corpus.about["splits"] and corpus.read_pixels(np.arange(5)).shape == (5, 224, 224, 3)
@@ -104,10 +98,8 @@ def test_splits_are_given_or_come_from_the_names(photos):
         "test",
         "",
     ]
-    assert (
-        given.captions["split"].tolist() == ["train", "train", "val", "test"]
-        and "column split" in given.about["splits"]
-    )
+    assert given.captions["split"].tolist() == ["train", "train", "val", "test"]
+    assert "column split" in given.about["splits"]
     (photos / "captions.csv").write_text("image,caption\ndog.png,A dog.\ndog.png,Again a dog.\nbeach.jpg,A beach.\n")
     hashed = load_folder(photos)
     assert hashed.images["split"].to_dict() == dict.fromkeys(IMAGES, "") | {

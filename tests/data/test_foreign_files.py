@@ -15,10 +15,7 @@ from xmr_core.retrieval.library import example_model
 from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
 
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def contents(folder):
@@ -42,12 +39,6 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys):
         example_model().save_pretrained("")
     assert main(["check", "folder", ""]) != 0 and "is empty" in "".join(capsys.readouterr())
     assert not list(tmp_path.iterdir())
-
-
-def test_files_of_other_names_may_lie_beside_a_model(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    assert read_model(example_model().save_pretrained(tmp_path)).label
-    assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_a_card_that_its_owner_completed_is_left(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import xmr_core as xmr
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import DamagedFile
 from xmr_core.features.words import LEAST, NearestWords, Vocabulary, read_nearest, write_nearest
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import Library
@@ -51,21 +51,12 @@ def test_the_nearest_word_is_that_of_the_largest_cosine(tmp_path, monkeypatch):
         dict(NearestWords(file.with_name("other.txt"), vocabulary))  # another file is another name in the cache
 
 
-def test_a_vocabulary_alone_reads_as_before():
-    vocabulary = Vocabulary.build(["a dog"])
-    assert vocabulary.encode(["a dogs"]).ids.tolist() == [[1, 4, 3, 2]]
-    assert vocabulary.encode(["a dogs cats"], {"dogs": "dog", "cats": "cat"}).ids.tolist() == [[1, 4, 5, 3, 2]]
-
-
 def test_a_damaged_table_is_refused(tmp_path):
     write_nearest({"dogs": "dog", "öre": "coin"}, tmp_path / "n.json")
     assert read_nearest(tmp_path / "n.json") == {"dogs": "dog", "öre": "coin"}
     (tmp_path / "n.json").write_text("[1]")
     with pytest.raises(DamagedFile, match="holds no words"):
         read_nearest(tmp_path / "n.json")
-    (tmp_path / "vectors.txt").write_text("dog 1 2\ncat 1\n")
-    with pytest.raises(BadInput, match="numbers, the lines before it"):
-        dict(NearestWords(tmp_path / "vectors.txt", Vocabulary.build(["a dog"])))
 
 
 @pytest.fixture(scope="module")
@@ -105,21 +96,6 @@ class TestModel:
         (tmp_path / "index" / "model" / "nearest_words.json").unlink()
         with pytest.raises(DamagedFile):
             open_index(index)
-
-    def test_a_folder_of_a_model_without_vectors_has_no_table(self, trained, tmp_path):
-        model, _ = trained
-        model.save_pretrained(tmp_path / "model")
-        xmr.retrieval.example_model().save_pretrained(tmp_path / "model")
-        assert not (tmp_path / "model" / "nearest_words.json").exists(), "that of the older model is removed"
-
-    def test_a_search_says_which_word_was_read(self, trained, capsys, monkeypatch, tmp_path):
-        from xmr_study.cli import main
-
-        model, home = trained
-        monkeypatch.setenv("XMR_HOME", str(home))
-        index_split(xmr.training.runs.load(model.about["run"]), tmp_path / "index")
-        assert main(["search", str(tmp_path / "index"), "ships", "-k", "2"]) == 0
-        assert "words without a training caption: ships (as boat)" in capsys.readouterr().err
 
     def test_a_ranking_says_so(self, trained):
         model, _ = trained

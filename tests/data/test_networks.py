@@ -17,9 +17,7 @@ EVERY_WAY = ("xmr-study[photographs]", "image_model=OWNER/NAME", "image_model=FO
              "features='pixels'")  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

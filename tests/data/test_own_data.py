@@ -23,9 +23,7 @@ from xmr_study.cli import main
 WORDS = ("dog", "cat", "ball", "house", "tree")
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def arrays(n=40, l=3, e=12):
@@ -68,11 +66,8 @@ def test_the_corpus_of_arrays_holds_what_was_given():
 
 def test_one_vector_an_image_is_one_local_element():
     corpus = data.from_arrays(torch.eye(10, dtype=torch.bfloat16), [f"number {n}" for n in range(10)])
-    assert corpus.features.shape == (10, 1, 10) and [len(corpus.rows(s)[0]) for s in ("train", "val", "test")] == [
-        8,
-        1,
-        1,
-    ]
+    assert corpus.features.shape == (10, 1, 10)
+    assert [len(corpus.rows(s)[0]) for s in ("train", "val", "test")] == [8, 1, 1]
     assert not data.prepare(corpus).inputs.ordered_cells
     assert data.prepare(data.from_arrays(np.eye(10), list("abcdefghij"), ordered=True)).inputs.ordered_cells
 

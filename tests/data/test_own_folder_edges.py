@@ -21,9 +21,7 @@ from xmr_study.cli import main
 TRAIN = ["vse++", "--dataset", "folder", "features=cells", "d=8", "epochs=1", "batch_images=4", "device=cpu"]
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def photos(folder, n=12, splits=True):
@@ -59,7 +57,7 @@ def test_a_run_on_a_relative_folder_is_read_from_any_other(tmp_path, monkeypatch
         xmr.load(name)
 
 
-@pytest.mark.parametrize(("images", "batch"), [(44, 10), (12, 8), (604, 128)])
+@pytest.mark.parametrize(("images", "batch"), [(44, 10), (12, 8)])
 def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
     own = {"dataset": "folder", "data_root": str(photos(tmp_path / "own", images)), "device": "cpu"}
     config = base_config("vse++", **own)
@@ -69,8 +67,6 @@ def test_quick_takes_enough_steps_for_few_images(images, batch, tmp_path):
     assert base_config("vse++", **own, batch_images=4).train.epochs == 3
     gone = own | {"data_root": str(tmp_path / "gone")}
     assert base_config("vse++", **gone).train.epochs == 3, "refused where it is read"
-    broken = {"dataset": "json:loads", "data_root": "no JSON", "device": "cpu"}
-    assert base_config("vse++", **broken).train.epochs == 3, "and a reader of one's own, with an error of its own"
 
 
 def test_paths_become_absolute_and_other_names_do_not(tmp_path, monkeypatch):

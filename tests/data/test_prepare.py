@@ -18,7 +18,7 @@ from xmr_core.data import DATASETS, DataConfig, prepare
 from xmr_core.features.pretrained import WordPieces
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build
-from xmr_core.training.loop import pretrained_names, stages_learning, unfreeze
+from xmr_core.training.loop import pretrained_names, stages_learning
 from xmr_core.training.runs import folder as folders
 from xmr_core.training.runs import train_or_load
 from xmr_core.training.runs.presets import base_config
@@ -26,9 +26,7 @@ from xmr_core.training.runs.presets import base_config
 N = {"train": 12, "dev": 6, "test": 6}
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture(scope="module")
@@ -64,23 +62,15 @@ def test_frozen_networks_on_both_sides(flickr, tmp_path):
     )
     prepared = run.prepared()
     assert prepared.inputs.image_width == 16 and prepared.inputs.cells == 1 and prepared.inputs.text_width == 16
-    assert (
-        run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
-        and prepared.splits["train"].views == 2
-        and prepared.splits["test"].views == 0
-    )
+    assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0] and prepared.splits["train"].views == 2
+    assert prepared.splits["test"].views == 0
     captions = prepared.splits["test"].captions_at(np.array([0, 7]))
     alone = prepared.splits["test"].captions_at(np.array([7]))
-    assert (
-        torch.equal(captions.local_feats[1][captions.mask[1]], alone.local_feats[0][alone.mask[0]])
-        and alone.local_feats.dtype == torch.float16
-    )
+    assert torch.equal(captions.local_feats[1][captions.mask[1]], alone.local_feats[0][alone.mask[0]])
+    assert alone.local_feats.dtype == torch.float16
     method, words, about = load_method(run.export(tmp_path / "m.safetensors"))
-    assert (
-        isinstance(words, WordPieces)
-        and about["text_model"].endswith("bert")
-        and about["image_model"].endswith("resnet")
-    )
+    assert isinstance(words, WordPieces) and about["text_model"].endswith("bert")
+    assert about["image_model"].endswith("resnet")
     mine, theirs = run.method().encode_captions(captions), method.encode_captions(captions)
     assert torch.equal(mine.x, theirs.x)
 
@@ -148,21 +138,6 @@ def test_how_many_stages_learn():
     assert [stages_learning(e, 3, 1, 2) for e in range(8)] == [0, 1, 1, 2, 2, 3, 3, 3]
 
 
-def test_what_is_frozen_gets_no_gradient(flickr):
-    p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image").data)
-    method = build("vse++", p.inputs, "matched", d=8)
-    for epoch, learns in ((0, False), (1, True)):
-        unfreeze(method, epoch, 1, 0)
-        method.zero_grad(set_to_none=True)
-        method.encode_images(p.splits["train"].images_at(np.arange(2))).x.sum().backward()
-        has = [
-            q.grad is not None
-            for n, q in method.named_parameters()
-            if ".backbone.encoder" in n or ".backbone.layer" in n
-        ]
-        assert has and all(h == learns for h in has)
-
-
 def test_pixels_are_cropped_when_there_are_views(flickr):
     p = prepare(config(flickr, image_model=str(flickr / "vit"), fine_tune="image", views=50).data)
     split = p.splits["train"]
@@ -175,12 +150,10 @@ def test_pixels_are_cropped_when_there_are_views(flickr):
     "changes, message",
     [
         ({"fine_tune": "image"}, "needs image_model"),
-        ({"fine_tune": "pictures"}, "unknown fine_tune"),
         ({"features": "pretrained"}, "needs image_model"),
         ({"features": "regions"}, "do not fit"),
         ({"text_model": "BERT", "vocabulary": "v.json"}, "brings its own words"),
         ({"image_model": "BERT"}, "not a model of images"),
-        ({"tokeniser": "spaces"}, "unknown tokeniser"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flickr, changes, message):

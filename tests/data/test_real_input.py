@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +17,7 @@ from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.images import TrainingCrops, convert_to_rgb, read_image
 from xmr_core.features.words import Vocabulary, load_word_vectors, tokenise
 
-REAL = Path(os.environ.get("XMR_TEST_DATA", Path.home() / "data"))  # holds flickr8k/ and weights/
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XMR_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture
@@ -145,9 +138,8 @@ def test_the_rule_that_makes_words_is_kept_with_them():
     v = Vocabulary.build(["A dog isn't here, is it?"], tokeniser="treebank")
     assert set(v.words[4:]) == {"a", "dog", "is", "n't", "here", ",", "it", "?"}
     again = Vocabulary.from_json(v.to_json())
-    assert again == v and again.encode(["It isn't"]).ids.tolist() == [
-        [1, v.numbers["it"], v.numbers["is"], v.numbers["n't"], 2]
-    ]
+    assert again == v
+    assert again.encode(["It isn't"]).ids.tolist() == [[1, v.numbers["it"], v.numbers["is"], v.numbers["n't"], 2]]
     assert v.hash != Vocabulary(v.words, "words").hash, "the same words by another rule are another vocabulary"
     with pytest.raises(BadInput, match="unknown tokeniser"):
         Vocabulary.build(["a"], tokeniser="spaces")
@@ -243,21 +235,14 @@ def test_views_of_training_pictures_show_their_crops(corpus):
     train = corpus.rows("train")[0]
     crops = TrainingCrops(1)
     view = cached_features(corpus, CellDescriptor(), iter, train, crops)
-    assert (
-        view.shape[0] == 64
-        and (view[5] == CellDescriptor()(corpus.read_pixels(train[5:6], crops=crops(train[5:6])))[0]).all()
-    )
+    assert view.shape[0] == 64
+    assert (view[5] == CellDescriptor()(corpus.read_pixels(train[5:6], crops=crops(train[5:6])))[0]).all()
     plain = cached_features(corpus, CellDescriptor(), iter)
     assert (view != plain[train]).mean() > 0.3
     boxes = np.array([c.box for v in range(1, 5) for c in TrainingCrops(v)(train)])
     sides = boxes[:, 2:] - boxes[:, :2]
-    assert (
-        np.allclose(sides[:, 0], sides[:, 1])
-        and 0.6 <= sides.min() < 0.65
-        and 0.95 < sides.max() <= 1
-        and boxes.min() >= 0
-        and boxes.max() <= 1
-    )
+    assert np.allclose(sides[:, 0], sides[:, 1]) and 0.6 <= sides.min() < 0.65 and 0.95 < sides.max() <= 1
+    assert boxes.min() >= 0 and boxes.max() <= 1
     mirrored = [c.mirrored for v in range(1, 9) for c in TrainingCrops(v)(train)]
     assert 0.4 < np.mean(mirrored) < 0.6
 
@@ -346,15 +331,3 @@ def test_reduced_features_bring_the_whole_picture_at_full_width(corpus):
     assert np.array_equal(reduced_features(corpus, others, "other", 2)[0][1][train], whole[train]), (
         "only training pictures are learned from"
     )
-
-
-@pytest.mark.skipif(
-    not (REAL / "flickr8k").exists(),
-    reason="no Flickr8k in $XMR_TEST_DATA, else in ~/data (users supply their own)",
-)
-def test_the_real_flickr8k_is_read():
-    corpus = load_flickr8k(REAL / "flickr8k")
-    assert len(corpus.images) == 8091 and len(corpus.captions) == 40_455
-    assert corpus.faults["captions of a missing image"] == 5 and corpus.faults["captions with a space for the tab"] == 3
-    assert len(corpus.grades["crowd"]) == 47_288 and corpus.faults["rating lines that cannot be read"] > 0
-    assert len(corpus.grades["expert"]) == 5822

@@ -12,7 +12,7 @@ import xmr_core
 PACKAGE = Path(xmr_core.__file__).parent
 PAGE = PACKAGE.parent / "CONTRIBUTING.md"
 MAY = {  # identifiers that another library gave
-    "side",  # numpy.searchsorted(side=…)
+    "side"  # numpy.searchsorted(side=…)
 }
 
 

@@ -6,7 +6,6 @@ import importlib
 import re
 import subprocess
 import sys
-import textwrap
 import zlib
 from pathlib import Path
 
@@ -179,10 +178,3 @@ def internal_names(text: str) -> list[str]:
 def test_no_file_names_a_document_that_users_do_not_have():
     paths = [path for path in tracked() if path != Path(__file__).resolve()]
     assert not {path.relative_to(ROOT).as_posix(): names for path in paths if (names := internal_names(text_of(path)))}
-
-
-def test_a_name_of_such_a_document_is_seen():
-    names = ["NOTES", "PLANS", "RULES"]
-    text = f"{names[0]} §4, ../" + f"shared/golden, {names[1]} §2, {names[2]}.md"
-    assert len(internal_names(text)) == 4
-    assert not internal_names(textwrap.dedent("NOTES = 1; a/shared; the PLANS; README.md and CONTRIBUTING.md"))

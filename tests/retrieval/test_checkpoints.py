@@ -9,7 +9,6 @@ import pickle
 import re
 import sys
 import types
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -324,9 +323,3 @@ def test_ours_refuses_what_it_did_not_write(tmp_path):
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(BadInput, match="does not say which method it holds"):
         load_method(tmp_path / "other.safetensors")
-    told = {"method": "scan", "form": "matched", "options": {"d": 8}, "inputs": asdict(inputs), "words": list(WORDS)}
-    save_file({"x": torch.zeros(2)}, tmp_path / "wrong.safetensors", {"xmr_core": json.dumps({**told, "about": {}})})
-    with pytest.raises(DamagedFile, match="cannot be read as a method"):
-        load_method(tmp_path / "wrong.safetensors")
-    with pytest.raises(BadInput, match="does not exist"):
-        load_method(tmp_path / "nowhere.safetensors")

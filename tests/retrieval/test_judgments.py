@@ -137,17 +137,6 @@ def test_items_that_are_not_at_hand_may_count(judgments):
     assert metrics.r_precision(ranks).tolist() == [0.5, 1.0]
 
 
-def test_judgments_refuse(judgments, tmp_path):
-    for given, says in (
-        (("ecv", "t2i", [1], [11], judgments), "Did you mean 'eccv'"),
-        (("eccv", "ti", [1], [11], judgments), "t2i"),
-        (("eccv", "t2i", [5], [6], judgments), "no ids of COCO"),
-        (("eccv", "t2i", [1], [11], tmp_path / "nowhere"), "no judgments of COCO"),
-    ):
-        with pytest.raises(BadInput, match=says):
-            coco_judgments(*given)
-
-
 def test_the_packages_own_files_have_the_known_counts():
     pytest.importorskip("eccv_caption", reason="eccv_caption brings the judgments of COCO")
     captions = coco_test_captions()

@@ -3,7 +3,6 @@
 import json
 import shutil
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.features.cells import CellDescriptor
-from xmr_core.methods.model_file import load_with_inputs, save_method
-from xmr_core.methods.registry import build
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_library, example_model
 from xmr_core.retrieval.search import search
@@ -75,11 +72,7 @@ def test_the_card_and_the_config_say_what_the_model_is(runs, tmp_path):
     assert card.data.eval_results[0].metric_value == pytest.approx(100 * rsum, abs=0.05)
     config = json.loads((folder / "config.json").read_text())
     assert set(config["files"]) == {"model.safetensors"}
-    text = card.text
-    assert "Kim, Kim & Kwak, CVPR 2023" in text and "## Licence" in text and card.data.license is None
-    split = runs["dive"].prepared().splits["test"]
-    assert f"Test split of {len(split.image_rows)} images and {len(split.caption_rows)} captions of scenes" in text
-    assert f"'torch': '{torch.__version__}'" in text
+    assert "Kim, Kim & Kwak, CVPR 2023" in card.text and "## Licence" in card.text and card.data.license is None
     assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pt", ".pth", ".bin")]
 
 
@@ -140,13 +133,11 @@ def model():
         (lambda m: search(example_library(), ["a red square"]), "one sentence or one image"),
         (lambda m: search(example_library(), "a red square", k=1.5), "k must be at least 1"),
         (lambda m: m.encode_images([np.zeros((4, 4, 3))]), "uint8"),
-        (lambda m: m.encode_images([np.zeros((0, 4, 3), np.uint8)]), "not empty"),
         (lambda m: m.encode_images("nowhere.png"), "nowhere.png"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), queries_are="words"), "queries_are"),
         (lambda m: m.rank(["a dog"], np.zeros((2, 64, 64, 3), np.uint8), k=0), "k must be"),
         (lambda m: m.explain(np.zeros((2, 64, 64, 3), np.uint8), "a dog"), "one image"),
         (lambda m: xmr.load("nothing"), "nothing"),
-        (lambda m: xmr.load(""), "named by"),
         (lambda m: xmr.load(__file__), "cannot be read as a method"),
     ],
 )
@@ -205,18 +196,6 @@ def test_an_exported_file_reads_images_only_where_their_description_is_the_packa
     assert other.encode_texts(["a dog"]).x.shape[0] == 1
     with pytest.raises(BadInput, match="features of regions must be"):
         other.encode_images(images)
-
-
-@pytest.mark.slow
-def test_an_exported_file_that_needs_a_text_model_is_refused(runs, tmp_path):
-    path = tmp_path / "states.safetensors"
-    written = runs["vse++"].export(tmp_path / "words")
-    assert written.name == "words.safetensors", "the ending by which xmr.load knows it"
-    _, words, about, inputs = load_with_inputs(written)
-    wider = replace(inputs, text_width=8)
-    save_method(path, build("vse++", wider), wider, words, about=about)
-    with pytest.raises(BadInput, match="states of a text model"):
-        xmr.load(path)
 
 
 def test_what_a_killed_write_left_over_is_removed_by_the_next(tmp_path):

@@ -6,7 +6,6 @@ from PIL import Image
 from tiny import tiny_config
 
 import xmr_core as xmr
-from xmr_core.base.errors import BadInput
 
 mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
@@ -84,13 +83,3 @@ def test_a_list_of_candidates_is_ranked_and_nothing_else():
     assert model.search(titled, top_k=10)["q"] == pytest.approx(every)
     images = model.search(rows(id=["p"], image=pictures[:1]), top_k=1)["p"]
     assert set(images) <= set("abcd"), "a symmetric similarity compares images with images"
-
-
-def test_what_cannot_be_evaluated_is_refused_in_one_line():
-    pictures = [Image.new("RGB", (64, 64))]
-    with pytest.raises(BadInput, match="rows need"):
-        MtebModel(example_model()).index(rows(id=["q"], image=pictures, text=["a"]))
-    model = MtebModel(example_model("scan"))
-    model.index(rows(id=["a"], image=pictures))
-    with pytest.raises(BadInput, match="compares images with texts only"):
-        model.search(rows(id=["b"], image=pictures), top_k=1)

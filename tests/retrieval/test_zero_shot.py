@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,11 +11,8 @@ import torch
 from tiny_models import MEAN, SIDE, STD, WORDS, save
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Corpus, Pixels
-from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.features.images import array_reader
-from xmr_core.features.pretrained import find_pretrained
 from xmr_core.models.dual_encoder import ZeroShot, zero_shot_scores
 
 PER_IMAGE = 2
@@ -43,13 +39,7 @@ def corpus(n_test: int = 6) -> Corpus:
         {"image_id": images.index[owners], "text": texts, "split": images["split"].to_numpy()[owners]}
     )
 
-    def judge(more: bool, split: str) -> Relevance:
-        mine, gallery = captions[captions["split"] == split], images.index[images["split"] == split]
-        pairs = list(zip(mine.index, mine["image_id"], strict=True)) + ([(mine.index[0], gallery[-1])] if more else [])
-        return Relevance.from_pairs(pairs, mine.index, gallery)
-
-    judges = {"annotated": partial(judge, False), "generous": partial(judge, True)}
-    return Corpus("tiny", images, captions, "0" * 16, array_reader(pixels), judges)
+    return Corpus("tiny", images, captions, "0" * 16, array_reader(pixels), {})
 
 
 def scores_by_hand(name: str, made: Corpus) -> np.ndarray:
@@ -71,29 +61,11 @@ def scores_by_hand(name: str, made: Corpus) -> np.ndarray:
     return np.array([[float(x @ y / x.norm() / y.norm()) for y in captions] for x in images])
 
 
-def ranks_by_hand(scores: np.ndarray, relevant: set[tuple[int, int]]) -> list[int]:
-    """Best rank of a relevant item for each row that has one."""
-    out = []
-    for q, row in enumerate(scores):
-        if mine := [row[g] for g in range(len(row)) if (q, g) in relevant]:
-            out.append(1 + sum(row[g] >= max(mine) for g in range(len(row)) if (q, g) not in relevant))
-    return out
-
-
 @pytest.mark.parametrize("name", ["clip", "siglip"])
 def test_zero_shot_is_what_loops_over_the_model_give(zoo, name):
     made = corpus()
-    relevances = {kind: relevance("test") for kind, relevance in made.relevance_sets.items()}
-    summary = evaluate_scores(zero_shot_scores(ZeroShot(zoo[name]), made), relevances).summary()
-    got = summary.set_index(["relevance", "direction", "metric", "k"])["value"]
     scores = scores_by_hand(name, made)
-    own = {(t, t // PER_IMAGE) for t in range(12)}
-    for kind, relevant in (("annotated", own), ("generous", own | {(0, 5)})):
-        for direction, matrix, pairs in (("t2i", scores.T, relevant), ("i2t", scores, {(i, t) for t, i in relevant})):
-            ranks = ranks_by_hand(matrix, pairs)
-            assert got[kind, direction, "mean_rank", 0] == np.mean(ranks) and np.mean(ranks) > 1
-            for k in (1, 5, 10):
-                assert got[kind, direction, "recall", k] == np.mean([rank <= k for rank in ranks])
+    np.testing.assert_allclose(zero_shot_scores(ZeroShot(zoo[name]), made), scores, atol=1e-5)
     model = ZeroShot(zoo[name])
     images = model.encode_images(
         Pixels(torch.from_numpy(made.read_pixels(made.rows("test")[0])).permute(0, 3, 1, 2) / 255)
@@ -118,22 +90,8 @@ def test_siglips_captions_are_read_as_it_was_trained(zoo, tmp_path):
     assert clip.ids.tolist() == [[WORD_IDS["A"], WORD_IDS["Dog"], WORD_IDS["!"], 3], [4, 3, 0, 0]], "CLIP's as they are"
 
 
-def test_the_model_is_named_by_content(zoo, tmp_path):
-    name = ZeroShot(zoo["clip"]).identity
-    other = shutil.copytree(zoo["clip"], tmp_path / "other")
-    assert ZeroShot(other).identity == name and name.startswith(find_pretrained(zoo["clip"]).identity)
-    told = json.loads((other / "preprocessor_config.json").read_text())
-    (other / "preprocessor_config.json").write_text(json.dumps({**told, "image_mean": [0.5] * 3}))
-    assert ZeroShot(other).identity != name
-
-
 def test_what_cannot_be_asked_is_refused(zoo):
     with pytest.raises(BadInput, match="is a ViTModel, not a dual encoder such as CLIP or SigLIP"):
         ZeroShot(zoo["vit"])
-    model = ZeroShot(zoo["clip"])
     with pytest.raises(BadInput, match="no images or no captions in its split 'val'"):
-        zero_shot_scores(model, corpus(), split="val")
-    with pytest.raises(BadInput, match="brings features and no images"):
-        zero_shot_scores(model, Corpus(**{**vars(corpus()), "read_pixels": None}))
-    with pytest.raises(BadInput, match="expected images of 3×32×32, got 3×16×16"):
-        model.encode_images(Pixels(torch.rand(1, 3, 16, 16)))
+        zero_shot_scores(ZeroShot(zoo["clip"]), corpus(), split="val")
