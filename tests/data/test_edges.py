@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from xmr_core.base.coerce import as_set
 from xmr_core.base.errors import BadInput
-from xmr_core.base.precision import matrix_precision
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, RelevantRanks
+from xmr_core.base.machine import matrix_precision
+from xmr_core.base.tensors import as_set
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Relevance, RelevantRanks
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.analysis.uncertainty import uncertainty

@@ -13,7 +13,7 @@ from tiny_models import SIDE, WORDS, save
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.data import DATASETS, DataConfig, prepare
 from xmr_core.features.pretrained import WordPieces
 from xmr_core.methods.model_file import load_method

@@ -15,7 +15,7 @@ import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_library, example_model
