@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.coerce import as_gaussians, samples_of
-from xmr_core.base.types import GaussianEmbedding
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.similarities.base import Similarity
-from xmr_core.similarities.pairs import element_products, same_width
-from xmr_core.similarities.sets import match_logit_scores
+from xmr_core.similarities.pairs import element_products, in_image_blocks, same_width
+from xmr_core.similarities.sets import pair_matrices
 
+_PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
 DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
 
 
@@ -56,8 +57,24 @@ class MatchLogit(Similarity):
         return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
 
     def _fast_scores(self, images, captions):
+        """None also where a probability is too small for a plain sum."""
         x, y = samples_of(images, "image"), samples_of(captions, "caption")
-        return match_logit_scores(x, y, self.factor * float(self.a), self.factor * float(self.b), DISTANCE_EPS)
+        scale, shift = self.factor * float(self.a), self.factor * float(self.b)
+        sets = (EmbeddingSet(s, s.new_ones(s.shape[:2], dtype=torch.bool)) for s in (x, y))
+        if (p := pair_matrices(*sets, -2.0)) is None:
+            return None
+        lengths = [torch.linalg.vector_norm(s, dim=-1).square() for s in (x, y)]
+        farthest = sum(float(n.max()) ** 0.5 for n in lengths)
+        if max(abs(shift), abs(shift - scale * farthest)) > _PLAIN_LOGIT:  # logits lie between
+            return None
+        yes = no = 0.0
+        for m, row in enumerate(p):
+            for n, products in enumerate(row):
+                squares = products.add_(lengths[0][:, m, None]).add_(lengths[1][None, :, n]).clamp_(min=0)
+                logits = squares.add_(DISTANCE_EPS).sqrt_().mul_(-scale).add_(shift)
+                no = no + (-logits).sigmoid_()
+                yes = yes + logits.sigmoid_()
+        return yes.log_() - no.log_()
 
 
 def sample_distances(
@@ -76,9 +93,6 @@ def sample_distances(
 
 
 # What else can compare two normal distributions with diagonal covariances, in closed form, after training.
-
-
-_BLOCK = 1 << 24  # elements of one i × t × d block
 
 
 def mean_only(images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
@@ -214,10 +228,11 @@ def _one_variance(images: GaussianEmbedding, captions: GaussianEmbedding) -> Flo
 def _pairwise(distance: Callable, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
     """−distance(μ₁, log σ₁, μ₂, log σ₂) of all pairs, in blocks of images."""
     same_width(images.mean, captions.mean)
-    mean, log_std = captions.mean[None], captions.log_std[None]
-    step = max(1, _BLOCK // max(1, captions.mean.numel()))
-    blocks = (slice(start, start + step) for start in range(0, max(1, len(images)), step))
-    return -torch.cat([distance(images.mean[b, None], images.log_std[b, None], mean, log_std) for b in blocks])
+
+    def score(x: GaussianEmbedding, y: GaussianEmbedding) -> Tensor:
+        return distance(x.mean[:, None], x.log_std[:, None], y.mean[None], y.log_std[None])
+
+    return -in_image_blocks(score, images, captions, captions.mean.numel())
 
 
 # The closed forms of `gaussian` by name, as similarities: as they are, or as learned log-odds of a match.
