@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from xmr_core.losses.infonce import InfoNCE
+from xmr_core.losses.scores import InfoNCE
 from xmr_core.losses.objective import Objective
 from xmr_core.methods.common import MatchedOptions, matched_encoders
 from xmr_core.methods.method import Method

@@ -19,9 +19,8 @@ from xmr_core.heads.gpo import GPOHead
 from xmr_core.heads.slots import sine_1d
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity
-from xmr_core.losses.infonce import PairwiseSigmoid
 from xmr_core.losses.regularisers import mmd
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import PairwiseSigmoid, hinge_triplet
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build, method_spec, papers
 from xmr_core.similarities import pairs

@@ -17,7 +17,7 @@ from xmr_core.base.types import Batch, Embedding, EmbeddingSet, GaussianEmbeddin
 from xmr_core.evaluation.scoring import score_matrix
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import Inputs, on_both
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build

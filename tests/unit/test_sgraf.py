@@ -14,7 +14,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, EmbeddingSet, Features
 from xmr_core.heads.tokens import GlobalTokenHead, TokenHead
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.method import Method
 from xmr_core.similarities import sgraf
 from xmr_core.similarities.sgraf import PARTS, REASONERS, JointSgraf, Sgraf

@@ -4,12 +4,12 @@ import math
 from numbers import Integral
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from xmr_core.base.checks import require_choice, require_flag, require_number
 from xmr_core.base.errors import BadInput
-from xmr_core.losses.checks import check_scores
+from xmr_core.losses.scores import check_scores
 
 FORMS = ("official", "paper")
 MODES = ("adaptive", "constant", "random")
@@ -67,10 +67,11 @@ class AdaptiveClustering(nn.Module):
         scores, match = check_scores(scores, match, soft="Positives and negatives are counted here.")
         if not match.any(1).all() or not match.any(0).all() or match.all(1).any() or match.all(0).any():
             raise BadInput("every image and caption needs a matching and a non-matching partner.")
-        chosen = (self.how_many(scores.T, match.T), self.how_many(scores, match))
+        ways = ((scores.T, match.T), (scores, match))
+        chosen = tuple(self.how_many(*way) for way in ways)
         if self.training:
             self.history.append(chosen)
-        total = self._one_way(scores.T, match.T, chosen[0]) + self._one_way(scores, match, chosen[1])
+        total = sum(self._one_way(*way, k) for way, k in zip(ways, chosen, strict=True))
         return total / 2 if self.form == "official" else total
 
     @torch.no_grad()
@@ -86,37 +87,23 @@ class AdaptiveClustering(nn.Module):
         return min(max(k, 1), b - 1)
 
     def _by_state(self, scores: Tensor, match: Tensor, b: int) -> int:
+        alignment = scores[match].mean().item()
         if self.form == "official":
-            state = self.alignment(scores, match) + self.uniformity(scores, match)
+            state = alignment + (-scores.masked_fill(match, 0.0)).exp().mean().item()
         else:
-            state = self.alignment(scores, match) + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
+            state = alignment + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
         if not abs(state) < _LARGEST_STATE:  # also NaN: all negatives, and the training loop names the loss
             return b
         if self.form == "official":
             return int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
         return math.floor(b * math.cos(state * math.pi / 4))
 
-    @staticmethod
-    def alignment(scores: Tensor, match: Tensor) -> float:
-        """Mean score of the matching pairs."""
-        return scores[match].mean().item()
-
-    @staticmethod
-    def uniformity(scores: Tensor, match: Tensor) -> float:
-        """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
-        return (-scores.masked_fill(match, 0.0)).exp().mean().item()
-
-    @torch.no_grad()
-    def hardest(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"], k: int) -> Int[Tensor, "q k"]:
-        """Columns of the k negatives of every row, the hardest first; see own_negatives for what may be among them."""
-        fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
-        return scores.masked_fill(match, fill).topk(k, dim=1).indices
-
     def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
         rows, columns = match.nonzero(as_tuple=True)
-        hardest = self.hardest(scores, match, k)
+        own_negatives = self.form == "official" and self.own_negatives
+        hardest = scores.detach().masked_fill(match, 0.0 if own_negatives else -torch.inf).topk(k, dim=1).indices
         negatives = scores.gather(1, hardest)
-        if not (self.form == "official" and self.own_negatives):  # a row with fewer than k negatives takes those it has
+        if not own_negatives:  # a row with fewer than k negatives takes those it has
             negatives = negatives.masked_fill(match.gather(1, hardest), -torch.inf)
         negatives = negatives[rows]
         positive = scores[rows, columns] / self.temperature

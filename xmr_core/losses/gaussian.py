@@ -12,7 +12,7 @@ from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.coerce import as_gaussians, samples_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import GaussianEmbedding
-from xmr_core.losses.checks import check_scores
+from xmr_core.losses.scores import check_scores
 
 REDUCTIONS = ("sum", "mean")
 

@@ -13,10 +13,9 @@ from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBack
 from xmr_core.encoders.text import GRUEncoder
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.heads.slots import SlotHead
-from xmr_core.losses.checks import of_sets
-from xmr_core.losses.infonce import InfoNCE, PairwiseSigmoid
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.regularisers import of_sets
+from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet
 from xmr_core.methods.options import Options, option
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.sets import Chamfer, MatchProbability, MaxPairwise, SmoothChamfer

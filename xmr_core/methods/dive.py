@@ -6,7 +6,7 @@ from functools import partial
 from xmr_core.encoders.image import RegionEncoder
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import (
     SET_HEADS,
     SET_SIMILARITIES,

@@ -7,7 +7,7 @@ from xmr_core.encoders.image import PooledEncoder
 from xmr_core.heads.pie_net import PIENet
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import gram_diversity, mmd
-from xmr_core.losses.triplet import MINING, hinge_triplet
+from xmr_core.losses.scores import MINING, hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective, on_both
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option

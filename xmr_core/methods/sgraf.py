@@ -6,7 +6,7 @@ from functools import partial
 from xmr_core.encoders.image import LinearRegions
 from xmr_core.heads.tokens import GlobalTokenHead
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import Inputs, MatchedOptions, gru, matched_encoders, matched_objective
 from xmr_core.methods.method import Method
 from xmr_core.methods.options import option

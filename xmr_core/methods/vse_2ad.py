@@ -12,7 +12,7 @@ from xmr_core.heads.aggregators import AGGREGATORS, aggregator
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective
-from xmr_core.losses.triplet import hinge_triplet
+from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import (
     OBJECTIVES,
     VSE_DROPS,
