@@ -13,9 +13,9 @@ from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
 from xmr_core.evaluation.evaluate import rank_metrics
-from xmr_core.heads.adpool import AdaptivePoolHead
 from xmr_core.heads.gaussian import GaussianHead
 from xmr_core.heads.gpo import GPOHead
+from xmr_core.heads.pooling import AdaptivePoolHead
 from xmr_core.heads.slots import sine_1d
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering
 from xmr_core.losses.gaussian import kl_to_normal, soft_contrastive, uniformity

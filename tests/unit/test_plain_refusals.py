@@ -18,7 +18,7 @@ from xmr_core.data.readers import FaultLog, photograph_corpus
 from xmr_core.data.readers.assembly import read_lines
 from xmr_core.data.readers.check import check_corpus
 from xmr_core.data.readers.folder import load_folder
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.pooling import AGGREGATORS, aggregator
 from xmr_core.methods.method import Method
 
 

@@ -11,7 +11,7 @@ from xmr_core.base.coerce import as_features, global_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
-from xmr_core.heads.pie_net import PIENet
+from xmr_core.heads.slots import PIENet
 
 SECOND = ("pooled", "gru", "global")
 SPREADS = ("per dimension", "isotropic", "none")

@@ -4,7 +4,7 @@ import math
 from numbers import Integral
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from xmr_core.base.checks import require_choice, require_flag, require_number
@@ -87,23 +87,38 @@ class AdaptiveClustering(nn.Module):
         return min(max(k, 1), b - 1)
 
     def _by_state(self, scores: Tensor, match: Tensor, b: int) -> int:
-        alignment = scores[match].mean().item()
+        state = self.alignment(scores, match)
         if self.form == "official":
-            state = alignment + (-scores.masked_fill(match, 0.0)).exp().mean().item()
+            state = state + self.uniformity(scores, match)
         else:
-            state = alignment + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
+            state = state + float(scores.logsumexp((0, 1))) - math.log(scores.numel())
         if not abs(state) < _LARGEST_STATE:  # also NaN: all negatives, and the training loop names the loss
             return b
         if self.form == "official":
             return int(math.cos(max(state, 0.0) ** self.power) * b) + 1  # a negative base would have no real power
         return math.floor(b * math.cos(state * math.pi / 4))
 
+    @staticmethod
+    def alignment(scores: Tensor, match: Tensor) -> float:
+        """Mean score of the matching pairs."""
+        return scores[match].mean().item()
+
+    @staticmethod
+    def uniformity(scores: Tensor, match: Tensor) -> float:
+        """Mean of exp(−s) over all pairs, s = 0 for matching ones."""
+        return (-scores.masked_fill(match, 0.0)).exp().mean().item()
+
+    @torch.no_grad()
+    def hardest(self, scores: Float[Tensor, "q g"], match: Bool[Tensor, "q g"], k: int) -> Int[Tensor, "q k"]:
+        """Columns of the k negatives of every row, the hardest first; see own_negatives for what may be among them."""
+        fill = 0.0 if self.form == "official" and self.own_negatives else -torch.inf
+        return scores.masked_fill(match, fill).topk(k, dim=1).indices
+
     def _one_way(self, scores: Tensor, match: Tensor, k: int) -> Tensor:
         rows, columns = match.nonzero(as_tuple=True)
-        own_negatives = self.form == "official" and self.own_negatives
-        hardest = scores.detach().masked_fill(match, 0.0 if own_negatives else -torch.inf).topk(k, dim=1).indices
+        hardest = self.hardest(scores, match, k)
         negatives = scores.gather(1, hardest)
-        if not own_negatives:  # a row with fewer than k negatives takes those it has
+        if not (self.form == "official" and self.own_negatives):  # a row with fewer than k negatives takes those it has
             negatives = negatives.masked_fill(match.gather(1, hardest), -torch.inf)
         negatives = negatives[rows]
         positive = scores[rows, columns] / self.temperature

@@ -11,8 +11,7 @@ from xmr_core.base.types import EmbeddingSet
 from xmr_core.encoders.image import GridEncoder, SmallCNN
 from xmr_core.encoders.pretrained import StatesEncoder, TextBackbone, VisionBackbone
 from xmr_core.encoders.text import GRUEncoder
-from xmr_core.heads.pie_net import PIENet
-from xmr_core.heads.slots import SlotHead
+from xmr_core.heads.slots import PIENet, SlotHead
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import of_sets
 from xmr_core.losses.scores import InfoNCE, PairwiseSigmoid, hinge_triplet

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.image import PooledEncoder
-from xmr_core.heads.pie_net import PIENet
+from xmr_core.heads.slots import PIENet
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import gram_diversity, mmd
 from xmr_core.losses.scores import MINING, hinge_triplet

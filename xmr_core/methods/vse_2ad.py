@@ -7,8 +7,7 @@ from torch import nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.encoders.image import ResidualRegions
-from xmr_core.heads.adpool import LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.pooling import AGGREGATORS, LEVELS, TOKEN_WEIGHTS, AdaptivePoolHead, aggregator
 from xmr_core.losses.adaptive_clustering import FORMS as ADOPT_FORMS
 from xmr_core.losses.adaptive_clustering import MODES, AdaptiveClustering
 from xmr_core.losses.objective import Objective

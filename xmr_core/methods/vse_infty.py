@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from xmr_core.encoders.image import ResidualRegions
-from xmr_core.heads.aggregators import AGGREGATORS, aggregator
+from xmr_core.heads.pooling import AGGREGATORS, aggregator
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.scores import hinge_triplet
 from xmr_core.methods.common import VSE_DROPS, Inputs, MatchedOptions, gru, matched_encoders, matched_objective
