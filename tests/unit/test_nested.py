@@ -174,13 +174,13 @@ def test_symmetry_and_settings_are_those_of_the_similarity_inside():
     [
         (lambda: Nested(Cosine()), "Cosine compares vectors, which have no first elements"),
         (lambda: Truncated(MatchLogit(), 1), "compares samples"),
-        (lambda: Nested(Chamfer(), ()), "must be increasing numbers of elements, as 1, 2, 4, got \\[\\]"),
+        (lambda: Nested(Chamfer(), ()), "must be increasing"),
         (lambda: Nested(Chamfer(), (2, 2)), "must be increasing"),
-        (lambda: Nested(Chamfer(), (0, 2)), "whole number of at least 1, got 0"),
-        (lambda: Truncated(Chamfer(), 0), "elements of every image must be a whole number of at least 1, got 0"),
+        (lambda: Nested(Chamfer(), (0, 2)), "must be increasing"),
+        (lambda: Truncated(Chamfer(), 0), "numbers of elements must be"),
         (
             lambda: Truncated(Chamfer(), 1, 1.5),
-            "elements of every caption must be a whole number of at least 1, got 1.5",
+            "numbers of elements must be",
         ),
         (lambda: Truncated(Chamfer(), True), "got True"),
         (

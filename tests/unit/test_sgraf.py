@@ -258,7 +258,7 @@ def test_running_statistics_follow_caption_after_caption():
 
 
 def test_refusals():
-    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "at least 1 step"),
+    for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "steps must be"),
                            ({"m": 0}, "width of a node"),
                            ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
         with pytest.raises(BadInput, match=message):

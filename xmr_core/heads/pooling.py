@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.checks import require_choice, require_flag, require_number
 from xmr_core.base.coerce import as_features, as_floats, global_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_max, masked_mean, masked_softmax, require_finite
@@ -163,8 +163,7 @@ class KMaxPool(PoolingHead):
 
     def __init__(self, d_local: int, d: int, k: int = 5, normalise: bool = True):
         super().__init__(d_local, d, normalise)
-        if k < 1:
-            raise BadInput(f"k must be at least 1, got {k}.")
+        require_number("k", k, low=1)
         self.k = k
 
     def pool(self, x, mask):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice, require_flag
+from xmr_core.base.checks import require_choice, require_flag, require_number
 from xmr_core.base.coerce import as_features, global_of
 from xmr_core.base.errors import BadInput
 from xmr_core.base.masked import masked_softmax
@@ -33,16 +33,10 @@ class PIENet(nn.Module):
 
     def __init__(self, d_local: int, d: int, slots: int, d_hidden: int | None = None, dropout: float = 0.0):
         super().__init__()
-        if slots < 1:
-            raise BadInput(f"slots must be at least 1, got {slots}.")
-        self.w_1 = nn.Linear(d_local, d_hidden or d_local // 2, bias=False)
-        self.w_2 = nn.Linear(d_hidden or d_local // 2, slots, bias=False)
-        self.fc = nn.Linear(d_local, d)
+        require_number("slots", slots, low=1)
+        self.w_1, self.w_2, self.fc = attention_layers(d_local, d, slots, d_hidden)
         self.layer_norm = nn.LayerNorm(d)
         self.dropout = nn.Dropout(dropout)
-        for layer in (self.w_1, self.w_2, self.fc):
-            nn.init.xavier_uniform_(layer.weight)
-        nn.init.zeros_(self.fc.bias)
 
     def forward(
         self, features: Features | Tensor, mask: Tensor | None = None, global_feat: Tensor | None = None
@@ -56,6 +50,16 @@ class PIENet(nn.Module):
         elements = F.normalize(self.layer_norm(added.unsqueeze(1) + residual), dim=-1)
         mask = torch.ones(elements.shape[:2], dtype=torch.bool, device=x.device)
         return EmbeddingSet(elements, mask, residual=residual, attention=attention)
+
+
+def attention_layers(d_local: int, d: int, slots: int, d_hidden: int | None) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+    """W₁, W₂ and W_f of PIE-Net, uniform after Xavier."""
+    hidden = d_hidden or d_local // 2
+    layers = nn.Linear(d_local, hidden, bias=False), nn.Linear(hidden, slots, bias=False), nn.Linear(d_local, d)
+    for layer in layers:
+        nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layers[2].bias)
+    return layers
 
 
 def sine_1d(
@@ -117,7 +121,7 @@ class SlotBlock(nn.Module):
     def __init__(self, d_local: int, d: int, inner: int, ff_mult: int, update: str):
         super().__init__()
         _add_layers(self, d_local, d, inner, ff_mult)
-        self.cell = _cell(d, update)
+        self.cell = nn.GRUCell(d, d) if update == "gru" else None
 
 
 class SlotHead(nn.Module):
@@ -170,8 +174,7 @@ class SlotHead(nn.Module):
     ):
         super().__init__()
         for name, value in (("slots", slots), ("iterations", iterations), ("heads", heads), ("head_width", head_width)):
-            if value < 1:
-                raise BadInput(f"{name} must be at least 1, got {value}.")
+            require_number(name, value, low=1)
         require_flag("use_global", use_global)
         require_flag("weight_sharing", weight_sharing)
         choices = dict(positions=positions, padding=padding, softmax_over=softmax_over, query=query, update=update)
@@ -195,7 +198,7 @@ class SlotHead(nn.Module):
         self.norm_last = nn.LayerNorm(d)
         self.norm_global = nn.LayerNorm(d) if use_global else None
         if weight_sharing:
-            self.cell = _cell(d, update)
+            self.cell = nn.GRUCell(d, d) if update == "gru" else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -281,7 +284,3 @@ def _add_layers(to: nn.Module, d_local: int, d: int, inner: int, ff_mult: int) -
     to.to_out = nn.Linear(inner, d)
     to.norm_ff = nn.LayerNorm(d)
     to.ff_in, to.ff_out = nn.Linear(d, ff_mult * d), nn.Linear(ff_mult * d, d)
-
-
-def _cell(d: int, update: str) -> nn.GRUCell | None:
-    return nn.GRUCell(d, d) if update == "gru" else None

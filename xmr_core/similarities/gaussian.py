@@ -20,7 +20,22 @@ _PLAIN_LOGIT = 80.0  # e^−80 is a float32 still
 DISTANCE_EPS = 1e-6  # under the square root, as in the authors' code
 
 
-class MatchLogit(Similarity):
+class _Logit(Similarity):
+    """Log-odds with a learned scale a and shift b."""
+
+    symmetric = True
+
+    def __init__(self, a: float, b: float, **options):
+        require_number("a", a, above=0)
+        require_number("b", b)
+        super().__init__(**options)
+        self.a, self.b = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b)))
+
+    def extra_repr(self) -> str:
+        return ", ".join((f"a={self.a.item():g}", f"b={self.b.item():g}", super().extra_repr()))
+
+
+class MatchLogit(_Logit):
     """s = log p / (1 − p) with p = mean over the J² pairs of samples of sigmoid(factor · (−a ‖z − z′‖ + b)).
 
     Log-odds keep the order of p, never overflow, and make the soft contrastive loss a binary cross-entropy of s.
@@ -39,22 +54,17 @@ class MatchLogit(Similarity):
     10.0
     """
 
-    symmetric, compares = True, "samples"
+    compares = "samples"
 
     def __init__(self, a: float = 15.0, b: float = 15.0, factor: float = 2.0):
-        require_number("a", a, above=0)
-        require_number("b", b)
         require_number("factor", factor, above=0, hint="The authors' code has 2, the paper 1.")
-        super().__init__()
-        self.a, self.b, self.factor = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b))), factor
+        super().__init__(a, b, factor=factor)
+        self.factor = factor
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
         logits = self.factor * (self.b - self.a * sample_distances(images, captions))
         # log p and log(1 − p), each up to the same −log J²
         return F.logsigmoid(logits).logsumexp((1, 3)) - F.logsigmoid(-logits).logsumexp((1, 3))
-
-    def extra_repr(self) -> str:
-        return f"a={self.a.item():g}, b={self.b.item():g}, factor={self.factor:g}"
 
     def _fast_scores(self, images, captions):
         """None also where a probability is too small for a plain sum."""
@@ -307,7 +317,7 @@ class GaussianDistance(Similarity):
         return repr(self.distance)
 
 
-class DistanceLogit(Similarity):
+class DistanceLogit(_Logit):
     """z = b − a · d, d one of three distances between two distributions: log-odds that two items match.
 
         CSD             d = ‖μ₁ − μ₂‖² + Σ σ₁² + Σ σ₂² = E‖z₁ − z₂‖²
@@ -325,19 +335,13 @@ class DistanceLogit(Similarity):
     [[5.0, -5.0], [-5.0, 5.0]]
     """
 
-    symmetric, compares = True, "distributions"
+    compares = "distributions"
     distances = ("CSD", "2-Wasserstein", "mean only")
 
     def __init__(self, a: float = 5.0, b: float = 5.0, distance: str = "CSD"):
-        require_number("a", a, above=0)
-        require_number("b", b)
         require_choice("distance", distance, self.distances)
-        super().__init__()
-        self.a, self.b = nn.Parameter(torch.tensor(float(a))), nn.Parameter(torch.tensor(float(b)))
+        super().__init__(a, b, distance=distance)
         self.distance = distance
 
     def forward(self, images: GaussianEmbedding, captions: GaussianEmbedding) -> Float[Tensor, "i t"]:
         return self.a * DISTANCES[self.distance](images, captions) + self.b
-
-    def extra_repr(self) -> str:
-        return f"a={self.a.item():g}, b={self.b.item():g}, distance={self.distance!r}"

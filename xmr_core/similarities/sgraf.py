@@ -110,8 +110,7 @@ class GraphReasoning(nn.Module):
 
     def __init__(self, m: int, steps: int = 3, with_global: bool = True):
         super().__init__()
-        if steps < 1:
-            raise BadInput(f"graph reasoning needs at least 1 step, got {steps}. SGRAF uses 3.")
+        require_number("steps", steps, low=1, hint="SGRAF uses 3.")
         self.steps = nn.ModuleList(
             nn.ModuleDict({k: linear(m, m) for k in ("query", "key", "graph")}) for _ in range(steps)
         )
@@ -121,8 +120,7 @@ class GraphReasoning(nn.Module):
         if by_blocks(nodes, *(self.parameters() if self.training else ())):
             rows = 1 if self.with_global else nodes.shape[2]
             weights = [w for layers in self.steps for w in (*_query_weights(layers), *layers["graph"].parameters())]
-            read = kernels.reasoning(nodes, mask, rows, weights)
-            return read[:, :, 0] if self.with_global else masked_mean(read, mask[..., None], dim=-2)
+            return self._mean(kernels.reasoning(nodes, mask, rows, weights), mask)
         size = max(1, _BLOCK // nodes[0].numel())
         masks = mask.split(size) if len(mask) > 1 else itertools.repeat(mask)
         many = nodes.requires_grad and nodes.numel() > _STORED
@@ -145,9 +143,10 @@ class GraphReasoning(nn.Module):
         *first, last = self.steps
         for layers in first:
             nodes = _step(layers, nodes, nodes, mask)
-        if self.with_global:
-            return _step(last, nodes[..., :1, :], nodes, mask)[..., 0, :]
-        return masked_mean(_step(last, nodes, nodes, mask), mask[..., None], dim=-2)
+        return self._mean(_step(last, nodes[..., :1, :] if self.with_global else nodes, nodes, mask), mask)
+
+    def _mean(self, nodes: Float[Tensor, "i t r m"], mask: Tensor) -> Float[Tensor, "i t m"]:
+        return nodes[..., 0, :] if self.with_global else masked_mean(nodes, mask[..., None], dim=-2)
 
 
 def _computed(function: Callable, again: bool, *arguments: Tensor) -> Tensor:
@@ -199,8 +198,7 @@ class SimilarityNodes(nn.Module):
         require_choice("direction", direction, DIRECTIONS)
         require_choice("parts", parts, PARTS)
         require_number("sharpness", sharpness, above=0, hint="SGRAF uses 9.")
-        if m < 1:
-            raise BadInput(f"the width of a node must be at least 1, got {m}. SGRAF uses 256.")
+        require_number("m", m, low=1, hint="SGRAF uses 256.")
         self.direction, self.parts, self.sharpness = direction, parts, sharpness
         self.local = linear(d, m) if parts != "global" else None
         self.global_linear = linear(d, m) if parts != "local" else None  # of the global nodes
@@ -303,10 +301,8 @@ class GraphSimilarity(Similarity):
         if self.nodes.parts != "both":
             raise BadInput(f"{self.name} has {self.nodes.parts} nodes only; take parts='both' to compare weights.")
         nodes, mask = self.nodes(*as_sets(images, captions))
-        weights = {}
-        for module in self.children():
-            if isinstance(module, Filtration | GraphReasoning):
-                weights["SAF" if isinstance(module, Filtration) else "SGR"] = module.weights(nodes, mask)
+        names = {Filtration: "SAF", GraphReasoning: "SGR"}
+        weights = {names[type(m)]: m.weights(nodes, mask) for m in self.children() if type(m) in names}
         if not weights:
             raise BadInput(f"{self.name} takes the mean of its nodes: all words count alike.")
         return weights
@@ -314,12 +310,9 @@ class GraphSimilarity(Similarity):
     def forward(
         self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
     ) -> Float[Tensor, "i t"]:
-        return self._joined(self._plain(images, captions, image_mask, caption_mask))
+        return self._joined(self._plain(*as_sets(images, captions, image_mask, caption_mask)))
 
-    def _plain(
-        self, images: Comparable, captions: Comparable, image_mask=None, caption_mask=None
-    ) -> Float[Tensor, "... i t"]:
-        images, captions = as_sets(images, captions, image_mask, caption_mask)
+    def _plain(self, images: EmbeddingSet, captions: EmbeddingSet) -> Float[Tensor, "... i t"]:
         with torch.autocast(images.x.device.type, enabled=False):
             return bucket_by_length(lambda x, y: self._read(*self.nodes(x, y)), images, captions)
 
@@ -331,8 +324,9 @@ class GraphSimilarity(Similarity):
             score = partial(self.nodes.scores, self._read)
             return self._joined(bucket_by_length(score, images, captions, split_equal=False))
 
-    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
-        return scores
+    @staticmethod
+    def _joined(scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
+        return scores.mean(0) if scores.ndim == 3 else scores
 
 
 class Sgraf(GraphSimilarity):
@@ -380,11 +374,10 @@ class Sgraf(GraphSimilarity):
         double = copy.deepcopy(self).cpu().double()
         nodes, _ = double.nodes(*as_sets(x[None], y[None]))
         terms = double._modules["score"](nodes).sigmoid().flatten()
-        queries = terms.new_zeros(len(y if self.direction == "t2i" else x))
+        contexts, queries = (terms.new_zeros(len(each)) for each in roles(x, y, self.direction))
         rows = {"both": slice(None), "local": slice(1, None), "global": slice(0, 1)}[self.nodes.parts]
         queries[rows] = terms / len(terms)
-        contexts = terms.new_zeros(len(x if self.direction == "t2i" else y))
-        return (contexts, queries) if self.direction == "t2i" else (queries, contexts)
+        return roles(contexts, queries, self.direction)
 
 
 # SGRAF trained jointly: graph reasoning and filtration read the same nodes, and each has a score of its own.
@@ -410,11 +403,8 @@ class JointSgraf(GraphSimilarity):
 
     def scorings(self, images: Comparable, captions: Comparable) -> list[Float[Tensor, "i t"]]:
         """[s_SGR, s_SAF], each in (0, 1); without a pair one empty matrix is as good as the other."""
-        scores = self._plain(images, captions)
+        scores = self._plain(*as_sets(images, captions))
         return list(scores) if scores.ndim == 3 else [scores, scores]
-
-    def _joined(self, scores: Float[Tensor, "... i t"]) -> Float[Tensor, "i t"]:
-        return scores.mean(0) if scores.ndim == 3 else scores
 
     def _read(self, nodes: Tensor, mask: Tensor) -> Float[Tensor, "2 i t"]:
         readers = ((self.score_reasoning, self.reasoning), (self.score_filtration, self.filtration))
