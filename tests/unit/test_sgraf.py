@@ -259,7 +259,7 @@ def test_running_statistics_follow_caption_after_caption():
 
 def test_refusals():
     for wrong, message in (({"reasoner": "gcn"}, "reasoner"), ({"steps": 0}, "steps must be"),
-                           ({"m": 0}, "width of a node"),
+                           ({"m": 0}, "m must be"),
                            ({"direction": "up"}, "direction"), ({"parts": "none"}, "parts")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
             Sgraf(6, **{"m": 5, **wrong})

@@ -129,13 +129,10 @@ class GaussianGPOHead(nn.Module):
 
     def forward(self, features: Features | Tensor, mask: Tensor | None = None) -> GaussianEmbedding:
         features = as_features(features, mask, width=self.d_local)
-        spread = features.local_feats if features.spread_feats is None else features.spread_feats
-        mean, log_variance = (
-            pool(linear(torch.where(features.mask[..., None], x, 0.0)), features.mask).x
-            for x, linear, pool in (
-                (features.local_feats, self.mean_linear, self.mean_pool),
-                (spread, self.spread_linear, self.spread_pool),
-            )
-        )
+        mask, spread = features.mask[..., None], features.spread_feats
+        x = torch.where(mask, features.local_feats, 0.0)
+        mean = self.mean_pool(self.mean_linear(x), features.mask).x
+        x = x if spread is None else torch.where(mask, spread, 0.0)
+        log_variance = self.spread_pool(self.spread_linear(x), features.mask).x
         log_variance = log_variance if self.norm is None else self.norm(log_variance)
         return GaussianEmbedding(mean, log_variance / 2)

@@ -239,10 +239,8 @@ class SmoothChamfer(Similarity):
         total = 0.0
         for groups in (near, list(zip(*near, strict=True))):
             sums = (reduce(torch.add, group) for group in groups)
-            if len(groups) * (bound + math.log(len(groups[0]))) <= _PLAIN_PRODUCT:
-                logs = reduce(torch.mul, sums).log()
-            else:
-                logs = sum(s.log() for s in sums)
+            together = len(groups) * (bound + math.log(len(groups[0]))) <= _PLAIN_PRODUCT
+            logs = reduce(torch.mul, sums).log() if together else sum(s.log() for s in sums)
             total = logs.div_(len(groups)).add_(total)
         return total.div_(2 * alpha)
 

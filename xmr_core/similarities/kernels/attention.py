@@ -67,9 +67,9 @@ class Attention:
         x: Float[Tensor, "b c d"],
         y: Float[Tensor, "a q d"],
         parts: Iterable[tuple[slice, slice]],
-        kept: bool = False,
+        stored: bool = False,
     ) -> Iterator[Block]:
-        """One block for each (queries, contexts) of `parts`. Unless they are kept, the next overwrites its tensors."""
+        """One block for each (queries, contexts) of `parts`. Unless they are stored, the next overwrites its tensors."""
         c, d, q = *x.shape[1:], y.shape[1]
         bound = 1.0  # of |û|: after a division by the norm, and after a softmax
         if not self.divided and self.normalise != "softmax":
@@ -83,7 +83,7 @@ class Attention:
                 last, flat = queries, flat_rows(y[queries])
             n = contexts.stop - contexts.start
             size = n * c * len(flat)
-            memory = [x.new_empty(size) if (kept and k < 2) or len(m) < size else m for k, m in enumerate(memory)]
+            memory = [x.new_empty(size) if (stored and k < 2) or len(m) < size else m for k, m in enumerate(memory)]
             products, weights, spare = (m[:size].view(n, c, q, -1) for m in memory)
             torch.mm(x[contexts].reshape(n * c, d), flat.T, out=products.view(n * c, -1))
             divisor = self._weigh(products, weights, spare, contexts, queries, shifted)
@@ -94,8 +94,8 @@ class Attention:
         (b, c, _), (a, q, _) = x.shape, y.shape
         columns = parts_of(a, max(items, _TRAINED_COLUMNS // q))
         parts = ((m, n) for m in columns for n in parts_of(b, max(1, _ELEMENTS // (c * q * (m.stop - m.start)))))
-        self.kept = list(self.blocks(x, y, parts, kept=True))
-        return self.kept
+        self.stored = list(self.blocks(x, y, parts, stored=True))
+        return self.stored
 
     def gradients(self, x: Float[Tensor, "b c d"], y: Float[Tensor, "a q d"], step: Callable) -> tuple[Tensor, Tensor]:
         """Those towards x and y. step(block, its queries as rows, where their gradient is added up, where that of its
@@ -103,7 +103,7 @@ class Attention:
         Gram matrices of the contexts "b c c"."""
         of_x, of_y = torch.zeros_like(x), torch.zeros_like(y)
         c, d = x.shape[1:]
-        for queries, blocks in itertools.groupby(self.kept, lambda block: block.queries):
+        for queries, blocks in itertools.groupby(self.stored, lambda block: block.queries):
             flat = flat_rows(y[queries])
             of_flat = torch.zeros_like(flat)
             for block in blocks:
