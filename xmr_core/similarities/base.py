@@ -84,11 +84,13 @@ class Similarity(nn.Module):
         super().__init__()
         self.options = options
         if (plain := type(self).function) is not None:
-            bound = _options_of(plain).bind(*values, **options)  # TypeError for an option that it does not have
-            bound.apply_defaults()
+            signature = _options_of(plain)
+            signature.bind(*values, **options)  # TypeError for an option that it does not have
+            defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
+            given = {**defaults, **dict(zip(signature.parameters, values, strict=False)), **options}
+            self.check(**given)
             kinds = plain.__annotations__
-            self.check(**bound.arguments)
-            self.options = {n: float(v) if kinds.get(n) is float else v for n, v in bound.arguments.items()}
+            self.options = {n: float(v) if kinds.get(n) is float and v is not None else v for n, v in given.items()}
 
     def check(self, **options) -> None:
         """Raises: BadInput for values of options that the plain function refuses."""

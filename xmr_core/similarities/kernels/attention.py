@@ -69,7 +69,7 @@ class Attention:
         parts: Iterable[tuple[slice, slice]],
         stored: bool = False,
     ) -> Iterator[Block]:
-        """One block for each (queries, contexts) of `parts`. Unless they are stored, the next overwrites its tensors."""
+        """One block for each (queries, contexts) of `parts`. Unless stored, the next overwrites its tensors."""
         c, d, q = *x.shape[1:], y.shape[1]
         bound = 1.0  # of |û|: after a division by the norm, and after a softmax
         if not self.divided and self.normalise != "softmax":
