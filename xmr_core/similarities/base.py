@@ -87,10 +87,10 @@ class Similarity(nn.Module):
             signature = _options_of(plain)
             signature.bind(*values, **options)  # TypeError for an option that it does not have
             defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
-            given = {**defaults, **dict(zip(signature.parameters, values, strict=False)), **options}
-            self.check(**given)
+            chosen = {**defaults, **dict(zip(signature.parameters, values, strict=False)), **options}
+            self.check(**chosen)
             kinds = plain.__annotations__
-            self.options = {n: float(v) if kinds.get(n) is float and v is not None else v for n, v in given.items()}
+            self.options = {n: float(v) if kinds.get(n) is float and v is not None else v for n, v in chosen.items()}
 
     def check(self, **options) -> None:
         """Raises: BadInput for values of options that the plain function refuses."""
