@@ -7,10 +7,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from xmr_core.base.checks import require_choice, require_flag, require_number
-from xmr_core.base.coerce import as_features, as_floats, global_of
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, masked_mean, masked_softmax, require_finite
+from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
+from xmr_core.base.tensors import (
+    as_features,
+    as_floats,
+    global_of,
+    masked_max,
+    masked_mean,
+    masked_softmax,
+    require_finite,
+)
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, PoolingHead, sorted_channels
 

@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_flag, require_number
-from xmr_core.base.coerce import as_floats, single
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_flag, require_number
+from xmr_core.base.tensors import as_floats, single
 
 MINING = ("hardest", "all", "semi-hard")
 REDUCTIONS = ("sum", "mean", "batch_mean")
