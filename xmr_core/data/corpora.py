@@ -11,23 +11,19 @@ from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.data import readers
 from xmr_core.data.config import DataConfig
 from xmr_core.data.readers.assembly import require_corpus, require_name
-from xmr_core.data.readers.coco import load_coco, load_flickr30k
-from xmr_core.data.readers.cub import load_cub
-from xmr_core.data.readers.flickr8k import load_flickr8k
-from xmr_core.data.readers.folder import load_folder
-from xmr_core.data.readers.precomputed import load_precomputed
 from xmr_core.data.scenes.corpus import load_scenes
 
 # Collections that are read from a folder: name → (data_root, faults) → Corpus
 READERS: dict[str, Callable[..., Corpus]] = {
-    "flickr8k": load_flickr8k,
-    "flickr30k": load_flickr30k,
-    "coco": load_coco,
-    "cub": load_cub,
-    "precomputed": load_precomputed,
-    "folder": load_folder,
+    "flickr8k": readers.load_flickr8k,
+    "flickr30k": readers.load_flickr30k,
+    "coco": readers.load_coco,
+    "cub": readers.load_cub,
+    "precomputed": readers.load_precomputed,
+    "folder": readers.load_folder,
 }
 DATASETS = ("scenes", *READERS)  # those of this package
 _IN_MEMORY: dict[str, Corpus] = {}  # by fingerprint; for configs made by config_for
@@ -41,7 +37,7 @@ def register_reader(name: str, load: Callable[[str], Corpus]) -> None:
     Raises: BadInput for a name of this package's data sets, one that is not made of letters, digits, '_' and '-', or
         a reader that cannot be called.
 
-    >>> register_reader("holiday", load_folder)
+    >>> register_reader("holiday", readers.load_folder)
     >>> READERS.pop("holiday").__name__
     'load_folder'
     """

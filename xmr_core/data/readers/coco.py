@@ -1,7 +1,8 @@
 """COCO and Flickr30K with Karpathy's splits, and who else is right on COCO's test images."""
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -9,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Int
 
 from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
@@ -52,10 +52,22 @@ def karpathy_tables(
     base = existing(data_root, f"data_root of {name}")
     file = find_path(base, [f"{folder}dataset_{name}.json" for folder in _FOLDERS], name)
     records = _read_records(file, name, id_field, faults)
-    paths = _paths(records, base, places, name)
-    missing = [record["filename"] for record in records.values() if not paths[record["filename"]]]
-    faults.refuse(f"{name}: images are missing in {', '.join(places)} of {base}", missing)
-    records = {i: record for i, record in records.items() if paths[record["filename"]]}
+
+    @cache
+    def listing(folder: Path) -> dict[str, str]:
+        return list_images(folder) if folder.is_dir() else {}
+
+    for record in records.values():
+        # the last folder of the filepath only, so that it cannot lead out of data_root
+        below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
+        hits = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
+        record["path"] = next(filter(None, hits), "")
+    missing = [record["filename"] for record in records.values() if not record["path"]]
+    tried = f"{', '.join(places)} of {base}"
+    if len(missing) == len(records):
+        raise BadInput(f"{name} needs its images in one of the folders {tried}. Give the right data_root.")
+    faults.refuse(f"{name}: images are missing in {tried}", missing)
+    records = {i: record for i, record in records.items() if record["path"]}
     rows, beyond = [], 0
     for image_id, record in records.items():
         sentences = record["sentences"][: limit or None]
@@ -69,8 +81,8 @@ def karpathy_tables(
             rows.append((number if id_field else str(number), image_id, text))
     faults.tolerate(f"sentences beyond {limit} of an image, not used", (), beyond)
     splits = [SPLIT_OF[record["split"]] for record in records.values()]
-    places = [paths[record["filename"]] for record in records.values()]
-    images = pd.DataFrame({"split": splits, "path": places}, index=pd.Index(list(records), name="image_id"))
+    paths = [record["path"] for record in records.values()]
+    images = pd.DataFrame({"split": splits, "path": paths}, index=pd.Index(list(records), name="image_id"))
     captions = pd.DataFrame(rows, columns=["caption_id", "image_id", "text"]).set_index("caption_id")
     return images, captions
 
@@ -108,26 +120,6 @@ def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dic
     if not sound:
         raise BadInput(f"{file} holds no usable record. Give dataset_{name}.json of caption_datasets.zip.")
     return sound
-
-
-def _paths(records: dict[object, dict], base: Path, places: Sequence[str], name: str) -> dict[str, str]:
-    """File name → path of the image, '' where it is missing. Raises: BadInput where there is no image at all."""
-
-    @cache
-    def listing(folder: Path) -> dict[str, str]:
-        return list_images(folder) if folder.is_dir() else {}
-
-    def find(record: dict) -> str:
-        # the last folder of the filepath only, so that it cannot lead out of data_root
-        below = str(record.get("filepath", "")).rstrip("/").rpartition("/")[2].strip(".")
-        hits = (listing(base / place.format(below).strip("/")).get(record["filename"]) for place in places)
-        return next(filter(None, hits), "")
-
-    paths = {record["filename"]: find(record) for record in records.values()}
-    if paths and not any(paths.values()):
-        tried = f"one of the folders {', '.join(places)} of {base}"
-        raise BadInput(f"{name} needs its images in {tried}. Give the right data_root.")
-    return paths
 
 
 # Flickr30K with Karpathy's splits.
@@ -204,11 +196,6 @@ def coco_judgments(
     return Relevance.from_pairs(pairs, answered, np.concatenate([gallery, np.array(beyond, gallery.dtype)]))
 
 
-def coco_test_captions(folder: str | Path = "") -> Int[np.ndarray, "25000"]:
-    """The caption ids of the 5K test images in the order whose contiguous fifths are the 1K folds."""
-    return np.load(_folder(folder) / "coco_test_ids.npy")
-
-
 def _folder(folder: str | Path) -> Path:
     """The folder of the JSON files: the given one, or that of the package."""
     spec = None if folder else find_spec("eccv_caption")
@@ -220,20 +207,21 @@ def _folder(folder: str | Path) -> Path:
     return place
 
 
-def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, "n 2"], dict[int, str]]:
-    """(the different (image id, category id) pairs of instances_val2014.json, ascending; the names of the categories).
-    Crowds count like any instance.
+def _read_instances(file: Path, faults: FaultLog) -> tuple[dict[int, set[int]], dict[int, str]]:
+    """(image id → the ids of the categories in instances_val2014.json; the names of the categories). Crowds count like
+    any instance.
 
     Only two numbers of each of the 300,000 annotations are retained while reading, because the polygons would take
     gigabytes. Raises: BadInput for a file without instance annotations, DamagedFile for a truncated one.
     """
-    file, pairs, names, unfit = Path(file), set(), {}, 0
+    shown, names, unfit = defaultdict(set), {}, 0
 
     def collect(item: dict) -> dict | None:
         nonlocal unfit
         if "category_id" in item:
             try:
-                pairs.add((int(item["image_id"]), int(item["category_id"])))
+                image, category = int(item["image_id"]), int(item["category_id"])
+                shown[image].add(category)
             except (KeyError, TypeError, ValueError):
                 unfit += 1
         elif "supercategory" in item and isinstance(item.get("id"), int):
@@ -241,24 +229,12 @@ def read_instances(file: Path | str, faults: FaultLog) -> tuple[Int[np.ndarray, 
         return item if "annotations" in item else None
 
     value = read_json(file, faults, collect)
-    if not pairs or not isinstance(value, dict):
+    if not shown or not isinstance(value, dict):
         raise BadInput(
             f"{file} holds no instance annotations (image_id, category_id). Give COCO's, or take the file out."
         )
     faults.tolerate("instance annotations without an image or category", file.name, unfit)
-    return np.array(sorted(pairs)), names
-
-
-def label_codes(
-    pairs: Int[np.ndarray, "n 2"], image_ids: Int[np.ndarray, " i"]
-) -> tuple[Int[np.ndarray, "i c"], Bool[np.ndarray, " i"]]:
-    """(1 where an image shows a category, with one column for each category of the pairs; whether it shows any)."""
-    row_of = {image: row for row, image in enumerate(np.asarray(image_ids).tolist())}
-    categories, column = np.unique(pairs[:, 1], return_inverse=True)
-    row = np.array([row_of.get(image, -1) for image in pairs[:, 0].tolist()], np.int64)
-    codes = np.zeros((len(row_of), len(categories)), np.int8)
-    codes[row[row >= 0], column[row >= 0]] = 1
-    return codes, codes.any(1)
+    return shown, names
 
 
 # COCO with Karpathy's splits and all its relevance sets.
@@ -288,14 +264,14 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
     """
     faults = faults or FaultLog()
     images, captions = karpathy_tables(data_root, "coco", _coco_PLACES, faults, id_field="cocoid", limit=USUAL)
-    pairs, names = np.empty((0, 2), int), {}
+    shown, names = {}, {}
     for folder in _INSTANCES:
-        if not len(pairs) and (file := Path(data_root).expanduser() / folder / "instances_val2014.json").exists():
+        if not shown and (file := Path(data_root).expanduser() / folder / "instances_val2014.json").exists():
             with faults.noting():
-                pairs, names = read_instances(file, faults)
+                shown, names = _read_instances(file, faults)
     corpus = photograph_corpus("coco", images, captions, faults)
     sets = {kind: cache(partial(_judgments, corpus, kind)) for kind in ("eccv", "cxc")}
-    sets |= {f"plausible ζ={zeta}": partial(_plausible, corpus, pairs, zeta) for zeta in ZETAS}
+    sets |= {f"plausible ζ={zeta}": partial(_plausible, corpus, shown, zeta) for zeta in ZETAS}
     left_out = {}
     for name in ("eccv", "cxc", f"plausible ζ={ZETAS[0]}"):
         try:
@@ -304,9 +280,13 @@ def load_coco(data_root: Path | str, faults: FaultLog | None = None) -> Corpus:
             left_out[name.split()[0]] = str(e)
     present = {name: relevance for name, relevance in sets.items() if name.split()[0] not in left_out}
     fitting = ["coco-5k", "coco-1k"] if len(corpus.rows("test")[0]) == 5000 else []
+    table = corpus.images
+    if shown:
+        named = [sorted(names.get(kind, str(kind)) for kind in shown.get(image, ())) for image in table.index.tolist()]
+        table = table.assign(objects=["; ".join(own) for own in named])
     return replace(
         corpus,
-        images=corpus.images.assign(objects=_objects(corpus, pairs, names)) if len(pairs) else corpus.images,
+        images=table,
         relevance_sets={**corpus.relevance_sets, **present},
         about={**corpus.about, "protocols": [*fitting, "full"], "relevance sets left out": left_out},
     )
@@ -330,21 +310,15 @@ def _judgments(corpus: Corpus, kind: str, split: str) -> TwoWayRelevance:
     return TwoWayRelevance.join(extended("t2i", caption_ids, image_ids), extended("i2t", image_ids, caption_ids))
 
 
-def _objects(corpus: Corpus, pairs: np.ndarray, names: dict[int, str]) -> list[str]:
-    """The names of the categories that each image of the corpus shows, joined by '; '."""
-    shown: dict[int, list[str]] = {}
-    for image, category in pairs.tolist():
-        shown.setdefault(image, []).append(names.get(category, str(category)))
-    return ["; ".join(sorted(shown.get(image, ()))) for image in corpus.images.index.tolist()]
-
-
-def _plausible(corpus: Corpus, pairs: np.ndarray, zeta: int, split: str) -> Relevance:
+def _plausible(corpus: Corpus, shown: Mapping[int, set[int]], zeta: int, split: str) -> Relevance:
     """Plausible matches of the labelled images of a split and their captions."""
     image_ids, caption_ids = _ids(corpus, split)
-    codes, labelled = label_codes(pairs, image_ids)
-    if not labelled.any():
+    kinds = sorted(set().union(*shown.values()))
+    codes = [[kind in shown.get(image, ()) for kind in kinds] for image in image_ids.tolist()]
+    codes = np.array(codes, np.int8).reshape(len(image_ids), len(kinds))
+    if not codes.any():
         raise BadInput(
             f"no image of {split!r} has a label in instances_val2014.json beside the data or in annotations."
         )
     image_of = corpus.relevance_sets["annotated"](split).indices
-    return plausible_match(codes, image_of, zeta, labelled, caption_ids, image_ids)
+    return plausible_match(codes, image_of, zeta, codes.any(1), caption_ids, image_ids)
