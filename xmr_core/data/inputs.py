@@ -15,45 +15,19 @@ from tqdm.auto import tqdm
 
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.files import existing_file, require_plain
 from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.safe_open import require_trusted
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import import_named
+from xmr_core.features import images as pictures
+from xmr_core.features import pretrained
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import RESOLUTIONS, WAYS, EfficientNetLiteGrid, not_installed, packaged_weights
-from xmr_core.features.images import (
-    UNREADABLE,
-    Crop,
-    Fit,
-    TrainingCrops,
-    array_reader,
-    convert_to_rgb,
-    decoded,
-    read_squares,
-    why_unreadable,
-)
-from xmr_core.features.pretrained import (
-    ModelFolder,
-    PretrainedGrid,
-    PretrainedStates,
-    WordPieces,
-    describe_text,
-    describe_vision,
-    find_pretrained,
-    word_pieces,
-)
-from xmr_core.features.words import (
-    NearestWords,
-    Vocabulary,
-    load_word_vectors,
-    read_nearest,
-    read_vocabulary,
-    rule,
-    write_nearest,
-)
+from xmr_core.features.images import Crop, Fit, TrainingCrops
+from xmr_core.features.pretrained import ModelFolder, PretrainedGrid, PretrainedStates, WordPieces
+from xmr_core.features.words import NearestWords, Vocabulary, load_word_vectors, read_nearest, read_vocabulary, rule
 from xmr_core.methods.common import Inputs
 
 View = tuple[np.ndarray, np.ndarray | None]  # local features "n l e"; global features "n e" or None
@@ -127,21 +101,19 @@ def feature_reader(
     return read
 
 
-def pixel_reader(
-    corpus: Corpus,
-    resolution: int | None = None,
-    crops: Callable[[np.ndarray, np.ndarray], list] | None = None,
-    fit: Fit | None = None,
-) -> ImageReader:
+def pixel_reader(corpus: Corpus, resolution: int | None = None, fit: Fit | None = None) -> ImageReader:
     """Reader of images as numbers in [0, 1], for encoders that learn from pixels.
 
-    resolution: of the images read, None for the corpus's own. crops: (image rows, one view number per row) → one Crop
-    per row; the reader then takes view numbers too. fit: how images become squares, None for squashing.
+    resolution: of the images read, None for the corpus's own. fit: how images become squares, None for squashing. The
+    reader takes image rows and, where a crop is meant, one number per row: 0 for the image itself, v for its v-th crop.
     """
 
     def read(rows: np.ndarray, view: np.ndarray | None = None) -> Pixels:
-        parts = None if view is None or crops is None else crops(rows, view)
-        return as_pixels(read_squares(corpus, rows, resolution or 0, parts, fit))
+        crops = None
+        if view is not None:
+            pairs = zip(rows, view, strict=True)
+            crops = [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in pairs]
+        return as_pixels(pictures.read_squares(corpus, rows, resolution or 0, crops, fit))
 
     return read
 
@@ -231,7 +203,7 @@ class Describer:
             extractor = PretrainedGrid(str(folder / NETWORK), resolution)
         elif kind != "pixels":
             require_trusted(kind, str(folder))
-            extractor = CellDescriptor(resolution) if kind == "cells" else _own_extractor(kind)
+            extractor = _plain_extractor(kind, resolution)
         if description["reduced"]:
             if not {"components", "root_mean"} <= set(learned):
                 raise DamagedFile(f"{folder / TENSORS} lacks the reduction. Copy the folder again.")
@@ -241,7 +213,7 @@ class Describer:
 
 def copy_model(source: ModelFolder | str, folder: Path) -> None:
     """Copy what reading a model of transformers needs. Raises: CannotWrite."""
-    chosen = [path for path in find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
+    chosen = [path for path in pretrained.find_pretrained(source).path.iterdir() if path.suffix in SUFFIXES]
     for path in files.make_folder(folder).iterdir():  # of another model that lay here
         if path.suffix in SUFFIXES and path.name not in {file.name for file in chosen}:
             path.unlink()
@@ -249,13 +221,14 @@ def copy_model(source: ModelFolder | str, folder: Path) -> None:
         files.write_atomic(folder / path.name, path.read_bytes())
 
 
-def _own_extractor(address: str) -> Extractor:
-    """An extractor from outside this package; nothing else is called."""
-    made = import_named(address, "features")
-    names = Extractor.__annotations__
+def _plain_extractor(kind: str, resolution: int) -> Extractor:
+    """The cell descriptor, or an extractor from outside this package; nothing else is called."""
+    if kind == "cells":
+        return CellDescriptor(resolution)
+    made, names = import_named(kind, "features"), Extractor.__annotations__
     extractor = made() if isinstance(made, type) and any(hasattr(made, name) for name in names) else None
     if absent := [name for name in names if not hasattr(extractor, name)]:
-        raise BadInput(f"{address} is no extractor: it has no attribute {absent[0]!r}. See data.features.Extractor.")
+        raise BadInput(f"{kind} is no extractor: it has no attribute {absent[0]!r}. See data.features.Extractor.")
     return extractor
 
 
@@ -268,7 +241,7 @@ def _tensors(path: Path, prefix: str) -> dict[str, torch.Tensor]:
         return {}
     except (SafetensorError, OSError) as e:
         raise DamagedFile(f"{path} is not a whole safetensors file ({e}). Copy it again.") from None
-    require_plain(tensors, str(path))
+    files.require_plain(tensors, str(path))
     return tensors
 
 
@@ -340,22 +313,20 @@ def image_inputs(
         raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
     learns = kind == "pretrained" and config.fine_tunes("image")
     if kind != "pixels" and not learns:
-        return _frozen(config, corpus, kind, _extractor(kind, config, resolution, device), progress)
+        if kind in RESOLUTIONS:
+            extractor = EfficientNetLiteGrid(kind, device)
+        elif kind == "pretrained":
+            extractor = PretrainedGrid(config.image_model, device=device)
+        else:
+            extractor = _plain_extractor(kind, resolution)
+        return _frozen(config, corpus, kind, extractor, progress)
     network, identity = "", "pixels"
     if learns:
-        network, identity = describe_vision(config.image_model), find_pretrained(config.image_model).identity
+        folder = pretrained.find_pretrained(config.image_model)
+        network, identity = pretrained.describe_vision(folder), folder.identity
         resolution = json.loads(network)["scaling"]["resolution"]
-    read = pixel_reader(corpus, resolution, _crops_by_view if config.views else None)
     sizes = {"image_width": 0, "cells": 0, "resolution": resolution, "image_network": network}
-    return ImageInputs(read, identity, sizes, Describer("pixels", resolution))
-
-
-def _extractor(kind: str, config: DataConfig, resolution: int, device: torch.device | str | None) -> Extractor:
-    if kind == "cells":
-        return CellDescriptor(resolution)
-    if kind in RESOLUTIONS:
-        return EfficientNetLiteGrid(kind, device)
-    return PretrainedGrid(config.image_model, device=device) if kind == "pretrained" else _own_extractor(kind)
+    return ImageInputs(pixel_reader(corpus, resolution), identity, sizes, Describer("pixels", resolution))
 
 
 def _frozen(
@@ -384,11 +355,6 @@ def _frozen(
     return ImageInputs(feature_reader(array, pooled, view_arrays, train), identity, sizes, describer)
 
 
-def _crops_by_view(rows: np.ndarray, view: np.ndarray) -> list[Crop]:
-    """For pixels: view 0 is the image itself, view v the v-th crop."""
-    return [TrainingCrops(int(v))(np.array([row]))[0] if v else Crop() for row, v in zip(rows, view, strict=True)]
-
-
 # Sentences.
 
 
@@ -403,8 +369,8 @@ class CaptionReader:
     words or pieces themselves are. nearest: word without a training caption → the training word that it is read as
     (docs/data.md#data-word-vectors).
 
-    >>> CaptionReader(Vocabulary.build(["a dog"])).words_of("A zebra")
-    (['a'], ['zebra'])
+    >>> CaptionReader(Vocabulary.build(["a dog"]))(["A zebra"]).ids
+    tensor([[1, 4, 3, 2]])
     """
 
     words: Vocabulary | WordPieces
@@ -416,17 +382,7 @@ class CaptionReader:
             states = self.model(texts, progress=iter)
             rows = np.arange(len(states))
             return CaptionStates(np.concatenate(states), _offsets([len(s) for s in states]), rows).read(rows)
-        if isinstance(self.words, Vocabulary):
-            return self.words.encode(texts, self.nearest)
-        return self.words(texts)[0]
-
-    def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
-        if not isinstance(self.words, Vocabulary):
-            return text.split(), []
-        words, tables = rule(self.words.tokeniser)(text), (self.words.numbers, self.nearest or {})
-        unknown_words = [word for word in words if not any(word in table for table in tables)]
-        return [word for word in words if word not in unknown_words], unknown_words
+        return self.words.encode(texts, self.nearest) if isinstance(self.words, Vocabulary) else self.words(texts)[0]
 
 
 @dataclass(frozen=True)
@@ -494,10 +450,10 @@ def _of_text_model(
         raise BadInput("a text model brings its own words: leave vocabulary and word_vectors empty, or text_model.")
     sizes = {"vocabulary": 0, "word_dim": config.word_dim}
     if config.fine_tunes("text"):
-        folder = find_pretrained(config.text_model)
-        pieces = word_pieces(folder)
+        folder = pretrained.find_pretrained(config.text_model)
+        pieces = pretrained.word_pieces(folder)
         identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
-        sizes["text_network"] = describe_text(folder)
+        sizes["text_network"] = pretrained.describe_text(folder)
         return CaptionInputs(pieces(texts)[0], CaptionReader(pieces), identity, sizes)
     model = PretrainedStates(config.text_model, device=device)
     indptr = _offsets(model.pieces(texts)[0].mask.sum(1).numpy())
@@ -579,8 +535,12 @@ class RawInputs:
         return self.captions(texts)
 
     def words_of(self, text: str) -> tuple[list[str], list[str]]:
-        """(words that are known or read as others, words that are not known)."""
-        return self.captions.words_of(text)
+        """(words that are known or read as others, words that are not known). A text model knows all word pieces."""
+        if self.vocabulary is None:
+            return text.split(), []
+        words, tables = rule(self.vocabulary.tokeniser)(text), (self.vocabulary.numbers, self.captions.nearest or {})
+        unknown_words = [word for word in words if not any(word in table for table in tables)]
+        return [word for word in words if word not in unknown_words], unknown_words
 
     def to(self, device: torch.device | str) -> None:
         """Let the frozen networks that read images and sentences compute on another device; what has none stays."""
@@ -603,12 +563,10 @@ def write_inputs(raw: RawInputs, folder: Path) -> dict:
     if model is not None:
         copy_model(model.folder, folder / STATES)
     if nearest:
-        write_nearest(nearest, folder / NEAREST)
-    return {
-        "images": raw.describer.write(folder) if raw.describer else None,
-        "texts": "states" if model is not None else "words" if raw.vocabulary else "pieces",
-        **({"nearest": NEAREST} if nearest else {}),
-    }
+        files.write_atomic(folder / NEAREST, json.dumps(dict(nearest), ensure_ascii=False))
+    texts = "states" if model is not None else "words" if raw.vocabulary else "pieces"
+    images = raw.describer.write(folder) if raw.describer else None
+    return {"images": images, "texts": texts, **({"nearest": NEAREST} if nearest else {})}
 
 
 def read_inputs(folder: Path, description: Mapping, inputs: Inputs, words: Vocabulary | WordPieces) -> RawInputs:
@@ -652,14 +610,14 @@ def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
     Raises: BadInput for what is no image; DamagedFile for a file that cannot be read.
     """
     if isinstance(image, str | Path):
-        image = existing_file(image, "image")
+        image = files.existing_file(image, "image")
     try:
         if isinstance(image, Path):
-            image = decoded(image)
+            image = pictures.decoded(image)
         if isinstance(image, Image.Image):
-            image = np.asarray(convert_to_rgb(image))
-    except UNREADABLE as e:
-        raise DamagedFile(f"image {image} cannot be read ({why_unreadable(e)}). Give another file.") from None
+            image = np.asarray(pictures.convert_to_rgb(image))
+    except pictures.UNREADABLE as e:
+        raise DamagedFile(f"image {image} cannot be read ({pictures.why_unreadable(e)}). Give another file.") from None
     if not isinstance(image, np.ndarray | Tensor):
         raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
     image = _array(image)
@@ -671,7 +629,7 @@ def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
 
 def one_image(image: ImageLike, raw: RawInputs) -> UInt8[np.ndarray, "h w 3"]:
     """One image of any size at a model's resolution, read as images of a corpus are. Raises: as pixels_of."""
-    return array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
+    return pictures.array_reader(pixels_of(image)[None])(np.array([0]), raw.inputs.resolution, fit=raw.fit)[0]
 
 
 def regions(images, inputs: Inputs) -> Features:

@@ -337,13 +337,8 @@ class NearestWords(Mapping[str, str]):
         return out
 
 
-def write_nearest(nearest: Mapping[str, str], path: Path) -> None:
-    """Write such words as JSON. Raises: CannotWrite."""
-    files.write_atomic(path, json.dumps(dict(nearest), ensure_ascii=False))
-
-
 def read_nearest(path: Path) -> dict[str, str]:
-    """What `write_nearest` wrote. Raises: BadInput for a missing file; DamagedFile for another content."""
+    """Such words as a saved model has them. Raises: BadInput for a missing file; DamagedFile for another content."""
     content = files.read_json(files.existing(path, "nearest words"))
     if not isinstance(content, dict) or not all(isinstance(word, str) for word in content.values()):
         raise DamagedFile(f"{path} holds no words. Copy the folder again.")
