@@ -13,7 +13,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.data.readers.assembly import ZETAS, plausible_match, same_class
-from xmr_core.data.readers.coco import coco_judgments
+from xmr_core.data.readers.official import coco_judgments
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.metrics import COCO_1K
 from xmr_core.evaluation.ranks import relevant_ranks

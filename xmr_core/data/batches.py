@@ -250,10 +250,8 @@ class Batches:
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
         if self.unit != "images":
             return [(self.split.owners[captions], captions) for captions in steps]
-        return [
-            (images, np.concatenate([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images]))
-            for images in steps
-        ]
+        drawn = ([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images] for images in steps)
+        return [(images, np.concatenate(captions)) for images, captions in zip(steps, drawn, strict=True)]
 
     def _one_of_each_class(self, rng: np.random.Generator) -> np.ndarray:
         shuffled = rng.permutation(len(self.split.caption_rows))

@@ -71,9 +71,7 @@ class DataConfig:
             raise unknown("features", self.features, FEATURES)
         for kind in ("image", "text"):
             if self.fine_tunes(kind) and not getattr(self, f"{kind}_model"):
-                raise BadInput(
-                    f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder or hub name of a {kind} model."
-                )
+                raise BadInput(f"fine_tune={self.fine_tune!r} needs {kind}_model: a folder, or a name of the hub.")
 
     def fine_tunes(self, kind: str) -> bool:
         """Does the pretrained model of this kind learn? kind: 'image' or 'text'."""

@@ -67,9 +67,8 @@ def import_named(name: str, option: str) -> Callable:
             raise ValueError("it is no address")
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as e:
-        raise BadInput(
-            f"{option} {name!r} cannot be imported ({e}). Give 'package.module:name' of a module on Python's path."
-        ) from None
+        fault = f"{option} {name!r} cannot be imported ({e})"
+        raise BadInput(f"{fault}. Give 'package.module:name' of a module on Python's path.") from None
 
 
 def config_for(corpus: Corpus, **options) -> DataConfig:
@@ -92,9 +91,8 @@ def corpus_of(config: DataConfig) -> Corpus:
     that returns anything else."""
     if config.corpus:
         if config.corpus not in _IN_MEMORY:
-            raise BadInput(
-                f"the corpus {config.dataset} is not in the memory of this process; call data.config_for(corpus) in it."
-            )
+            fault = f"the corpus {config.dataset} is not in the memory of this process"
+            raise BadInput(f"{fault}; call data.config_for(corpus) in it.")
         return _IN_MEMORY[config.corpus]
     if config.dataset == "scenes":
         return load_scenes(config.size, config.world_seed, config.ambiguity)
@@ -141,22 +139,18 @@ def from_arrays(
         raise BadInput("captions must be a list of sentences.")
     owners = np.arange(len(texts)) if image_of is None else np.asarray(image_of)
     if owners.shape != (len(texts),) or owners.dtype.kind not in "iu" or set(owners.tolist()) != set(range(n)):
-        raise BadInput(
-            f"image_of needs an image row for each of {len(texts)} captions, and a caption for each row 0 … {n - 1}; "
-            f"got {owners.dtype} of {owners.shape}, {len(set(owners.tolist()))} rows."
-        )
+        got = f"got {owners.dtype} of {owners.shape}"
+        raise BadInput(f"image_of needs a row for each caption, and a caption for each row 0 … {n - 1}; {got}.")
     images = pd.DataFrame({"split": _split_names(splits, n)}, index=pd.RangeIndex(n, name="image_id"))
-    table = pd.DataFrame(
-        {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]},
-        index=pd.RangeIndex(len(owners), name="caption_id"),
-    )
+    columns = {"image_id": owners, "text": texts, "split": images["split"].to_numpy()[owners]}
+    table = pd.DataFrame(columns, index=pd.RangeIndex(len(owners), name="caption_id"))
 
     def annotated(split: str) -> Relevance:
         i, t = corpus.rows(split)
         return Relevance.from_positions(np.arange(len(t)), np.searchsorted(i, owners[t]), t, i)
 
-    content = fingerprint.bytes_hash(np.ascontiguousarray(array))
-    image_content = fingerprint.content_hash([content, array.shape, str(array.dtype)])
+    numbers = fingerprint.bytes_hash(np.ascontiguousarray(array))
+    image_content = fingerprint.content_hash([numbers, array.shape, str(array.dtype)])
     parts = [image_content, ordered, images["split"].tolist(), owners.tolist(), texts]
     corpus = Corpus(
         name=name,
@@ -194,9 +188,8 @@ def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> 
             raise BadInput(f"the shares of the splits must be positive and sum to 1, got {shares}.")
         ends = np.round(np.cumsum(list(shares.values())) * n)
         names = np.empty(n, object)
-        names[np.random.default_rng(0).permutation(n)] = [
-            list(shares)[np.searchsorted(ends, i, "right")] for i in range(n)
-        ]
+        in_order = np.array([*shares], object)[np.searchsorted(ends, range(n), "right")]
+        names[np.random.default_rng(0).permutation(n)] = in_order
     if np.shape(names) != (n,) or {*names} != {*SPLITS}:
         raise BadInput(f"splits needs one of {', '.join(SPLITS)} for each of {n} images, each at least once.")
     return list(names)

@@ -182,13 +182,9 @@ class Describer:
             files.write_tensors(folder / TENSORS, tensors)
         if self.kind == "pretrained":
             copy_model(self.extractor.folder, folder / NETWORK)
-        return {
-            "kind": self.kind,
-            "resolution": self.resolution,
-            "identity": "" if self.extractor is None else self.extractor.identity,
-            "reduced": self.reduction is not None,
-            "tensors": bool(tensors),
-        }
+        has = {"reduced": self.reduction is not None, "tensors": bool(tensors)}
+        identity = getattr(self.extractor, "identity", "")
+        return {"kind": self.kind, "resolution": self.resolution, "identity": identity, **has}
 
     @classmethod
     def read(cls, folder: Path, description: Mapping) -> "Describer":
@@ -277,37 +273,25 @@ def planned_network(config: DataConfig, corpus: Corpus) -> str:
     return f"features={config.features!r} takes {kind} {config.image_model}".rstrip()
 
 
-@dataclass(frozen=True)
-class ImageInputs:
-    """The images of a corpus as a method reads them.
-
-    read: image rows → features or pixels. identity: names features and networks by content. sizes: those of the images
-    in methods.Inputs. describer: any images, read the same way; None for a corpus of region features, whose detector is
-    not part of this package.
-    """
-
-    read: ImageReader
-    identity: str
-    sizes: dict[str, object]
-    describer: Describer | None = None
-
-
 def image_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
-) -> ImageInputs:
-    """Extract (once; cached) or open what the config names. Raises: BadInput for options that do not fit together."""
+) -> tuple[ImageReader, str, dict[str, object], Describer | None]:
+    """The images of a corpus as a method reads them: extract (once; cached) or open what the config names.
+
+    Returns: (image rows → features or pixels; the name of features and networks, by content; the sizes of the images in
+    methods.Inputs; what reads any other images the same way, None for a corpus of region features, whose detector is
+    not part of this package). Raises: BadInput for options that do not fit together.
+    """
     kind = chosen_features(config, corpus)
     lacking = corpus.features if kind == "regions" else corpus.read_pixels
     if lacking is None or (kind == "regions" and config.views):
-        raise BadInput(
-            f"features={kind!r} and views={config.views} do not fit {config.dataset}: 'regions' needs a corpus that "
-            "brings features, and all others, and views, one that brings images. Use features='auto' and views=0."
-        )
+        fault = f"features={kind!r} and views={config.views} do not fit {config.dataset}"
+        raise BadInput(f"{fault}: regions are no images, which views and all other features need. Use features='auto'.")
     if kind == "regions":
         _, cells, width = corpus.features.shape
         ordered = bool(corpus.about.get("ordered_cells", False))
         sizes = {"image_width": width, "cells": cells, "ordered_cells": ordered, "resolution": 224}
-        return ImageInputs(feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes)
+        return feature_reader(corpus.features), f"regions-{corpus.image_fingerprint}", sizes, None
     resolution = int(corpus.about.get("resolution", 224))
     if kind == "pretrained" and not config.image_model:
         raise BadInput(f"features='pretrained' needs image_model, a vision model of transformers. {WAYS}.")
@@ -326,12 +310,12 @@ def image_inputs(
         network, identity = pretrained.describe_vision(folder), folder.identity
         resolution = json.loads(network)["scaling"]["resolution"]
     sizes = {"image_width": 0, "cells": 0, "resolution": resolution, "image_network": network}
-    return ImageInputs(pixel_reader(corpus, resolution), identity, sizes, Describer("pixels", resolution))
+    return pixel_reader(corpus, resolution), identity, sizes, Describer("pixels", resolution)
 
 
 def _frozen(
     config: DataConfig, corpus: Corpus, kind: str, extractor: Extractor, progress: Callable | None
-) -> ImageInputs:
+) -> tuple[ImageReader, str, dict[str, object], Describer]:
     array, pooled, identity = cached_features(corpus, extractor, progress), None, identity_of(extractor)
     train, views = corpus.rows("train")[0], []
     for crops in map(TrainingCrops, range(1, config.views + 1)):
@@ -345,14 +329,10 @@ def _frozen(
         (array, pooled), view_arrays, identity, reduction = reduced_features(corpus, array, identity, width, views)
     if views:
         identity = fingerprint.content_hash([identity, *[view_identity for _, view_identity in views]])
-    sizes = {
-        "image_width": array.shape[2],
-        "cells": array.shape[1],
-        "global_width": 0 if pooled is None else pooled.shape[1],
-        "resolution": extractor.resolution,
-    }
+    sizes = {"image_width": array.shape[2], "cells": array.shape[1], "resolution": extractor.resolution}
+    sizes["global_width"] = 0 if pooled is None else pooled.shape[1]
     describer = Describer(kind, extractor.resolution, extractor, reduction)
-    return ImageInputs(feature_reader(array, pooled, view_arrays, train), identity, sizes, describer)
+    return feature_reader(array, pooled, view_arrays, train), identity, sizes, describer
 
 
 # Sentences.
@@ -385,26 +365,18 @@ class CaptionReader:
         return self.words.encode(texts, self.nearest) if isinstance(self.words, Vocabulary) else self.words(texts)[0]
 
 
-@dataclass(frozen=True)
-class CaptionInputs:
-    """The captions of a corpus as a method reads them.
-
-    captions: all of them. reader: any others. identity: names the words and networks by content. sizes: those of the
-    captions in methods.Inputs. coverage: share of the words of the training captions that have a word vector from a
-    file, None without a file.
-    """
-
-    captions: Tokens | CaptionStates
-    reader: CaptionReader
-    identity: dict[str, str]
-    sizes: dict[str, object]
-    coverage: float | None = None
+CaptionInputs = tuple[Tokens | CaptionStates, CaptionReader, dict[str, str], dict[str, object], float | None]
 
 
 def caption_inputs(
     config: DataConfig, corpus: Corpus, progress: Callable | None = None, device: torch.device | str | None = None
 ) -> CaptionInputs:
-    """Number or encode (once; cached) all captions. Raises: BadInput for an empty caption or missing files."""
+    """The captions of a corpus as a method reads them: number or encode (once; cached) all of them.
+
+    Returns: (all captions; what reads any others; the names of words and networks, by content; the sizes of the
+    captions in methods.Inputs; the share of the words of the training captions that have a word vector from a file,
+    None without a file). Raises: BadInput for an empty caption or missing files.
+    """
     texts = corpus.captions["text"].tolist()
     if config.text_model:
         return _of_text_model(config, texts, progress, device)
@@ -420,13 +392,13 @@ def caption_inputs(
     identity = {"vocabulary": vocabulary.hash, "word_vectors": "" if file is None else fingerprint.file_hash(file)}
     sizes = {"vocabulary": len(vocabulary.words), "word_dim": config.word_dim}
     if file is None:
-        return CaptionInputs(tokens, CaptionReader(vocabulary), identity, sizes)
+        return tokens, CaptionReader(vocabulary), identity, sizes, None
     vectors, in_file = load_word_vectors(file, vocabulary.words)
     sizes |= {"word_dim": vectors.shape[1], "word_vectors": torch.from_numpy(vectors)}
     ids = tokens.ids.numpy()[training]
     coverage = float(in_file[ids[ids > 3]].mean()) if (ids > 3).any() else 0.0
     reader = CaptionReader(vocabulary, nearest=NearestWords(file, vocabulary))
-    return CaptionInputs(tokens, reader, identity, sizes, coverage)
+    return tokens, reader, identity, sizes, coverage
 
 
 def word_vector_file(config: DataConfig) -> Path | None:
@@ -454,7 +426,7 @@ def _of_text_model(
         pieces = pretrained.word_pieces(folder)
         identity = {"text_model": f"{pieces.identity}-{folder.identity}"}
         sizes["text_network"] = pretrained.describe_text(folder)
-        return CaptionInputs(pieces(texts)[0], CaptionReader(pieces), identity, sizes)
+        return pieces(texts)[0], CaptionReader(pieces), identity, sizes, None
     model = PretrainedStates(config.text_model, device=device)
     indptr = _offsets(model.pieces(texts)[0].mask.sum(1).numpy())
 
@@ -466,7 +438,7 @@ def _of_text_model(
     key = [model.identity, fingerprint.content_hash(texts)]
     array = cached_array("states", key, (int(indptr[-1]), model.width), np.float16, work, about=model.identity)
     states, sizes["text_width"] = CaptionStates(array, indptr, np.arange(len(texts))), model.width
-    return CaptionInputs(states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes)
+    return states, CaptionReader(model.pieces, model), {"text_model": model.identity}, sizes, None
 
 
 def _offsets(lengths: Sequence[int]) -> np.ndarray:

@@ -94,9 +94,8 @@ def _write(path: Path, shape: tuple, dtype: np.dtype, work: _Work, names: Sequen
                         files.write_json(note, {"rows": done, "digest": digest.hexdigest()})
                         unsaved = 0
         with _writing(path):
-            files.write_json(
-                path.with_suffix(".json"), {"digest": digest.hexdigest(), "extractor": about, "rows": shape[0]}
-            )
+            described = {"digest": digest.hexdigest(), "extractor": about, "rows": shape[0]}
+            files.write_json(path.with_suffix(".json"), described)
             files.publish(part, path)
         for left_over in (note, *path.parent.glob(f".{path.stem}.*.tmp")):  # of a process killed while it wrote a note
             left_over.unlink(missing_ok=True)
@@ -220,9 +219,8 @@ def cached_features(
                 coming += [reader.submit(pixels_of, later) for later in batches[n + _AHEAD : n + _AHEAD + 1]]
                 features, expected = extractor(pixels), (len(batch), *extractor.shape)
                 if not isinstance(features, np.ndarray) or features.shape != expected:
-                    returned = f"{type(features).__name__} of {getattr(features, 'shape', 'no shape')}"
-                    name = type(extractor).__name__
-                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {returned}.")
+                    name, got = type(extractor).__name__, getattr(features, "shape", type(features))
+                    raise BadInput(f"the extractor {name} must return an array of shape {expected}, got {got}.")
                 yield features
 
     identity = identity_of(extractor)
@@ -347,9 +345,8 @@ def reduced_features(
     pca, root, kind = f"pca{width}", "root-mean", f"reduction-{corpus.name}"
 
     def learned(name: str, shape: tuple, dtype: type, learn: Callable) -> np.ndarray:
-        return cached_array(
-            kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=f"{identity}-{name}"
-        )
+        about = f"{identity}-{name}"
+        return cached_array(kind, [*key, name], shape, dtype, lambda start: [learn()[start:]], about=about)
 
     reduction = Reduction(
         learned(pca, (1 + width, e), np.float32, lambda: principal_components(features, train, width)),

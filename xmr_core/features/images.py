@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
+from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.safe_open import open_regular
@@ -98,6 +98,17 @@ def by_few(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return torch.cat([network(part) for part in x.split(_FEW)]) if x.device.type == "cpu" else network(x)
 
 
+class Frozen:
+    """A network `net` that does not learn, on one device."""
+
+    net: nn.Module
+
+    def to(self, device: torch.device | str | None) -> None:
+        """Compute on another device from now on; None for where the network is."""
+        self.net = self.net.requires_grad_(False).to(device)
+        self.device = next(self.net.parameters()).device
+
+
 # Which part of an image is shown.
 
 
@@ -174,9 +185,7 @@ def _named(path: Path | str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as e:
-        raise DamagedFile(
-            f"image {path} cannot be read ({why_unreadable(e)}). Replace the file, or take it out of the lists."
-        ) from None
+        raise DamagedFile(f"image {path} cannot be read ({why_unreadable(e)}). Replace it or take it out.") from None
 
 
 def why_unreadable(error: Exception) -> str:

@@ -25,7 +25,7 @@ from xmr_core.base import fingerprint, paths
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.machine import alone
 from xmr_core.base.types import Tokens
-from xmr_core.features.images import Fit, by_few, channels_first
+from xmr_core.features.images import Fit, Frozen, by_few, channels_first
 
 _HUB_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*-of-*.safetensors"]
 MINILM = "minilm"  # a name, where no folder is called so
@@ -155,10 +155,8 @@ def _hub_folder(name: str, revision: str | None) -> Path:
             return folder
         except Exception as e:
             reason = _first_line(e)
-    raise BadInput(
-        f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason}). Give a "
-        "local folder that save_pretrained wrote."
-    )
+    fault = f"model {name!r} is no folder here, is not in the local cache, and the hub did not give it ({reason})"
+    raise BadInput(f"{fault}. Give a local folder that save_pretrained wrote.")
 
 
 # Loading a model, or building it again from its architecture.
@@ -174,17 +172,9 @@ _NOT_ARCHITECTURE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """A loaded model in float32, in eval mode. Every tensor is from its file; a pooler that the file lacks is None."""
-
-    model: nn.Module
-    config: object
-    folder: ModelFolder
-
-
-def load_pretrained(source: Source, kind: str) -> Pretrained:
-    """A pretrained model. kind: 'image', 'text' (of a model of two towers, that tower), or 'both' towers together.
+def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
+    """A pretrained model in float32, in eval mode, and its folder. Every tensor is from its file; a pooler that the
+    file lacks is None. kind: 'image', 'text' (of a model of two towers, that tower), or 'both' towers together.
 
     Raises: BadInput for what find_pretrained refuses, an architecture that transformers does not know or that needs
         code of its own, weights that lack a tensor or do not fit the config, pickled weights with more in them than
@@ -215,7 +205,7 @@ def load_pretrained(source: Source, kind: str) -> Pretrained:
     if poolers and hasattr(model, "pooler"):
         model.pooler = None  # its weights would be random
     _check_kind(model, kind, name)
-    return Pretrained(model.eval(), config, folder)
+    return model.eval(), folder
 
 
 def tower_config(folder: ModelFolder, kind: str):
@@ -260,13 +250,13 @@ def copy_weights(network: nn.Module, source: Source, kind: str) -> str:
 
     Raises: BadInput for a network of another shape, and what load_pretrained refuses.
     """
-    loaded = load_pretrained(source, kind)
-    tensors = {k: v for k, v in loaded.model.state_dict().items() if "pooler" not in k.split(".")}
+    model, folder = load_pretrained(source, kind)
+    tensors = {k: v for k, v in model.state_dict().items() if "pooler" not in k.split(".")}
     try:
         network.load_state_dict(tensors)
     except RuntimeError as e:
-        raise BadInput(f"{loaded.folder.name} is another network ({_first_line(e)}).") from None
-    return loaded.folder.identity
+        raise BadInput(f"{folder.name} is another network ({_first_line(e)}).") from None
+    return folder.identity
 
 
 def _check_kind(model: nn.Module, kind: str, name: str) -> None:
@@ -327,13 +317,13 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
     resolution: in place of the file's; the size before a crop changes with it.
     Raises: BadInput for images that are not square, or values that are not supported.
     """
-    settings = _preprocessor(folder)
+    file, shared = folder.path / "preprocessor_config.json", folder.path / "processor_config.json"
+    settings = read_settings(file) if file.exists() else None
+    if settings is None and shared.exists():
+        settings = read_settings(shared).get("image_processor")
     if settings is None:
-        warnings.warn(
-            f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation. "
-            "Copy the file into the folder if the model was trained otherwise.",
-            stacklevel=3,
-        )
+        fault = f"{folder.name} holds no preprocessor_config.json: images are scaled with ImageNet's mean and deviation"
+        warnings.warn(f"{fault}. Copy the file into the folder if the model was trained otherwise.", stacklevel=3)
         settings = {"image_mean": _MEAN, "image_std": _STD}
     cropped = settings.get("do_center_crop", "crop_size" in settings)
     size = settings.get("size") or getattr(config, "image_size", None) or _USUAL
@@ -366,13 +356,6 @@ def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
         edge, keeps_ratio = int(edge / (settings.get("crop_pct") or 224 / 256)), True
     fit = Fit(edge if own == resolution else round(edge * resolution / own), keeps_ratio, resample)
     return None if fit == Fit(resolution, keeps_ratio=False) else fit
-
-
-def _preprocessor(folder: ModelFolder) -> dict | None:
-    alone, shared = folder.path / "preprocessor_config.json", folder.path / "processor_config.json"
-    if alone.exists():
-        return read_settings(alone)
-    return read_settings(shared).get("image_processor") if shared.exists() else None
 
 
 def _edge(size) -> int:
@@ -418,8 +401,7 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
         with torch.no_grad():
             states = model(pixel_values=torch.zeros(1, 3, resolution, resolution, device=device)).last_hidden_state
     except Exception as e:  # whatever a model of another library raises
-        reason = " ".join(str(e).split())[:120]
-        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({reason}).") from e
+        raise BadInput(f"{name} cannot read images of {resolution}×{resolution} ({_first_line(e)}).") from e
     if states.ndim == 4:
         return Layout(states.shape[2] * states.shape[3], states.shape[1], None)
     tokens, width = states.shape[1:]
@@ -434,7 +416,7 @@ def find_layout(model: nn.Module, resolution: int, name: str) -> Layout:
     return Layout(tokens - before, width, before)
 
 
-class PretrainedGrid:
+class PretrainedGrid(Frozen):
     """Frozen extractor (cache.Extractor): the last states of a pretrained vision model for each cell of an image.
 
     It reads every vision model of transformers whose last states are a map or a square of tokens: ResNet, RegNet,
@@ -453,31 +435,25 @@ class PretrainedGrid:
     batch = 32
 
     def __init__(self, source: Source, resolution: int | None = None, device: torch.device | str | None = None):
-        loaded = load_pretrained(source, "image")
-        self.scaling, self.fit = read_preprocessing(loaded.folder, loaded.config, resolution)
+        self.net, self.folder = load_pretrained(source, "image")
+        self.scaling, self.fit = read_preprocessing(self.folder, self.net.config, resolution)
         self.resolution = self.scaling.resolution
-        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
         self.to(device)
-        self.layout = find_layout(self.net, self.resolution, loaded.folder.name)
+        self.layout = find_layout(self.net, self.resolution, self.folder.name)
         self.shape = (self.layout.cells, self.layout.width)
         recipe = fingerprint.content_hash([asdict(self.scaling), self.fit and asdict(self.fit)])
-        self.identity = f"pretrained-1-cells-{recipe}-{loaded.folder.identity}"
-
-    def to(self, device: torch.device | str | None) -> None:
-        """Compute on another device from now on; None for where the model is."""
-        self.net = self.net.to(device)
-        own = next(self.net.parameters()).device
-        self._mean, self._std = (v.to(own) for v in self.scaling.tensors())
+        self.identity = f"pretrained-1-cells-{recipe}-{self.folder.identity}"
 
     def __call__(self, pixels: UInt8[np.ndarray, "n h w 3"]) -> Float[np.ndarray, "n l e"]:
         """Describe images. Raises: BadInput unless they have the extractor's resolution."""
         with torch.inference_mode():
-            x = channels_first(pixels, self.resolution, self._mean.device).float() / 255
-            return by_few(self._cells, x).cpu().numpy().astype(self.dtype)
+            scales = [numbers.to(self.device) for numbers in self.scaling.tensors()]
 
-    def _cells(self, x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
-        states = self.net(pixel_values=self.scaling.apply(x, self._mean, self._std)).last_hidden_state
-        return self.layout.cells_of(states)
+            def cells(x: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n l e"]:
+                return self.layout.cells_of(self.net(pixel_values=self.scaling.apply(x, *scales)).last_hidden_state)
+
+            x = channels_first(pixels, self.resolution, self.device).float() / 255
+            return by_few(cells, x).cpu().numpy().astype(self.dtype)
 
 
 def describe_vision(source: Source) -> str:
@@ -592,8 +568,8 @@ def _load(folder: ModelFolder):
                 tokenizer = library().PreTrainedTokenizerFast.from_pretrained(folder.path, **LOCAL)
         tokenizer.backend_tokenizer  # noqa: B018  of a tokenizer in Python alone it is not there
     except Exception as e:  # whatever transformers raises
-        reason = " ".join(str(e).split())[:120]
-        raise BadInput(f"{folder.name}: its tokenizer cannot be read ({reason}). It needs a tokenizer.json.") from e
+        fault = f"{folder.name}: its tokenizer cannot be read ({_first_line(e)})"
+        raise BadInput(f"{fault}. It needs a tokenizer.json.") from e
     return tokenizer
 
 
@@ -603,7 +579,7 @@ def _load(folder: ModelFolder):
 _TOKENS = 4096  # of one batch, padding included
 
 
-class PretrainedStates:
+class PretrainedStates(Frozen):
     """Frozen text model: captions → the last state of each word piece, special ones included, "l e" in half precision.
 
     Captions of similar length are read together, about 4,096 word pieces at a time, so that little padding is computed.
@@ -615,17 +591,11 @@ class PretrainedStates:
     """
 
     def __init__(self, source: Source, max_length: int = 64, device: torch.device | str | None = None):
-        loaded = load_pretrained(source, "text")
-        self.pieces = word_pieces(loaded.folder, max_length)
-        self.folder, self.net = loaded.folder, loaded.model.requires_grad_(False)
+        self.net, self.folder = load_pretrained(source, "text")
+        self.pieces = word_pieces(self.folder, max_length)
         self.to(device)
-        self.width = loaded.config.hidden_size
-        self.identity = f"states-1-{self.pieces.identity}-{loaded.folder.identity}"
-
-    def to(self, device: torch.device | str | None) -> None:
-        """Compute on another device from now on; None for where the model is."""
-        self.net = self.net.to(device)
-        self.device = next(self.net.parameters()).device
+        self.width = self.net.config.hidden_size
+        self.identity = f"states-1-{self.pieces.identity}-{self.folder.identity}"
 
     def __call__(self, texts: Sequence[str], progress: Callable | None = None) -> list[Float[np.ndarray, "l e"]]:
         """States of each caption. progress: wraps the batches. Raises: BadInput for states beyond half precision."""

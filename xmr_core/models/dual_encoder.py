@@ -57,19 +57,18 @@ class ZeroShot(nn.Module):
 
     def __init__(self, source: Path | str, device: torch.device | str | None = None):
         super().__init__()
-        loaded = load_pretrained(source, "both")
-        self.name, self.model_type = "zero-shot", loaded.config.model_type
-        vision = getattr(loaded.config, "vision_config", loaded.config)
-        self.scaling, self.fit = read_preprocessing(loaded.folder, vision)
-        self.pieces = word_pieces(loaded.folder, max_length=None)
-        self.model = loaded.model.requires_grad_(False)
+        model, folder = load_pretrained(source, "both")
+        self.name, self.model_type = "zero-shot", model.config.model_type
+        self.scaling, self.fit = read_preprocessing(folder, getattr(model.config, "vision_config", model.config))
+        self.pieces = word_pieces(folder, max_length=None)
+        self.model = model.requires_grad_(False)
         for name, value in zip(("mean", "std"), self.scaling.tensors(), strict=True):
             self.register_buffer(name, value)
-        file = loaded.folder.path / "tokenizer_config.json"
+        file = folder.path / "tokenizer_config.json"
         tokenizer = str(read_settings(file).get("tokenizer_class", "")) if file.exists() else ""
         self.first_siglip = self.model_type in _READ_PADDING and tokenizer.startswith("SiglipTokenizer")
         recipe = [self.pieces.identity, asdict(self.scaling), self.fit and asdict(self.fit)]
-        self.identity = f"{loaded.folder.identity}-{content_hash(recipe)}"
+        self.identity = f"{folder.identity}-{content_hash(recipe)}"
         self.to(device).eval()
 
     @property

@@ -87,10 +87,10 @@ class FaultLog:
 
 def find_path(folder: Path, names: Sequence[str], corpus: str) -> Path:
     """The first of these files or folders that exists. Raises: BadInput with all the names that were tried."""
-    if paths := [folder / name for name in names if (folder / name).exists()]:
-        return paths[0]
-    wanted = " or ".join(names)
-    raise BadInput(f"{corpus} needs {wanted}, looked for in {folder}. Put it there or give the right data_root.")
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise BadInput(f"{corpus} needs {' or '.join(names)} in {folder}. Put it there or give the right data_root.")
 
 
 def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None) -> dict[str, str]:
@@ -115,9 +115,9 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
         visited.add((status.st_dev, status.st_ino))
         folders[:] = [name for name in folders if deep and not name.startswith(".") and _is_utf8(name)]
         faults.tolerate("files whose name is not UTF-8", [ascii(name) for name in names if not _is_utf8(name)])
-        for name in names:
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and _is_utf8(name):
-                images[Path(place, name).relative_to(folder).as_posix()] = str(Path(place, name))
+        shown = [name for name in names if not name.startswith(".") and _is_utf8(name)]
+        paths = [Path(place, name) for name in shown if name.lower().endswith(SUFFIXES)]
+        images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
     return images
 
 
@@ -363,8 +363,7 @@ def usable_tables(
     """
     for kind, table, needed in (("images", images, columns), ("captions", captions, ("image_id", "text"))):
         if not isinstance(table, pd.DataFrame) or not set(needed) <= set(table):
-            got = list(table) if isinstance(table, pd.DataFrame) else type(table).__name__
-            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}, got {got}. {_REMEDY}")
+            raise BadInput(f"{name}: the {kind} must be a DataFrame with columns {needed}. {_REMEDY}")
         faults.refuse(f"{name}: ids of {kind} repeat", table.index[table.index.duplicated()])
     images, captions = (table[~table.index.duplicated()] for table in (images, captions))
     written = np.array([isinstance(text, str) for text in captions["text"]], bool)
@@ -420,9 +419,8 @@ def photograph_corpus(
     """
     images, captions = usable_tables(name, images, captions, faults, usual, splits, ("split", "path"))
     grades, files = dict(grades or {}), images["path"].tolist()
-    content = files_content(files)
+    content, graded = files_content(files), [table.to_csv() for table in grades.values()]
     texts = [captions.index.tolist(), captions["image_id"].tolist(), captions["text"].tolist()]
-    graded = [table.to_csv() for table in grades.values()]
     return Corpus(
         name=name,
         images=images,

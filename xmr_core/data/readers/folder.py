@@ -57,9 +57,8 @@ def caption_table(records: Iterable[tuple[int, Mapping]], source: str, faults: F
     for number, record in records:
         columns |= dict.fromkeys(map(str, record))
         values = {str(name).strip().lower(): record[name] for name in reversed(record)}
-        image, texts, split, ids = (
-            next((values[name] for name in names if name in values), None) for names in COLUMNS.values()
-        )
+        found = {column: [values[n] for n in names if n in values] for column, names in COLUMNS.items()}
+        image, texts, split, ids = (own[0] if own else None for own in found.values())
         image = str(image) if isinstance(image, Path) else image
         texts = _texts(texts) if isinstance(texts, str) else _listed(texts)
         if not (isinstance(image, str) and texts is not None and all(isinstance(t, str) for t in texts)):
@@ -415,10 +414,8 @@ def _captions(
     table = table.assign(image_id=pd.Series(owners, table.index, dtype=object))
     exists = table["image_id"].isin(files)
     if len(table) and not exists.any():
-        faults.refuse(
-            f"{written.source}: none of the {len(table):,} captions names an image of the folder. The first names "
-            f"{table['image'].iloc[0]!r}; the images in {base} are called like {min(files)!r}."
-        )
+        named = f"The first names {table['image'].iloc[0]!r}, and the images in {base} are called like {min(files)!r}"
+        faults.refuse(f"{written.source}: none of the {len(table):,} captions names an image of the folder. {named}.")
     split_of, origin = _splits(written, table[exists], match, faults)
     if not written.collection:
         twice = table.duplicated(["image_id", "text"])
