@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.checks import require_choice, require_fields, require_number
+from xmr_core.base.checks import require_fields
 from xmr_core.base.errors import BadInput
 from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Batch, Features, Pixels, Tokens
@@ -191,6 +191,7 @@ class Split:
         return self.captions.lengths if isinstance(self.captions, CaptionStates) else self.captions.mask.sum(1).numpy()
 
 
+@dataclass(eq=False)
 class Batches:
     """The training batches of a split. They depend on seed, epoch and step only, so an interrupted run can continue.
 
@@ -211,27 +212,22 @@ class Batches:
         images or one caption.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        batch_images: int,
-        captions_per_image: int,
-        seed: int,
-        unit: str = "images",
-        positives: str = "annotated",
-        augment: Augmentation = Augmentation(),
-    ):
-        require_choice("unit", unit, UNITS)
-        require_choice("positives", positives, POSITIVES)
-        require_number("batch_images", batch_images, 2, hint="One image has no negatives.")
-        require_number("captions_per_image", captions_per_image, 1)
-        if positives == "diagonal" and unit == "images":
+    split: Split
+    batch_images: int
+    captions_per_image: int
+    seed: int
+    unit: str = "images"
+    positives: str = "annotated"
+    augment: Augmentation = Augmentation()
+
+    def __post_init__(self):
+        limits = {"batch_images": (2, np.inf), "captions_per_image": (1, np.inf)}  # one image has no negatives
+        require_fields(self, limits, {"unit": UNITS, "positives": POSITIVES})
+        if self.positives == "diagonal" and self.unit == "images":
             raise BadInput("positives='diagonal' needs unit='captions' or 'classes', where every row has one caption.")
-        if unit == "classes" and split.classes is None:
+        if self.unit == "classes" and self.split.classes is None:
             raise BadInput("unit='classes' needs images with classes (cub). Use unit='images' or 'captions' here.")
-        self.split, self.batch_images, self.captions_per_image = split, batch_images, captions_per_image
-        self.seed, self.unit, self.positives, self.augment = seed, unit, positives, augment
-        self._captions_of = split.relevance.transpose()
+        self._captions_of = self.split.relevance.transpose()
 
     def __len__(self) -> int:
         """Steps in an epoch."""

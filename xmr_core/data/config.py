@@ -97,9 +97,5 @@ class DataConfig:
         ...     Path(DataConfig("folder", os.path.relpath(folder)).absolute().data_root).is_absolute()
         True
         """
-        return replace(self, **{name: _absolute(getattr(self, name)) for name in _PLACES})
-
-
-def _absolute(place: str) -> str:
-    path = Path(place).expanduser()
-    return str(path.resolve()) if place and path.exists() else place
+        paths = {name: Path(place).expanduser() for name in _PLACES if (place := getattr(self, name))}
+        return replace(self, **{name: str(path.resolve()) for name, path in paths.items() if path.exists()})

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
@@ -168,15 +170,19 @@ def from_arrays(
 
 def _checked(features) -> np.ndarray:
     """Features as a finite array "n l e"."""
-    if hasattr(features, "detach"):  # numpy knows no bfloat16
-        features = (features.float() if "bfloat16" in str(features.dtype) else features).numpy(force=True)
-    array = np.asarray(features)
+    array = as_array(features)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
-    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f":
-        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), got {array.dtype} of {array.shape}.")
-    if not np.isfinite(array).all():
-        raise BadInput("features must be finite. Correct them or leave the image out.")
+    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+        got = f"got {array.dtype} of {array.shape}"
+        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
     return array if array.ndim == 3 else array[:, None]
+
+
+def as_array(x) -> np.ndarray:
+    """What numpy makes of x; tensors on any device, and in bfloat16, which numpy does not know, are copied."""
+    if isinstance(x, Tensor):
+        x = (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+    return np.asarray(x)
 
 
 def _split_names(splits: Sequence[str] | Mapping[str, float] | None, n: int) -> list[str]:

@@ -19,7 +19,7 @@ from xmr_core.base.row_file import JoinedRows, RowFile
 from xmr_core.base.safe_open import require_trusted
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
-from xmr_core.data.corpora import import_named
+from xmr_core.data.corpora import as_array, import_named
 from xmr_core.features import images as pictures
 from xmr_core.features import pretrained
 from xmr_core.features.cache import Extractor, Reduction, cached_array, cached_features, identity_of, reduced_features
@@ -561,10 +561,8 @@ def listed(images, one_has_three_axes: bool) -> Sequence:
     one_has_three_axes: whether an array of three axes is one image. Raises: BadInput for what is no image and no
     collection.
     """
-    if isinstance(images, Tensor):
-        images = _array(images)
-    if hasattr(images, "to_numpy"):  # a table of pandas
-        images = images.to_numpy()
+    if isinstance(images, Tensor) or hasattr(images, "to_numpy"):  # a table of pandas
+        images = as_array(images)
     one = one_has_three_axes and isinstance(images, np.ndarray) and images.ndim == 3
     if one or isinstance(images, str | Path | Image.Image):
         return [images]
@@ -590,12 +588,9 @@ def pixels_of(image: ImageLike | Tensor) -> UInt8[np.ndarray, "h w 3"]:
             image = np.asarray(pictures.convert_to_rgb(image))
     except pictures.UNREADABLE as e:
         raise DamagedFile(f"image {image} cannot be read ({pictures.why_unreadable(e)}). Give another file.") from None
-    if not isinstance(image, np.ndarray | Tensor):
-        raise BadInput(f"an image must be a file, a PIL image or an array, got {type(image).__name__}.")
-    image = _array(image)
+    image = as_array(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-        shape = "×".join(map(str, image.shape))
-        raise BadInput(f"an image must be uint8 of height×width×3 and not empty, got {image.dtype} of {shape}.")
+        raise BadInput(f"an image must be uint8 of height×width×3 (or a file), got {image.dtype} of {image.shape}.")
     return image
 
 
@@ -610,18 +605,10 @@ def regions(images, inputs: Inputs) -> Features:
     Raises: BadInput for other shapes, another width, or numbers that are not finite.
     """
     try:
-        x = torch.from_numpy(np.stack([_array(image).astype(np.float32) for image in images]))
+        x = torch.from_numpy(np.stack([as_array(image).astype(np.float32) for image in images]))
     except (RuntimeError, TypeError, ValueError) as e:
         raise BadInput(f"features of regions must be arrays of one shape, regions × width ({e}).") from None
-    if x.ndim == 2 and inputs.cells == 1:  # it was trained on one vector of each image
-        x = x[:, None]
-    if x.ndim != 3 or x.shape[2] != inputs.image_width or not x.isfinite().all():
-        width = inputs.image_width
+    x, width = x[:, None] if x.ndim == 2 and inputs.cells == 1 else x, inputs.image_width  # one vector of each image
+    if x.ndim != 3 or x.shape[2] != width or not x.isfinite().all():
         raise BadInput(f"features of regions must be finite, n × regions × {width}, got {tuple(x.shape)}.")
     return Features(x, torch.ones(x.shape[:2], dtype=torch.bool))
-
-
-def _array(x) -> np.ndarray:
-    if isinstance(x, Tensor):  # numpy knows no bfloat16
-        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
-    return np.asarray(x)

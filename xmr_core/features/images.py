@@ -141,13 +141,13 @@ class TrainingCrops:
         self.identity = f"crop-{SMALLEST}-mirror-{view}"
 
     def __call__(self, rows: np.ndarray) -> list[Crop]:
-        return [self._crop(int(row)) for row in rows]
-
-    def _crop(self, row: int) -> Crop:
-        rng = np.random.default_rng([self.view, row])
-        r = rng.uniform(SMALLEST, 1)
-        left, top = rng.uniform(0, 1 - r), rng.uniform(0, 1 - r)
-        return Crop((left, top, left + r, top + r), bool(rng.random() < 0.5))
+        crops = []
+        for row in rows:
+            rng = np.random.default_rng([self.view, int(row)])
+            r = rng.uniform(SMALLEST, 1)
+            left, top = rng.uniform(0, 1 - r), rng.uniform(0, 1 - r)
+            crops.append(Crop((left, top, left + r, top + r), bool(rng.random() < 0.5)))
+        return crops
 
 
 # Reading image files.

@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
+from itertools import pairwise
 from math import isqrt
 from pathlib import Path
 from types import ModuleType
@@ -117,13 +118,11 @@ def library() -> ModuleType:
     transformers imports any torchvision that is installed, and fails where that does not fit torch. Nothing in this
     package needs it, so it is hidden during the import.
     """
-    hidden = "torchvision" not in sys.modules
-    if hidden:
-        sys.modules["torchvision"] = None  # means 'not installed'; transformers looks for it once, on import
+    given = sys.modules.setdefault("torchvision", None)  # None: 'not installed'; transformers looks once, on import
     try:
         import transformers
     finally:
-        if hidden:
+        if given is None:
             del sys.modules["torchvision"]
     return transformers
 
@@ -146,11 +145,11 @@ def _hub_folder(name: str, revision: str | None) -> Path:
     """The cached copy of a model on the hub, downloaded if it is not cached completely."""
     from huggingface_hub import snapshot_download
 
-    patterns = {"allow_patterns": _HUB_FILES, "ignore_patterns": "*/*"}
+    download = partial(snapshot_download, name, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*")
     for local in (True, False):  # a cached copy is used as it is
         try:
             with quiet():
-                folder = Path(snapshot_download(name, revision=revision, local_files_only=local, **patterns))
+                folder = Path(download(local_files_only=local))
             model_files(folder, name)
             return folder
         except Exception as e:
@@ -197,8 +196,7 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
-        fault = f"{name} cannot be loaded as a model ({_first_line(e)})"
-        raise BadInput(f"{fault}. Are config.json and weights of one model?") from e
+        raise BadInput(f"{name}: config.json and weights are not of one model ({_first_line(e)}).") from e
     poolers = {tensor for tensor in report["missing_keys"] if "pooler" in tensor.split(".")}
     if missing := sorted(set(report["missing_keys"]) - poolers):
         raise BadInput(f"{name}: the weights lack {len(missing)} tensors of a {type(model).__name__}: {missing[0]!r} …")
@@ -214,11 +212,8 @@ def tower_config(folder: ModelFolder, kind: str):
         with quiet():
             config = library().AutoConfig.from_pretrained(folder.path, **LOCAL)
     except Exception as e:
-        settings = read_settings(folder.path / "config.json")
-        fault = f"does not describe a {settings.get('model_type')!r} to transformers {library().__version__}"
-        if "auto_map" in settings:
-            fault = "names code of its own, which is never run"
-        raise BadInput(f"{folder.name}: config.json {fault} ({_first_line(e)}). Choose another model.") from e
+        fault = f"{folder.name}: config.json does not describe a model that transformers knows ({_first_line(e)})"
+        raise BadInput(f"{fault}. Code that comes with a model is never run.") from e
     dual = all(hasattr(config, tower) for tower in _TOWERS.values())
     return getattr(config, _TOWERS[kind]) if dual and kind != "both" else config
 
@@ -335,9 +330,8 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
         if settings.get("rescale_offset") or len(mean) != 3 or len(std) != 3:
             raise ValueError(f"rescale_offset, or {len(mean)} channels, not 3")
         factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
-        bgr = bool(settings.get("do_flip_channel_order", False))
-        scaling = Scaling(resolution, tuple(map(float, mean)), tuple(map(float, std)), factor, bgr)
-        return scaling, _fit(settings, cropped, resolution)
+        mean, std, bgr = *(tuple(map(float, own)) for own in (mean, std)), settings.get("do_flip_channel_order", False)
+        return Scaling(resolution, mean, std, factor, bool(bgr)), _fit(settings, cropped, resolution)
     except (TypeError, ValueError, KeyError) as e:
         raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None
 
@@ -347,8 +341,7 @@ def _fit(settings: dict, cropped: bool, resolution: int) -> Fit | None:
     size, resample = settings.get("size") or resolution, settings.get("resample", _BICUBIC)
     if resample not in range(6):
         raise ValueError(f"the filter {resample!r}")
-    own = edge = _edge(size)
-    keeps_ratio = False
+    own, edge, keeps_ratio = _edge(size), _edge(size), False
     if cropped:
         own = _edge(settings.get("crop_size") or size)
         keeps_ratio = "shortest_edge" in size if isinstance(size, dict) else not kind.startswith("DeiT")
@@ -526,7 +519,7 @@ class WordPieces:
         ids = np.full((len(texts), lengths.max(initial=1)), self.pad, np.int64)
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         ids[mask] = [i for e in encoded for i in e.ids]
-        if ids.size and ids.max() >= self.rows:
+        if ids.max(initial=0) >= self.rows:
             raise BadInput(f"word piece {ids.max()} of {self.rows}: tokenizer and weights are of two models.")
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask)), sum(bool(e.overflowing) for e in encoded)
 
@@ -621,12 +614,11 @@ def bucket_by_length(lengths: np.ndarray, budget: int) -> list[np.ndarray]:
     [array([2, 0]), array([1])]
     """
     order = np.argsort(lengths, kind="stable")
-    batches, start = [], 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or (end - start + 1) * lengths[order[end]] > budget:
-            batches.append(order[start:end])
-            start = end
-    return batches
+    starts = [0] if len(order) else []
+    for n, row in enumerate(order):
+        if (n - starts[-1] + 1) * lengths[row] > budget and n > starts[-1]:
+            starts.append(n)
+    return [order[start:end] for start, end in pairwise([*starts, len(order)])]
 
 
 def describe_text(source: Source) -> str:
@@ -635,8 +627,8 @@ def describe_text(source: Source) -> str:
     A model that reads from left to right (CLIP's text tower, GPT) is summarised by its last piece, the only one that
     has seen the whole caption. Others name no summary.
     """
-    kind, summary = type(tower_config(find_pretrained(source), "text")), {}
+    kind, told = type(tower_config(find_pretrained(source), "text")), {"architecture": architecture(source, "text")}
     decodes = kind in library().MODEL_FOR_CAUSAL_LM_MAPPING and kind not in library().MODEL_FOR_MASKED_LM_MAPPING
     if kind.model_type == "clip_text_model" or (decodes and kind.model_type != "bert-generation"):
-        summary = {"summary": "last"}
-    return json.dumps({"architecture": architecture(source, "text"), **summary}, sort_keys=True)
+        told["summary"] = "last"
+    return json.dumps(told, sort_keys=True)

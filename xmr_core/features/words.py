@@ -136,13 +136,12 @@ class Vocabulary:
         """Read such JSON. tokeniser: the rule where the file names none. Raises: DamagedFile for another layout."""
         try:
             content = json.loads(text)
-            words = content["idx2word"]
+            words, tokeniser = content["idx2word"], content.get("tokeniser", tokeniser)
             ordered = tuple(words[str(n)] for n in range(len(words)))
-            numbers, tokeniser = {word: n for n, word in enumerate(ordered)}, content.get("tokeniser", tokeniser)
-            if not all(isinstance(text, str) for text in (tokeniser, *ordered)):
-                raise TypeError("its words, and the name of its tokeniser, must be text")
-            if len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
-                raise ValueError("its word2idx and idx2word give different numbers to a word, or one number twice")
+            numbers = {word: n for n, word in enumerate(ordered)}
+            are_texts = all(isinstance(text, str) for text in (tokeniser, *ordered))
+            if not are_texts or len(numbers) != len(ordered) or content.get("word2idx", numbers) != numbers:
+                raise ValueError("each word needs one number, the same in word2idx and idx2word")
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as e:
             raise DamagedFile(f"not a vocabulary file (word2idx, idx2word, idx): {str(e)[:200]}.") from None
         return cls(ordered, tokeniser)

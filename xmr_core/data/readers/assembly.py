@@ -107,7 +107,11 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
     """
     images: dict[str, str] = {}
     visited, faults = set(), faults or FaultLog()
-    for place, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+
+    def refuse(error: OSError) -> None:
+        raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
+
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         status = os.stat(place)
         if (status.st_dev, status.st_ino) in visited:
             folders.clear()  # a link back to a folder that was listed already
@@ -119,10 +123,6 @@ def list_images(folder: Path, deep: bool = False, faults: FaultLog | None = None
         paths = [Path(place, name) for name in shown if name.lower().endswith(SUFFIXES)]
         images |= {path.relative_to(folder).as_posix(): str(path) for path in paths}
     return images
-
-
-def _raise(error: OSError) -> None:
-    raise DamagedFile(f"{error.filename} cannot be listed ({error.strerror}).")
 
 
 def _is_utf8(name: str) -> bool:

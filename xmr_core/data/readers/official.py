@@ -326,7 +326,7 @@ def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dic
 
     value = assembly.read_json(file, faults, without_tokens)
     records = value.get("images") if isinstance(value, dict) else None
-    if not isinstance(records, list) or str(value.get("dataset", name)).lower() != name:
+    if not isinstance(records, list) or not records or str(value.get("dataset", name)).lower() != name:
         raise BadInput(f"{file} is no split file of Karpathy. Give dataset_{name}.json of caption_datasets.zip.")
     sound, names, unfit, repeated = {}, set(), [], []
     for number, record in enumerate(records):
@@ -345,8 +345,6 @@ def _read_records(file: Path, name: str, id_field: str, faults: FaultLog) -> dic
     fields = ", ".join(filter(None, ("filename", "sentences", "split", id_field)))
     faults.refuse(f"{file}: records, numbered from 0, lack one of {fields}, or hold another value there", unfit)
     faults.refuse(f"{file}: records repeat a file name or id", repeated)
-    if not sound:
-        raise BadInput(f"{file} holds no usable record. Give dataset_{name}.json of caption_datasets.zip.")
     return sound
 
 
