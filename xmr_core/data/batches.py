@@ -240,7 +240,11 @@ class Batches:
         """(image positions, caption positions) of each step of an epoch."""
         rng = np.random.default_rng([self.seed, 7, epoch])
         if self.unit == "classes":
-            steps = [self._one_of_each_class(rng) for _ in range(len(self))]
+            classes, steps = self.split.classes[self.split.owners], []
+            for _ in range(len(self)):
+                shuffled = rng.permutation(len(classes))
+                _, first = np.unique(classes[shuffled], return_index=True)
+                steps.append(rng.permutation(shuffled[first])[: self.batch_images])
         else:
             order = rng.permutation(len(self.split.image_rows if self.unit == "images" else self.split.caption_rows))
             steps = [order[n * self.batch_images : (n + 1) * self.batch_images] for n in range(len(self))]
@@ -248,11 +252,6 @@ class Batches:
             return [(self.split.owners[captions], captions) for captions in steps]
         drawn = ([rng.permutation(self._captions_of[i])[: self.captions_per_image] for i in images] for images in steps)
         return [(images, np.concatenate(captions)) for images, captions in zip(steps, drawn, strict=True)]
-
-    def _one_of_each_class(self, rng: np.random.Generator) -> np.ndarray:
-        shuffled = rng.permutation(len(self.split.caption_rows))
-        _, first = np.unique(self.split.classes[self.split.owners[shuffled]], return_index=True)
-        return rng.permutation(shuffled[first])[: self.batch_images]
 
     def batch(self, epoch: int, step: int, plan: Plan) -> Batch:
         """Read one step of an epoch's plan."""

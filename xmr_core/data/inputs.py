@@ -224,7 +224,7 @@ def _plain_extractor(kind: str, resolution: int) -> Extractor:
     made, names = import_named(kind, "features"), Extractor.__annotations__
     extractor = made() if isinstance(made, type) and any(hasattr(made, name) for name in names) else None
     if absent := [name for name in names if not hasattr(extractor, name)]:
-        raise BadInput(f"{kind} is no extractor: it has no attribute {absent[0]!r}. See data.features.Extractor.")
+        raise BadInput(f"{kind} is no extractor: it has no attribute {absent[0]!r}. See features.cache.Extractor.")
     return extractor
 
 

@@ -123,7 +123,7 @@ def not_installed(name: str) -> str:
 
 
 class EfficientNetLiteGrid(Frozen):
-    """Frozen extractor (feature_cache.Extractor): the last map of 1,280 channels as cells, row by row.
+    """Frozen extractor (cache.Extractor): the last map of 1,280 channels as cells, row by row.
 
     Args: name: 'efficientnet_lite0' (224 pixels, 7 × 7 cells) or 'efficientnet_lite2' (260 pixels, 9 × 9 cells), whose
         package must be installed. device: where it computes. weights, identity: of another extractor of this name, to

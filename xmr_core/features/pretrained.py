@@ -57,7 +57,7 @@ def find_pretrained(source: Path | str | ModelFolder) -> ModelFolder:
         folder = packaged_minilm()
     if folder.is_dir():
         files = model_files(folder, name)
-        content = fingerprint.content_hash([fingerprint.file_hash(file) for file in files])
+        content = fingerprint.content_hash([*map(fingerprint.file_hash, files)])
         return ModelFolder(folder, f"{read_settings(files[0]).get('model_type')}-{content}", name)
     repository, _, revision = name.partition("@")
     if folder.exists() or not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", repository):
@@ -184,21 +184,16 @@ def load_pretrained(source: Source, kind: str) -> tuple[nn.Module, ModelFolder]:
     if type(config) not in library().MODEL_MAPPING:
         raise BadInput(f"{name}: transformers has no model for a {config.model_type} alone. Choose another model here.")
     try:
+        # in single precision, whatever the file's is: half precision is slow or wrong on a CPU
+        options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **LOCAL}
         with alone, quiet():
-            model, report = library().AutoModel.from_pretrained(
-                folder.path,
-                config=config,
-                dtype=torch.float32,  # not the file's: half precision is slow or wrong on a CPU
-                use_safetensors=True,
-                output_loading_info=True,
-                **LOCAL,
-            )
+            model, report = library().AutoModel.from_pretrained(folder.path, config=config, **options)
     except SafetensorError as e:
         raise DamagedFile(f"{name}: the weights are no whole safetensors file ({e}). Copy them again.") from None
     except Exception as e:  # whatever transformers raises for a file that it cannot use
         raise BadInput(f"{name}: config.json and weights are not of one model ({_first_line(e)}).") from e
     poolers = {tensor for tensor in report["missing_keys"] if "pooler" in tensor.split(".")}
-    if missing := sorted(set(report["missing_keys"]) - poolers):
+    if missing := sorted({*report["missing_keys"]} - poolers):
         raise BadInput(f"{name}: the weights lack {len(missing)} tensors of a {type(model).__name__}: {missing[0]!r} …")
     if poolers and hasattr(model, "pooler"):
         model.pooler = None  # its weights would be random
@@ -235,7 +230,7 @@ def build(architecture: dict, kind: str) -> nn.Module:
         raise BadInput(f"no model can be built from the architecture {model_type!r} ({_first_line(e)}).") from e
     _check_kind(model, kind, model_type)
     pooler = getattr(model, "pooler", None)
-    if pooler is not None and next(pooler.parameters(), None) is not None:  # a plain mean may stay
+    if pooler is not None and [*pooler.parameters()]:  # a plain mean may stay
         model.pooler = None
     return model
 
@@ -330,7 +325,7 @@ def read_preprocessing(folder: ModelFolder, config, resolution: int | None = Non
         if settings.get("rescale_offset") or len(mean) != 3 or len(std) != 3:
             raise ValueError(f"rescale_offset, or {len(mean)} channels, not 3")
         factor = 255 * float(settings.get("rescale_factor", 1 / 255)) if settings.get("do_rescale", True) else 255.0
-        mean, std, bgr = *(tuple(map(float, own)) for own in (mean, std)), settings.get("do_flip_channel_order", False)
+        mean, std, bgr = tuple(map(float, mean)), tuple(map(float, std)), settings.get("do_flip_channel_order", False)
         return Scaling(resolution, mean, std, factor, bool(bgr)), _fit(settings, cropped, resolution)
     except (TypeError, ValueError, KeyError) as e:
         raise BadInput(f"{folder.name}: preprocessor_config.json asks for what is not supported here ({e}).") from None

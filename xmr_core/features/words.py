@@ -309,7 +309,9 @@ class NearestWords(UserDict):
         return nearest
 
     def _computed(self) -> dict[str, str]:
-        words, vectors = _read(self._vectors)
+        _, words, rows = zip(*word_vector_lines(self._vectors), strict=True)
+        vectors = np.stack([np.fromstring(values, np.float32, sep=" ") for values in rows])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         trained = np.array([word in self._vocabulary.numbers and word != UNKNOWN for word in words], bool)
         rows, ours = np.flatnonzero(~trained), np.flatnonzero(trained)
         out: dict[str, str] = {}
@@ -328,10 +330,3 @@ def read_nearest(path: Path) -> dict[str, str]:
     if not isinstance(content, dict) or not all(isinstance(word, str) for word in content.values()):
         raise DamagedFile(f"{path} holds no words. Copy the folder again.")
     return content
-
-
-def _read(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
-    """(words, unit vectors) of a text file of word vectors."""
-    _, words, rows = zip(*word_vector_lines(path), strict=True)
-    vectors = np.stack([np.fromstring(values, np.float32, sep=" ") for values in rows])
-    return words, vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
@@ -29,6 +29,7 @@ EXAMPLES = 3  # stored of each kind of fault
 USUAL = 5  # captions of an image in most collections
 
 
+@dataclass(eq=False)
 class FaultLog:
     """The faults that a reader meets.
 
@@ -44,11 +45,10 @@ class FaultLog:
     ({'captions without a word': 2}, ["captions.csv names images twice: 1, the first is 'a.jpg'."])
     """
 
-    def __init__(self, collect: bool = False):
-        self.collect = collect
-        self.counts: Counter[str] = Counter()
-        self.examples: dict[str, list[str]] = {}
-        self.refused: list[str] = []
+    collect: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
     def tolerate(self, kind: str, examples: str | Iterable[object], times: int | None = None) -> None:
         """Count faults. kind: a phrase in the plural. examples: where they are; each counts once without `times`."""

@@ -58,23 +58,11 @@ def load_scenes(size: str = "quick", seed: int = 0, ambiguity: float = DEFAULT_A
     split = np.repeat(SPLITS, SIZES[size])
     image_ids = np.array([f"i{n}" for n in range(len(scenes))])
     shapes = [set(row[present]) for row, present in zip(scenes.shape, scenes.present, strict=True)]
-    images = pd.DataFrame(
-        {
-            "split": split,
-            "n_objects": scenes.present.sum(1),
-            "shapes": [" ".join(name for s, name in enumerate(SHAPES) if s in shown) for shown in shapes],
-        },
-        index=pd.Index(image_ids, name="image_id"),
-    )
-    captions = pd.DataFrame(
-        {
-            "image_id": image_ids[statements.image],
-            "text": made["texts"],
-            "split": split[statements.image],
-            "kind": np.array(world.KINDS)[statements.kind],
-        },
-        index=pd.Index([f"c{n}" for n in range(len(statements))], name="caption_id"),
-    )
+    images = pd.DataFrame({"split": split, "n_objects": scenes.present.sum(1)}, pd.Index(image_ids, name="image_id"))
+    images["shapes"] = [" ".join(name for s, name in enumerate(SHAPES) if s in shown) for shown in shapes]
+    caption_ids = pd.Index([f"c{n}" for n in range(len(statements))], name="caption_id")
+    captions = pd.DataFrame({"image_id": image_ids[statements.image], "text": made["texts"]}, caption_ids)
+    captions["split"], captions["kind"] = split[statements.image], np.array(world.KINDS)[statements.kind]
 
     @cache
     def relevance(kind: str, split_name: str) -> Relevance:

@@ -113,11 +113,9 @@ def content_words() -> frozenset[str]:
     >>> sorted({"two", "red", "crosses", "in", "the", "corner", "over", "sand"} & content_words())
     ['corner', 'crosses', 'red', 'sand', 'two']
     """
-    shapes = [np.array([n, _UNSAID, _UNSAID, _UNSAID]) for n in range(_UNSAID, len(WORDS["shape"]))]
-    nouns = [_noun(shape, plural) for shape in shapes for plural in (False, True)]
+    nouns = [noun for shape in range(_UNSAID, len(WORDS["shape"])) for noun in _nouns(shape)]
     phrases = (*nouns, *WORDS["colour"], *sum(_SIZES, ()), *WORDS["place"], *RELATIONS, *_NUMBERS, *BACKGROUNDS)
-    words = tokenise(" ".join(phrases))
-    return frozenset(words) - {"in", "on", "at", "of", "the"}
+    return frozenset(tokenise(" ".join(phrases))) - {"in", "on", "at", "of", "the"}
 
 
 def shape_words() -> dict[str, int]:
@@ -126,8 +124,12 @@ def shape_words() -> dict[str, int]:
     >>> {word: shape_words()[word] for word in ("circle", "crosses")}
     {'circle': 0, 'crosses': 4}
     """
-    mentions = [np.array([n, _UNSAID, _UNSAID, _UNSAID]) for n in range(len(SHAPES))]
-    return {_noun(mention, plural): n for n, mention in enumerate(mentions) for plural in (False, True)}
+    return {noun: n for n in range(len(SHAPES)) for noun in _nouns(n)}
+
+
+def _nouns(shape: int) -> list[str]:
+    """The word of a shape in both numbers."""
+    return [_noun(np.array([shape, _UNSAID, _UNSAID, _UNSAID]), plural) for plural in (False, True)]
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,8 @@ def describe(scenes: Scenes, ambiguity: float, rng: np.random.Generator) -> Stat
 def _mention(scenes: Scenes, image: np.ndarray, number: np.ndarray, ambiguity: float, rng) -> Int[np.ndarray, "m 4"]:
     """Word numbers for one object of each image: every attribute exact, vaguer or left out, but never all left out."""
     exact = np.stack([getattr(scenes, name)[image, number] for name in ATTRIBUTES], 1)
-    mentioned = rng.random(exact.shape) > np.array([0.03, 0.03, 0.15, 0.05]) + ambiguity * np.array(
-        [0.35, 0.35, 0.6, 0.5]
-    )
+    left_out = np.array([0.03, 0.03, 0.15, 0.05]) + ambiguity * np.array([0.35, 0.35, 0.6, 0.5])
+    mentioned = rng.random(exact.shape) > left_out
     mentioned[:, 1] |= ~mentioned[:, 0] & ~mentioned[:, 2]
     vaguer = rng.random(exact.shape) < 0.02 + 0.35 * ambiguity
     words = exact.copy()
