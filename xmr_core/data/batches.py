@@ -98,7 +98,11 @@ class Augmentation:
         if self.word_rule == "pcme":
             lot = np.where(word, rng.random(ids.shape), 2.0)  # the words with the smallest lots are deleted
             keep = mask & ~(word & (lot.argsort(1).argsort(1) < np.floor(self.word_drop * word.sum(1, keepdims=True))))
-        return _compacted(ids, keep)
+        lengths = keep.sum(1)  # the words that stay are moved together and padded with 0 to the longest row
+        order = np.argsort(~keep, axis=1, kind="stable")[:, : lengths.max(initial=0)]
+        mask = np.arange(order.shape[1])[None] < lengths[:, None]
+        ids = np.where(mask, np.take_along_axis(ids, order, 1), 0)
+        return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
 
 def _masked(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
@@ -106,14 +110,6 @@ def _masked(mask: torch.Tensor, keep: np.ndarray) -> torch.Tensor:
     keep = torch.from_numpy(keep) & mask
     keep[:, 0] |= ~keep.any(1) & mask[:, 0]
     return keep
-
-
-def _compacted(ids: np.ndarray, keep: np.ndarray) -> Tokens:
-    """Rows without the ids that go, moved together and padded with 0 to the longest row."""
-    lengths = keep.sum(1)
-    order = np.argsort(~keep, axis=1, kind="stable")[:, : lengths.max(initial=0)]
-    mask = np.arange(order.shape[1])[None] < lengths[:, None]
-    return Tokens(torch.from_numpy(np.where(mask, np.take_along_axis(ids, order, 1), 0)), torch.from_numpy(mask))
 
 
 def _erased(x: torch.Tensor, probability: float, rng: np.random.Generator) -> torch.Tensor:

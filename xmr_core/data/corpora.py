@@ -135,7 +135,12 @@ def from_arrays(
     {'train': 16, 'val': 2, 'test': 2}
     """
     require_name(name)
-    array = _checked(features)
+    array = as_array(features)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
+    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+        got = f"got {array.dtype} of {array.shape}"
+        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
+    array = array if array.ndim == 3 else array[:, None]
     n, texts = len(array), [None] if captions is None or isinstance(captions, str) else list(captions)
     if not all(isinstance(text, str) for text in texts):
         raise BadInput("captions must be a list of sentences.")
@@ -166,16 +171,6 @@ def from_arrays(
         about={"cells": array.shape[1], "width": array.shape[2], "ordered_cells": ordered},
     )
     return corpus
-
-
-def _checked(features) -> np.ndarray:
-    """Features as a finite array "n l e"."""
-    array = as_array(features)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch reads no other order of bytes
-    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind != "f" or not np.isfinite(array).all():
-        got = f"got {array.dtype} of {array.shape}"
-        raise BadInput(f"features must be floats of shape (n, l, e) or (n, e), all of them finite; {got}.")
-    return array if array.ndim == 3 else array[:, None]
 
 
 def as_array(x) -> np.ndarray:
