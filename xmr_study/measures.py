@@ -14,9 +14,9 @@ from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import object_masks, scenes_of
 from xmr_core.data.scenes.world import content_words, shape_words
-from xmr_core.evaluation.analysis.attention import slot_attention
+from xmr_core.evaluation.analysis.elements import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.evaluate import METRIC_COLUMNS
 from xmr_core.evaluation.stats import image_error, mean_error
 from xmr_core.features.words import rule
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering

@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.base.machine import environment, resolve_device
-from xmr_core.base.masked import require_finite
+from xmr_core.base.tensors import require_finite
 from xmr_core.base.types import Corpus, Embedding, Pixels, Tokens, joined
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.inputs import pixel_reader
 from xmr_core.data.prepare import DataConfig
-from xmr_core.evaluation.evaluate import evaluate_corpus
-from xmr_core.evaluation.results import Evaluated, Provenance, Setting
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.evaluate import Evaluated, Provenance, Setting, evaluate_corpus
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.similarities.vectors import Cosine
 from xmr_core.training.runs.config import STAGES, readable_id

@@ -6,7 +6,7 @@ from xmr_core.base import paths
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
-from xmr_core.evaluation.results import rsum_interval
+from xmr_core.evaluation.evaluate import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary

@@ -18,13 +18,11 @@ from torch import Tensor
 
 from xmr_core import __version__
 from xmr_core.base import files, paths
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.base.files import atomic, write_record
 from xmr_core.base.machine import commit
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.safe_open import open_regular
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows, widened
+from xmr_core.base.paths import open_regular
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Relevance, Representation, Rows, widened
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import (

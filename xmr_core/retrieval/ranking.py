@@ -9,13 +9,10 @@ import pandas as pd
 import torch
 from jaxtyping import Int
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice
+from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Relevance, Representation
 from xmr_core.data.inputs import one_image, pixels_of
-from xmr_core.evaluation.ranks import checked_k, relevant_ranks
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import checked_k, relevant_ranks, score_matrix
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity

@@ -12,8 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from PIL import Image
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice, require_number
 from xmr_core.base.types import GaussianEmbedding, Representation
 from xmr_core.data.inputs import pixels_of
 from xmr_core.evaluation.ranks import MODALITIES, checked_k, top_k

@@ -15,12 +15,10 @@ import pandas as pd
 from jaxtyping import Float, UInt8
 
 from xmr_core.base import paths
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.data.readers.assembly import plausible_match
 from xmr_core.data.scenes import world
 from xmr_core.data.scenes.world import LATTICE, MAX_OBJECTS, SHAPES, Scenes, Statements
