@@ -188,7 +188,7 @@ def _search(arguments: argparse.Namespace) -> int:
     from xmr_core.retrieval.explain import explained, in_sentences
     from xmr_core.retrieval.index import open_index
     from xmr_core.retrieval.ranking import Query
-    from xmr_core.retrieval.search import search as search_library
+    from xmr_core.retrieval.ranking import search as search_library
 
     text, file, verify = arguments.text, arguments.image, arguments.verify
     library, elements = open_index(arguments.index, verify), None

@@ -7,8 +7,7 @@ from PIL import Image
 from xmr_core.methods.registry import methods
 from xmr_core.retrieval.explain import TERM, WITHOUT, explained
 from xmr_core.retrieval.library import example_library, example_model, open_folder
-from xmr_core.retrieval.ranking import Query
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, search
 from xmr_study.cli import main
 
 

@@ -24,8 +24,7 @@ from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty
 from xmr_core.retrieval.index import index_folder, index_split, open_index
 from xmr_core.retrieval.library import open_folder, open_library
-from xmr_core.retrieval.ranking import Query, Settings, encode, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, Settings, encode, rank, search
 from xmr_core.training.runs import train_or_load
 from xmr_study.cli import main
 from xmr_study.explorer.views import nearest_captions

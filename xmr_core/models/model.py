@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from xmr_core.base.checks import require_choice
 from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
-from xmr_core.base.types import Representation, joined
+from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
 from xmr_core.evaluation.ranks import best, checked_k
 from xmr_core.evaluation.scoring import Scoring, as_matrix
@@ -63,7 +63,7 @@ class Model:
                 f"read alike; the first: {wordless[0]!r:.60}.",
                 stacklevel=2,
             )
-        return self._in_parts(self.method.encode_captions, inputs, len(texts))
+        return self._in_parts("captions", inputs, len(texts))
 
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
         """Images → representations, one for each.
@@ -75,12 +75,17 @@ class Model:
         """
         images = listed(images, one_has_three_axes=self.raw.describer is not None)
         if self.raw.describer is None:
-            return self._in_parts(self.method.encode_images, regions(images, self.raw.inputs), len(images))
+            return self._in_parts("images", regions(images, self.raw.inputs), len(images))
         parts = []
         for start in range(0, len(images), _TOGETHER):
             pixels = np.stack([one_image(image, self.raw) for image in images[start : start + _TOGETHER]])
-            parts.append(self._in_parts(self.method.encode_images, self.raw.new_images(pixels), len(pixels)))
+            parts.append(self._in_parts("images", self.raw.new_images(pixels), len(pixels)))
         return joined(parts)
+
+    @torch.inference_mode()
+    def encoded(self, modality: str, inputs: Features | Pixels | Tokens) -> Representation:
+        """What the method reads of 'images' or 'captions' → representations on the CPU, all at once."""
+        return getattr(self.method, f"encode_{modality}")(inputs.to(self.method.device)).to("cpu")
 
     def to(self, device: str | torch.device) -> "Model":
         """Let the method, and the frozen networks that read images and sentences for it, compute on a device from now
@@ -170,9 +175,5 @@ class Model:
     def _scoring(self, images: Representation, texts: Representation) -> Scoring:
         return Scoring(self.method.similarity, images, texts, device=self.method.device)
 
-    def _in_parts(self, encode, inputs, n: int) -> Representation:
-        device = self.method.device
-        with torch.inference_mode():
-            return joined(
-                [encode(inputs[start : start + _TOGETHER].to(device)).to("cpu") for start in range(0, n, _TOGETHER)]
-            )
+    def _in_parts(self, modality: str, inputs, n: int) -> Representation:
+        return joined([self.encoded(modality, inputs[at : at + _TOGETHER]) for at in range(0, n, _TOGETHER)])
