@@ -262,7 +262,7 @@ def _untrained(method: str, prepared: Prepared) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         trained = build(method, prepared.inputs, d=8).eval()
-    return Model(method, trained, prepared, {"options": {"d": 8}, "form": "matched"})
+    return Model(method, trained, prepared, {"method": method, "options": {"d": 8}, "form": "matched"})
 
 
 def example_library(method: str = "dive") -> Library:
