@@ -76,7 +76,7 @@ def test_similar_images_have_cells_and_no_words(folder):
 def test_images_that_are_gone_leave_the_words(folder, tmp_path, capsys):
     from xmr_core.retrieval.index import index_folder
 
-    index_folder(example_model("vse++"), folder, tmp_path / "index", progress=iter)
+    index_folder(example_model("vse++"), folder, tmp_path / "index")
     folder.rename(tmp_path / "moved")
     assert main(["search", str(tmp_path / "index"), "a red circle", "-k", "1", "--explain"]) == 0
     said = capsys.readouterr().out
