@@ -144,9 +144,9 @@ def model_of(run: TrainedRun) -> Model:
     results = []
     for kind, own in run.per_query.groupby("relevance", sort=False):
         rsum = dict(zip(("rsum", "low", "high"), rsum_interval(run.per_query, kind), strict=True))
-        first = {d: float(100 * g["R@1"].mean()) for d, g in own.groupby("direction")}
-        counts = {name: int((own["direction"] == d).sum()) for name, d in (("images", "i2t"), ("captions", "t2i"))}
-        results.append({"relevance": kind, **rsum, **first, **counts})
+        first = own.groupby("direction")["R@1"]
+        counts = {"images": int(first.size().get("i2t", 0)), "captions": int(first.size().get("t2i", 0))}
+        results.append({"relevance": kind, **rsum, **(100 * first.mean()).to_dict(), **counts})
     about = {
         "run": run.id, "method": config.method, "form": config.form, "options": dict(config.options),
         "dataset": data.dataset, "size": run.setting.size, "seed": config.train.seed, "epochs": config.train.epochs,
@@ -163,9 +163,9 @@ def _of_file(path: Path) -> Model:
     method, words, about, inputs = load_with_inputs(path)
     if inputs.text_width:
         raise BadInput(f"{path.name} reads states of a text model, which is not in it. Use Model.save_pretrained.")
-    kind = "" if inputs.image_width else "pixels"
-    if kind == "" and about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
-        if (inputs.cells, inputs.image_width) == CellDescriptor(inputs.resolution).shape:  # else of another network
+    kind, shape = "" if inputs.image_width else "pixels", (inputs.cells, inputs.image_width)
+    if about.get("dataset") == "scenes" and about.get("features", "auto") in ("auto", "cells"):
+        if shape == CellDescriptor(inputs.resolution).shape:  # else of another network
             kind = "cells"
     images = {"kind": kind, "resolution": inputs.resolution, "identity": "", "reduced": False} if kind else None
     description = {"images": images, "texts": "words" if isinstance(words, Vocabulary) else "pieces"}

@@ -51,18 +51,13 @@ class Model:
         Warns of sentences without a word that the model knows: all of them are read alike.
         Raises: BadInput for no sentence, an empty one, or something else than strings.
         """
-        if not isinstance(texts, Iterable):
-            raise BadInput(f"sentences must be a string or a list of strings, got {texts!r}.")
-        texts = [texts] if isinstance(texts, str) else list(texts)
+        texts = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
         if wrong := [t for t in texts if not isinstance(t, str) or not t.strip()]:
             raise BadInput(f"sentences must be strings with at least one word, got {wrong[0]!r}.")
         inputs = self.raw.new_captions(texts)
         if wordless := [t for t in texts if not self.raw.words_of(t)[0]]:
-            warnings.warn(
-                f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows, and all such are "
-                f"read alike; the first: {wordless[0]!r:.60}.",
-                stacklevel=2,
-            )
+            unread = f"{len(wordless):,} of {len(texts):,} sentences have no word that this model knows"
+            warnings.warn(f"{unread}, and all such are read alike; the first: {wordless[0]!r:.60}.", stacklevel=2)
         return self._in_parts("captions", inputs, len(texts))
 
     def encode_images(self, images: Sequence[ImageLike] | ImageLike) -> Representation:
@@ -79,7 +74,7 @@ class Model:
         parts = []
         for start in range(0, len(images), _TOGETHER):
             pixels = np.stack([one_image(image, self.raw) for image in images[start : start + _TOGETHER]])
-            parts.append(self._in_parts("images", self.raw.new_images(pixels), len(pixels)))
+            parts.append(self.encoded("images", self.raw.new_images(pixels)))
         return joined(parts)
 
     @torch.inference_mode()
@@ -118,11 +113,8 @@ class Model:
         if not n:
             raise BadInput(f"there is no {'image' if of_texts else 'sentence'} to be ranked; give at least one.")
         values, items = best(scores, checked_k(k, n), "captions" if of_texts else "images")
-        ranks = np.arange(1, values.shape[1] + 1)
-        return [
-            pd.DataFrame({"rank": ranks, "item": row, "score": value})
-            for row, value in zip(items, values, strict=True)
-        ]  # fmt: skip
+        tables = ({"item": row, "score": own} for row, own in zip(items, values, strict=True))
+        return [pd.DataFrame({"rank": np.arange(1, values.shape[1] + 1), **table}) for table in tables]
 
     def explain(self, image, text) -> pd.DataFrame:
         """Why one image and one sentence score as they do: for each element of the sentence its best element of the
@@ -138,9 +130,8 @@ class Model:
         place = parts.products.argmax(0)
         adds = np.full(len(place), np.nan) if parts.captions is None else parts.captions
         elements = np.arange(len(place))
-        return pd.DataFrame(
-            {"element": elements, "best": place, "product": parts.products[place, elements], "adds": adds}
-        )
+        products = parts.products[place, elements]
+        return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
 
     def save_pretrained(self, folder: Path | str) -> Path:
         """Write the model as a folder that `xmr.load` reads anywhere; see search.model_folder. Raises: CannotWrite."""

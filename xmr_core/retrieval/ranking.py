@@ -4,20 +4,17 @@ right, and the rank of every right one. In large galleries an engine proposes it
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int, UInt8
-from PIL import Image
+from jaxtyping import Float, Int
 
 from xmr_core.base.checks import require_choice, require_number
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.relevance import Relevance
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
-from xmr_core.data.inputs import one_image, pixels_of
-from xmr_core.evaluation.ranks import MODALITIES, checked_k, relevant_ranks, top_k
+from xmr_core.data.inputs import ImageLike, one_image, pixels_of
+from xmr_core.evaluation.ranks import MODALITIES, checked_k, top_k
 from xmr_core.evaluation.scoring import Scoring, score_matrix
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
@@ -105,8 +102,8 @@ def read_words(library: Library, query: Query) -> tuple[tuple[str, ...], dict[st
     if query.kind != "text":
         return (), {}
     raw, nearest = library.raw, {}
-    if raw.captions.nearest:
-        words, table = rule(raw.vocabulary.tokeniser)(query.text), raw.captions.nearest
+    if table := raw.captions.nearest:
+        words = rule(raw.vocabulary.tokeniser)(query.text)
         nearest = {w: table[w] for w in words if w not in raw.vocabulary.numbers and w in table}
     return tuple(raw.words_of(query.text)[1]), nearest
 
@@ -141,12 +138,9 @@ class Ranking:
 
 
 def rank(
-    library: Library,
-    query: Query,
-    settings: Settings = Settings(),
-    among: Int[np.ndarray, " n"] | None = None,
+    library: Library, query: Query, settings: Settings = Settings(), among: Int[np.ndarray, " n"] | None = None,
     target: str = "",
-) -> Ranking:
+) -> Ranking:  # fmt: skip
     """Rank all images, or all captions, of a library for a query.
 
     among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
@@ -174,12 +168,9 @@ def rank(
         right = library.relevant(kind, modality, library.position(modality, query.item))
         table[kind] = np.isin(order, right)
         right = right[np.isin(right, among)]
-        if len(right):
-            own = np.searchsorted(among, right)
-            relevance = Relevance.from_positions(np.zeros(len(right)), own, [query.item], ids[among])
-            best_first = ids[right[np.argsort(-scores[right], kind="stable")]]
-            ranks = relevant_ranks(scores[None, among], relevance).ranks.tolist()
-            rows += zip([kind] * len(ranks), best_first, ranks, strict=True)
+        others = scores[np.setdiff1d(among, right)]
+        best_first = right[np.argsort(-scores[right], kind="stable")]
+        rows += [(kind, ids[item], n + int((others >= scores[item]).sum())) for n, item in enumerate(best_first, 1)]
     relevant = pd.DataFrame(rows, columns=["kind", "item", "rank"])
     return Ranking(target, scores, order, table, relevant, *read_words(library, query), len(among))
 
@@ -229,11 +220,7 @@ class Proposer(Protocol):
 
 
 def search(
-    library: Library,
-    text: str = "",
-    image: Path | str | Image.Image | UInt8[np.ndarray, "h w 3"] | None = None,
-    k: int = 10,
-    elements: Proposer | None = None,
+    library: Library, text: str = "", image: ImageLike | None = None, k: int = 10, elements: Proposer | None = None
 ) -> pd.DataFrame:
     """The k best answers to a sentence or to an image.
 
@@ -260,9 +247,7 @@ def search(
     query = Query("text", text) if image is None else Query("upload", pixels=pixels_of(image))
     target = "images" if library.captions is None else query.target
     if target != query.target and not library.method.similarity.symmetric:
-        raise BadInput(
-            f"{library.label} compares images with captions only, and here are no captions; type a sentence."
-        )
+        raise BadInput(f"{library.label} compares images with captions only, and here are none; type a sentence.")
     if elements is None or target == "captions":
         table = rank(library, query, Settings(k=k), target=target).table
     else:
