@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 
@@ -202,12 +203,10 @@ def read_options(pairs: list[str], texts: Iterable[str] = ()) -> dict[str, objec
         name, equals, text = pair.partition("=")
         if not (name.isidentifier() and equals):
             raise BadInput(f"an option is given as name=value, got {pair!r}.")
-        try:
-            out[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            out[name] = text
-        if name in texts and not isinstance(out[name], str):
-            out[name] = text
+        out[name] = text
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            value = ast.literal_eval(text)
+            out[name] = value if isinstance(value, str) or name not in texts else text
     return out
 
 

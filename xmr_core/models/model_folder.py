@@ -267,7 +267,7 @@ def push_folder(
     """
     folder = Path(folder).expanduser()
     read_model(folder)
-    names = {CONFIG, *read_config(folder)["files"]} | ({CARD} if (folder / CARD).exists() else set())
+    names = [CONFIG, CARD, *read_config(folder)["files"]]
     api = _library().HfApi(token=token)
     with _reached(f"{repo_id!r} was not uploaded", "Log in with `hf auth login`, or give token=…"):
         api.create_repo(repo_id, private=private or None, exist_ok=True)
@@ -275,7 +275,7 @@ def push_folder(
             raise BadInput(f"{repo_id} exists on the hub and is public. Make it private there, or give another name.")
         if revision:
             api.create_branch(repo_id, branch=revision, exist_ok=True)
-        upload = {"folder_path": folder, "allow_patterns": sorted(names), "commit_message": "Model of xmr_core"}
+        upload = {"folder_path": folder, "allow_patterns": names, "commit_message": "Model of xmr_core"}
         commit = api.upload_folder(repo_id=repo_id, revision=revision, **upload)
     return f"{repo_id}@{commit.oid}"
 

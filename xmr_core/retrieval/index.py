@@ -27,29 +27,10 @@ from xmr_core.base.relevance import Relevance
 from xmr_core.base.safe_open import open_regular
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows, widened
 from xmr_core.data.readers.folder import load_folder
+from xmr_core.models import model_folder
 from xmr_core.models.model import Model
-from xmr_core.models.model_folder import (
-    CONFIG,
-    check_files,
-    described,
-    json_object,
-    read_config,
-    read_manifest,
-    read_model,
-    remove,
-    require_own,
-    write_model,
-)  # fmt: skip
-from xmr_core.retrieval.library import (
-    Library,
-    Opened,
-    encoded_images,
-    folder_library,
-    of_folder,
-    of_split,
-    open_library,
-    readers,
-)  # fmt: skip
+from xmr_core.retrieval import library as libraries
+from xmr_core.retrieval.library import Library, Opened
 from xmr_core.training.runs.folder import TrainedRun, load
 
 FORMAT = 4
@@ -174,7 +155,7 @@ def _fit_together(kind: type, tensors: dict[str, Tensor]) -> bool:
 
 def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype: str = "float32") -> Path:
     """Encode a split of a run's own corpus into an index. Returns and raises as save_index; raises as open_library."""
-    return save_index(open_library(run, split=split), folder, dtype)
+    return save_index(libraries.open_library(run, split=split), folder, dtype)
 
 
 def index_folder(
@@ -185,7 +166,7 @@ def index_folder(
     trained: a run, or a model of xmr.load, which needs no run here. Images are encoded and written in chunks, so they
     need not fit into memory. Returns and raises as save_index; raises as open_folder.
     """
-    return save_index(folder_library(trained, images), folder, dtype)
+    return save_index(libraries.folder_library(trained, images), folder, dtype)
 
 
 def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> Path:
@@ -196,9 +177,9 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         are of no index; CannotWrite where the folder refuses.
     """
     folder = files.named(folder, "index")
-    ours = (folder / "lock").exists() or {"format", "seal"} <= json_object(folder / MANIFEST).keys()
-    require_own(folder, (*_OWN, MODEL), ours, "index")
-    galleries = {IMAGES: encoded_images(library) if library.images is None else _chunks(library.images)}
+    ours = (folder / "lock").exists() or {"format", "seal"} <= model_folder.json_object(folder / MANIFEST).keys()
+    model_folder.require_own(folder, (*_OWN, MODEL), ours, "index")
+    galleries = {IMAGES: libraries.encoded_images(library) if library.images is None else _chunks(library.images)}
     if library.captions is not None:
         galleries[CAPTIONS] = _chunks(library.captions)
     items = {"label": library.label, "pixels": library.pixels is not None}
@@ -209,16 +190,17 @@ def save_index(library: Library, folder: Path | str, dtype: str = "float32") -> 
         for name in ("indptr", "indices"):
             arrays[f"{kind}/{name}"] = np.ascontiguousarray(getattr(relevance, name))
     with filelock.FileLock(files.make_folder(folder) / "lock"):
-        remove(folder, _OWN)
+        model_folder.remove(folder, _OWN)
         for name, chunks in galleries.items():
             write_gallery(folder / name, chunks, len(library.ids(Path(name).stem)), dtype)
         files.write_json(folder / ITEMS, items)
         files.write_atomic(folder / RELEVANCE, save_arrays(arrays))
-        write_model(library.model, folder / MODEL)
-        of_model = (f"{MODEL}/{name}" for name in (CONFIG, *read_config(folder / MODEL)["files"]))
+        model_folder.write_model(library.model, folder / MODEL)
+        of_model = (model_folder.CONFIG, *model_folder.read_config(folder / MODEL)["files"])
+        written = (*galleries, ITEMS, RELEVANCE, *(f"{MODEL}/{name}" for name in of_model))
         about = {"format": FORMAT, "code": {"xmr_core": __version__, "git_commit": commit()[0]}}
         about |= {"source": library.source, "dtype": dtype}
-        about["files"] = {name: described(folder / name) for name in (*galleries, ITEMS, RELEVANCE, *of_model)}
+        about["files"] = {name: model_folder.described(folder / name) for name in written}
         write_record(folder / MANIFEST, about)
     return folder
 
@@ -242,9 +224,9 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
     """
     folder = files.existing(folder, "index")
     try:
-        about = read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
-        check_files(folder, about["files"], _AGAIN, verify)
-        model, items = read_model(folder / MODEL, verify=False), files.read_json(folder / ITEMS)
+        about = model_folder.read_manifest(folder / MANIFEST, FORMAT, _AGAIN)
+        model_folder.check_files(folder, about["files"], _AGAIN, verify)
+        model, items = model_folder.read_model(folder / MODEL, verify=False), files.read_json(folder / ITEMS)
         galleries = [open_gallery(folder / name) if name in about["files"] else None for name in (IMAGES, CAPTIONS)]
         ids, caption_ids, texts = (np.array(items[name], object) for name in _ARRAYS)
         splits = None if items.get("splits") is None else np.array(items["splits"], object)
@@ -259,7 +241,7 @@ def open_index(folder: Path | str, verify: bool = False, images: Path | str = ""
         source = {name: str(about["source"][name]) for name in ("kind", "name", "fingerprint")}
         return Library(
             items["label"], model, *galleries, ids, caption_ids, texts, relevances,
-            **readers(lambda: _opened(model, source, images), items["pixels"]), splits=splits, source=source,
+            **libraries.readers(lambda: _opened(model, source, images), items["pixels"]), splits=splits, source=source,
             folder=folder, about=about,
         )  # fmt: skip
     except XmrError:
@@ -275,14 +257,14 @@ def _opened(model: Model, source: dict, moved: Path | str) -> Opened:
     if source["kind"] == "folder":
         if not Path(place := moved or name).expanduser().is_dir():
             raise BadInput(f"the indexed images are not in {place} any more. Give their place: images=FOLDER.")
-        opened = of_folder(model, load_folder(place))
+        opened = libraries.of_folder(model, load_folder(place))
     else:
         try:
             run = load(run_id)
         except BadInput:
             where = f"the {name} split of run {run_id}, which is not in {paths.root() / 'runs'}"
             raise BadInput(f"the images of this index are those of {where}. Set XMR_HOME to its folder.") from None
-        opened = of_split(run.prepared(), name)
+        opened = libraries.of_split(run.prepared(), name)
     if opened[0].fingerprint != source["fingerprint"]:
         raise BadInput(f"{name} has changed since it was indexed. Build the index again: {_AGAIN}.")
     return opened
