@@ -134,7 +134,7 @@ class Model:
         return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
 
     def save_pretrained(self, folder: Path | str) -> Path:
-        """Write the model as a folder that `xmr.load` reads anywhere; see search.model_folder. Raises: CannotWrite."""
+        """Write the model as a folder that `xmr.load` reads anywhere; see model_folder.write_model. Raises: CannotWrite."""
         from xmr_core.models.model_folder import write_model  # it reads models with this class
 
         return write_model(self, folder)
@@ -145,7 +145,7 @@ class Model:
         """Upload the model; returns its name there, 'owner/name@commit', which `xmr.load` takes.
 
         The card is written anew. To complete it first, call save_pretrained, change README.md, and upload the folder
-        with search.push_folder, which explains the arguments. Raises: as write_model and push_folder do.
+        with push_folder, which explains the arguments. Raises: as write_model and push_folder do.
         """
         from xmr_core.models.model_folder import push_folder
 

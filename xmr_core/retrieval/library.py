@@ -270,4 +270,4 @@ def example_library(method: str = "dive") -> Library:
     prepared = prepare(from_arrays(features, texts, splits=["train", "val", "test", "test", "test"], name="example"))
     ids, caption_ids = (np.array([f"{n}.{kind}" for n in range(3)], object) for kind in ("png", "txt"))
     library = _library_of(method, _untrained(method, prepared), prepared, "test")
-    return replace(library, image_ids=ids, caption_ids=caption_ids)
+    return replace(library, image_ids=ids, caption_ids=caption_ids, splits=None)
