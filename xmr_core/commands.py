@@ -178,8 +178,8 @@ def search(arguments: argparse.Namespace) -> int:
         query = ranking.Query("text", text) if file is None else ranking.Query("upload", pixels=pixels_of(file))
         lines = ["\nwhat adds to the scores", *explain.in_sentences(explain.explained(library, query, table))]
     nearest = [f"{word} (as {other})" for word, other in table.attrs["nearest"].items()]
-    told = {"words that the method does not know": table.attrs["unknown_words"]}
-    for title, words in (told | {"words without a training caption": nearest}).items():
+    said = {"words that the method does not know": table.attrs["unknown_words"]}
+    for title, words in (said | {"words without a training caption": nearest}).items():
         if words:
             print(printable(f"{title}: {', '.join(words)}"), file=sys.stderr)
     for name in {"item", "text"} & {*table.columns}:  # names and captions of others

@@ -134,7 +134,7 @@ class Model:
         return pd.DataFrame({"element": elements, "best": place, "product": products, "adds": adds})
 
     def save_pretrained(self, folder: Path | str) -> Path:
-        """Write the model as a folder that `xmr.load` reads anywhere; see model_folder.write_model. Raises: CannotWrite."""
+        """Write the model as a folder that `xmr.load` reads anywhere. Raises: as model_folder.write_model."""
         from xmr_core.models.model_folder import write_model  # it reads models with this class
 
         return write_model(self, folder)
@@ -167,4 +167,4 @@ class Model:
         return Scoring(self.method.similarity, images, texts, device=self.method.device)
 
     def _in_parts(self, modality: str, inputs, n: int) -> Representation:
-        return joined([self.encoded(modality, inputs[at : at + _TOGETHER]) for at in range(0, n, _TOGETHER)])
+        return joined([self.encoded(modality, inputs[start : start + _TOGETHER]) for start in range(0, n, _TOGETHER)])

@@ -260,7 +260,7 @@ class _Qdrant:
     def nearest(self, vectors, p):
         how = self._q.SearchParams(exact=not self._graph, hnsw_ef=max(_CANDIDATES, p) if self._graph else None)
         out = np.full((len(vectors), p), -1, np.int64)
-        for row, points in zip(out, self._asked(vectors.tolist(), p, how), strict=True):
+        for row, points in zip(out, self._answers(vectors.tolist(), p, how), strict=True):
             row[: len(points)] = [point.id for point in points]
         return out
 
@@ -293,7 +293,7 @@ class Embedded(_Qdrant):
     def count(self):
         return self._shard.count(self._q.CountRequest(exact=True))
 
-    def _asked(self, vectors, p, how):
+    def _answers(self, vectors, p, how):
         requests = [self._q.QueryRequest(limit=p, query=self._q.Query.Nearest(v), params=how) for v in vectors]
         return self._shard.query_batch(self._q.QueryBatchRequest(requests))
 
@@ -325,7 +325,7 @@ class Server(_Qdrant):
     def count(self):
         return self._client.count(self._name, exact=True).count
 
-    def _asked(self, vectors, p, how):
+    def _answers(self, vectors, p, how):
         requests = [self._q.QueryRequest(query=v, limit=p, params=how) for v in vectors]
         return [r.points for r in self._client.query_batch_points(self._name, requests)]
 

@@ -55,15 +55,15 @@ def pair_of(library: Library, query: Query, position: int, settings: Settings = 
     >>> pair_of(example_library(), Query("image", item="0.png"), position=2).text
     'a green ring'
     """
-    asked, image, text = encode(library, query), position, query.text if query.kind == "text" else ""
-    caption = asked
+    encoded, image, text = encode(library, query), position, query.text if query.kind == "text" else ""
+    caption = encoded
     if query.kind == "caption":
         text = str(library.texts[library.position("captions", query.item)])
     elif query.target == "captions" and library.captions is not None:
         image = library.position("images", query.item) if query.kind == "image" else None
         text, caption = str(library.texts[position]), library.captions[position]
-    encoded = asked if image is None else library.images[image]
-    return Pair(library, query, image, encoded, text, caption, similarity_of(library, settings))
+    of_image = encoded if image is None else library.images[image]
+    return Pair(library, query, image, of_image, text, caption, similarity_of(library, settings))
 
 
 def without_each_word(pair: Pair) -> pd.DataFrame:

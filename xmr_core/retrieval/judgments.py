@@ -97,8 +97,8 @@ class Judgments:
                 caption, image = (query, item) if kind == "caption" else (item, query)
                 if kind != "text" and caption in captions and image in images:
                     pairs[captions[caption], images[image]] = verdict
-        given = {(c, i): "right" for c, _ in pairs for i in base[c].tolist()}
-        right = [pair for pair, verdict in (given | pairs).items() if verdict == "right"]
+        annotated = {(c, i): "right" for c, _ in pairs for i in base[c].tolist()}
+        right = [pair for pair, verdict in (annotated | pairs).items() if verdict == "right"]
         q, g = np.array(sorted(right), np.int64).reshape(-1, 2).T
         return Relevance.from_positions(q, g, base.query_ids, base.gallery_ids)
 

@@ -308,8 +308,8 @@ def _best_of(
     float64 cannot tell apart stand in file order."""
     query, k = np.array([q]), min(k, len(items))
 
-    def scored(form: Callable, of: np.ndarray) -> Float[np.ndarray, " n"]:
-        return (form(of, query) if modality == "captions" else form(query, of)).double().numpy().reshape(-1)
+    def scored(form: Callable, chosen: np.ndarray) -> Float[np.ndarray, " n"]:
+        return (form(chosen, query) if modality == "captions" else form(query, chosen)).double().numpy().reshape(-1)
 
     fast = scored(scoring.block, items)
     margin = _NEAR * max(1.0, np.abs(fast[np.isfinite(fast)]).max(initial=0.0))
