@@ -83,18 +83,16 @@ class ZeroShot(nn.Module):
             size = "×".join(map(str, images.x.shape[1:]))
             raise BadInput(f"expected images of 3×{self.resolution}×{self.resolution}, got {size}.")
         x = self.scaling.apply(images.x.to(self.device), self.mean, self.std)
-        return _unit(self.model.get_image_features(pixel_values=x), "image")
+        return _unit(self.model.get_image_features(pixel_values=x).pooler_output, "image")
 
     @torch.inference_mode()
     def encode_captions(self, captions: Tokens) -> Embedding:
         """Word pieces from `tokens` → unit vectors "n d"."""
         ids, mask = captions.ids.to(self.device), captions.mask.to(self.device)
         seen = {} if self.model_type in READ_PADDING else {"attention_mask": mask.long()}
-        return _unit(self.model.get_text_features(input_ids=ids, **seen), "caption")
+        return _unit(self.model.get_text_features(input_ids=ids, **seen).pooler_output, "caption")
 
 
-def _unit(output, modality: str) -> Embedding:
-    """From a tensor, or an output whose pooler_output is the projected vector (transformers since version 5)."""
-    x: Tensor = output if isinstance(output, Tensor) else output.pooler_output
+def _unit(x: Tensor, modality: str) -> Embedding:
     require_finite(x, modality)
     return Embedding(F.normalize(x.float(), dim=-1))

@@ -130,14 +130,14 @@ Part = tuple[Representation | None, dict]  # items, and columns of theirs by nam
 
 def _of_model(model: Model, images: Sequence, texts: Sequence[str]) -> list[Part]:
     texts = [texts] if isinstance(texts, str) else list(texts)
-    if not len(images) and not texts:
-        raise BadInput("a model holds no items: give images=[…] or texts=[…], or a run, or an index.")
     names, parts = [str(image) if isinstance(image, str | Path) else "" for image in images], []
     if names:
         ids = [name or str(n) for n, name in enumerate(names)]
         parts.append((model.encode_images(images), {"modality": "image", "id": ids, "file": names}))
     if texts:
         parts.append((model.encode_texts(texts), {"modality": "caption", "id": range(len(texts)), "text": texts}))
+    if not parts:
+        raise BadInput("a model holds no items: give images=[…] or texts=[…], or a run, or an index.")
     return parts
 
 
