@@ -33,7 +33,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import unknown
 from xmr_core.base.machine import commit, environment, processor
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
-from xmr_core.evaluation.scoring import MAX_ELEMENTS, Scoring
+from xmr_core.evaluation.ranks import MAX_ELEMENTS, Scoring
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import method_spec
 from xmr_core.similarities.base import Similarity

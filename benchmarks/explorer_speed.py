@@ -16,8 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Relevance
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build
@@ -64,8 +63,16 @@ def library(
     texts = np.array([f"caption number {n}" for n in range(n_captions)], dtype=object)
     image = lambda at: np.random.default_rng(at).integers(0, 255, (224, 224, 3), np.uint8)  # noqa: E731
     return Library(
-        name, Model(name, method, prepared), images, captions, ids, caption_ids, texts, {"annotated": own},
-        split.images_at, image,
+        name,
+        Model(name, method, prepared),
+        images,
+        captions,
+        ids,
+        caption_ids,
+        texts,
+        {"annotated": own},
+        split.images_at,
+        image,
     )
 
 

@@ -34,11 +34,10 @@ from cost import TIMED, measure, peak_memory, scene
 from xmr_core.base import files
 from xmr_core.base.errors import XmrError
 from xmr_core.base.machine import environment, processor, resolve_device
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Batch, Features, Tokens
+from xmr_core.base.types import Batch, Features, Relevance, Tokens
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
-from xmr_core.evaluation.scoring import Scoring
+from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods import Inputs, build
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load

@@ -36,7 +36,7 @@ def run(name: str, args: argparse.Namespace) -> None:
     import torch.nn.functional as F
 
     from xmr_core.base.types import EmbeddingSet
-    from xmr_core.evaluation.scoring import Scoring
+    from xmr_core.evaluation.ranks import Scoring
     from xmr_core.similarities import MatchProbability, Sgraf, chamfer, max_pairwise, scan, smooth_chamfer
 
     torch.manual_seed(0)

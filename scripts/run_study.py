@@ -18,7 +18,7 @@ import torch
 from xmr_core.base import files
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import word_vector_file
-from xmr_core.evaluation.results import METRIC_COLUMNS, Evaluated
+from xmr_core.evaluation.evaluate import METRIC_COLUMNS, Evaluated
 from xmr_core.evaluation.stats import image_error
 from xmr_core.training.runs import RunConfig, TrainedRun, train_or_load_all
 from xmr_core.training.runs.train_run import plan_run

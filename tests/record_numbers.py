@@ -76,7 +76,7 @@ def _features() -> list[float]:
 
 
 def _evaluation() -> list[float]:
-    from xmr_core.base.relevance import Relevance
+    from xmr_core.base.types import Relevance
     from xmr_core.evaluation.evaluate import evaluate_scores
 
     rng = np.random.default_rng(0)

@@ -29,7 +29,7 @@ def written(run, folder: Path) -> Path:
 
     import xmr_core as xmr
     from xmr_core.evaluation.analysis import encode_split
-    from xmr_core.evaluation.scoring import score_matrix
+    from xmr_core.evaluation.ranks import score_matrix
 
     split, corpus, method = run.prepared().splits["test"], run.prepared().corpus, run.method()
     images, captions = (items[:10] for items in encode_split(method, split))

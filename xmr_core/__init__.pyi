@@ -11,7 +11,7 @@ from . import retrieval as retrieval
 from . import similarities as similarities
 from . import training as training
 from .base.errors import BadInput as BadInput
-from .base.relevance import Relevance as Relevance
+from .base.types import Relevance as Relevance
 from .base.types import Embedding as Embedding
 from .base.types import EmbeddingSet as EmbeddingSet
 from .base.types import Features as Features

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xmr_core import __version__, commands
 from xmr_core.base.errors import XmrError
-from xmr_core.base.safe_open import printable
+from xmr_core.base.paths import printable
 
 # Each declares its commands (`add_to`) and says what runs them (`COMMANDS`: name → arguments → exit status).
 PARTS = (commands,)

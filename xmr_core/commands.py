@@ -13,7 +13,7 @@ from functools import partial
 
 from xmr_core import __version__
 from xmr_core.base.errors import BadInput, TrainingFailed
-from xmr_core.base.safe_open import printable
+from xmr_core.base.paths import printable
 
 
 def add_to(commands) -> None:
@@ -51,7 +51,7 @@ def add_to(commands) -> None:
 def train(arguments: argparse.Namespace) -> int:
     """0: the run is finished; its id, folder and RSUM are printed, by the first of several processes."""
     from xmr_core.data.config import DataConfig
-    from xmr_core.evaluation.results import rsum_interval
+    from xmr_core.evaluation.evaluate import rsum_interval
     from xmr_core.training.distributed import started_ranks
     from xmr_core.training.runs.names import short_names
     from xmr_core.training.runs.presets import base_config

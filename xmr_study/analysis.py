@@ -11,13 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64, UInt8
 from torch import Tensor
 
-from xmr_core.base.coerce import Comparable, as_sets
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Pixels, Representation, Tokens
+from xmr_core.base.tensors import Comparable, as_sets
+from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding, Pixels, Relevance, Representation, Tokens
 from xmr_core.data.prepare import Prepared
 from xmr_core.evaluation.analysis.corruption import erase_pixels, share_inside, share_of_common
-from xmr_core.evaluation.analysis.distances import TRAINED
+from xmr_core.evaluation.analysis.representations import TRAINED
 from xmr_core.evaluation.analysis.uncertainty import rank_correlation
 from xmr_core.evaluation.metrics import first_rank
 from xmr_core.evaluation.ranks import relevant_ranks

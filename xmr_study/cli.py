@@ -11,7 +11,7 @@ from pathlib import Path
 from xmr_core import cli
 from xmr_core.base.errors import BadInput, require
 from xmr_core.base.files import existing
-from xmr_core.base.safe_open import printable
+from xmr_core.base.paths import printable
 from xmr_study import notebook
 
 

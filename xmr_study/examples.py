@@ -8,16 +8,14 @@ import pandas as pd
 import torch
 from jaxtyping import UInt8
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.types import Corpus
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.readers.assembly import ZETAS
 from xmr_core.data.scenes.corpus import scenes_plausible
 from xmr_core.evaluation.analysis.representations import encode_split
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.evaluation.ranks import best
-from xmr_core.evaluation.scoring import Scoring
+from xmr_core.evaluation.ranks import Scoring, best
 from xmr_core.training.runs.config import RunConfig
 from xmr_core.training.runs.ensemble import scores_of
 from xmr_core.training.runs.folder import TrainedRun

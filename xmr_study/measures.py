@@ -15,9 +15,9 @@ from xmr_core.data.prepare import prepare
 from xmr_core.data.scenes.corpus import scenes_of
 from xmr_core.data.scenes.grammar import content_words, shape_words
 from xmr_core.data.scenes.render import object_masks
-from xmr_core.evaluation.analysis.attention import slot_attention
+from xmr_core.evaluation.analysis.elements import slot_attention
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.results import METRIC_COLUMNS
+from xmr_core.evaluation.evaluate import METRIC_COLUMNS
 from xmr_core.evaluation.stats import image_error, mean_error
 from xmr_core.features.words import rule
 from xmr_core.losses.adaptive_clustering import AdaptiveClustering

@@ -14,8 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from xmr_core.base import files
-from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_choice
-from xmr_core.base.errors import BadInput, DamagedFile, unknown
+from xmr_core.base.errors import LARGEST, LARGEST_SEED, BadInput, DamagedFile, require_choice, unknown
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import reader_of

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import Corpus, Relevance
 from xmr_core.data.readers.assembly import ZETAS
 from xmr_core.data.scenes.corpus import scenes_plausible
 from xmr_core.evaluation.evaluate import evaluate_scores

@@ -9,7 +9,7 @@ import pandas as pd
 
 from xmr_core.base import files as storage
 from xmr_core.base.errors import DamagedFile
-from xmr_core.evaluation.results import Evaluated, rsum_interval
+from xmr_core.evaluation.evaluate import Evaluated, rsum_interval
 
 RUNS = (
     "run_id", "method", "form", "dataset", "size", "seed", "origin", "epochs", "best_epoch", "train_seconds",

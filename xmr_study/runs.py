@@ -11,8 +11,8 @@ from xmr_core.base.errors import BadInput, unknown
 from xmr_core.base.types import Features
 from xmr_core.data.corpora import corpus_of
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
+from xmr_core.evaluation.evaluate import Evaluated, rsum_interval
 from xmr_core.evaluation.metrics import KS, random_hit
-from xmr_core.evaluation.results import Evaluated, rsum_interval
 from xmr_core.evaluation.stats import decided, seed_interval
 from xmr_core.methods.common import Inputs
 from xmr_core.methods.registry import build

@@ -13,9 +13,8 @@ from xmr_core.base.types import Corpus, Tokens, joined
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of
 from xmr_core.data.inputs import pixel_reader
-from xmr_core.evaluation.evaluate import evaluate_corpus
-from xmr_core.evaluation.results import Evaluated, Provenance, Setting
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.evaluate import Evaluated, Provenance, Setting, evaluate_corpus
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.models.dual_encoder import READ_PADDING, ZeroShot
 from xmr_core.training.runs.config import STAGES, readable_id
 

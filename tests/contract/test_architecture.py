@@ -42,8 +42,8 @@ def test_what_is_allowed_is_not_a_fault():
 
 MAY_NAME_A_DEVICE = {
     "xmr_core/base/machine.py",  # which there are
-    "xmr_core/base/precision.py",  # whose products torch makes faster and coarser
-    "xmr_core/evaluation/scoring.py",  # which have no float64
+    "xmr_core/base/machine.py",  # whose products torch makes faster and coarser
+    "xmr_core/evaluation/ranks.py",  # which have no float64
 }
 
 

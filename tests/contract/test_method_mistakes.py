@@ -53,7 +53,7 @@ HEAD = """class Head(torch.nn.Module):
             return Embedding(torch.nn.functional.normalize(self.project(x) + features.global_feat, dim=-1){after})
 
     parts = like.image_encoder, like.caption_encoder, like.image_head, Head()"""
-IMPORTS = "import torch\nfrom xmr_core.base.masked import masked_mean\nfrom xmr_core.base.types import Embedding\n"
+IMPORTS = "import torch\nfrom xmr_core.base.tensors import masked_mean\nfrom xmr_core.base.types import Embedding\n"
 
 
 def with_head(x: str, after: str = "") -> str:

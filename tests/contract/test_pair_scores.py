@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Embedding
+from xmr_core.base.types import Embedding, Relevance
 from xmr_core.evaluation.evaluate import evaluate_scores
-from xmr_core.evaluation.scoring import Scoring
+from xmr_core.evaluation.ranks import Scoring
 from xmr_core.similarities import Cosine, Similarity
 
 N = 60

@@ -8,7 +8,7 @@ import torch
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.data.batches import Augmentation, Batches, Split
 from xmr_core.data.inputs import CaptionStates, feature_reader
 from xmr_core.data.prepare import prepare

@@ -11,7 +11,7 @@ import pytest
 from karpathy_files import coco_folder, coco_record, draw
 
 from xmr_core.base.errors import BadInput, XmrError
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.data.readers.assembly import FaultLog, TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate_scores
 

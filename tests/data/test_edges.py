@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from xmr_core.base.coerce import as_set
 from xmr_core.base.errors import BadInput
+from xmr_core.base.tensors import as_set
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.analysis.uncertainty import uncertainty

@@ -11,8 +11,7 @@ from PIL import Image
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput
 from xmr_core.base.files import named
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import RelevantRanks
+from xmr_core.base.types import Relevance, RelevantRanks
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import listed, regions
 from xmr_core.evaluation import metrics

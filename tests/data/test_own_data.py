@@ -11,7 +11,7 @@ import xmr_core as xmr
 from xmr_core import data
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load

@@ -9,8 +9,7 @@ import torch
 from miniatures import miniature
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Embedding, GaussianEmbedding
+from xmr_core.base.types import Embedding, GaussianEmbedding, Relevance
 from xmr_core.data.readers.assembly import plausible_match
 from xmr_core.data.readers.coco import load_coco
 from xmr_core.data.scenes import load_scenes

@@ -11,7 +11,7 @@ from PIL import Image
 from tiny_models import SIDE, WORDS, save
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.data import DATASETS, DataConfig, prepare
 from xmr_core.features.pretrained import WordPieces
 from xmr_core.features.words import Vocabulary, read_vocabulary

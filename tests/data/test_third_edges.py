@@ -20,9 +20,8 @@ from xmr_core import methods as all_methods
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import own_code_version
-from xmr_core.base.precision import matrix_precision
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Batch, EmbeddingSet, Features, RelevantRanks
+from xmr_core.base.machine import matrix_precision
+from xmr_core.base.types import Batch, EmbeddingSet, Features, Relevance, RelevantRanks
 from xmr_core.data import corpora
 from xmr_core.data.corpora import import_named, register_reader
 from xmr_core.data.prepare import DataConfig, prepare

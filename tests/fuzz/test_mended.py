@@ -8,7 +8,7 @@ import torch
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.safe_open import plain_math, printable
+from xmr_core.base.paths import plain_math, printable
 from xmr_core.features.images import read_image
 from xmr_core.features.words import read_vocabulary
 from xmr_core.methods.model_file import load_method, save_method

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.retrieval.index import open_gallery, write_gallery
 from xmr_core.similarities import smooth_chamfer
 

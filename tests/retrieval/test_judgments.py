@@ -8,8 +8,7 @@ import torch
 from golden import Case, cases
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import GaussianEmbedding
+from xmr_core.base.types import GaussianEmbedding, Relevance
 from xmr_core.data.readers.assembly import ZETAS, plausible_match, same_class
 from xmr_core.data.readers.coco import coco_judgments, coco_test_captions
 from xmr_core.evaluation import metrics

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xmr_core.base.errors import BadInput, CannotWrite
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.evaluation import evaluate_scores
 from xmr_core.retrieval.judgments import Judgments
 

@@ -15,7 +15,7 @@ from tiny import tiny_config
 import xmr_core as xmr
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.analysis import encode_split
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.model_file import load_with_inputs, save_method
 from xmr_core.methods.registry import build

@@ -18,7 +18,7 @@ from tiny import tiny_config
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.prepare import _recent
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.models.load import load as load_model
 from xmr_core.retrieval import index as building
 from xmr_core.retrieval.explain import relative_uncertainty

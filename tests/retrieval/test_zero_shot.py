@@ -12,8 +12,7 @@ import torch
 from tiny_models import MEAN, SIDE, STD, WORDS, save
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus, Pixels
+from xmr_core.base.types import Corpus, Pixels, Relevance
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_core.features.images import array_reader
 from xmr_core.features.pretrained import find_pretrained

@@ -9,7 +9,7 @@ from PIL import Image
 from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis.attention import node_weights, word_attention
+from xmr_core.evaluation.analysis.elements import node_weights, word_attention
 from xmr_core.retrieval.explain import pair_of, relative_uncertainty, without_each_cell, without_each_word
 from xmr_core.retrieval.library import open_folder, open_library
 from xmr_core.retrieval.ranking import Query, Settings, encode, rank

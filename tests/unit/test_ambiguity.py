@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.data.scenes import load_scenes, scenes_plausible
 from xmr_core.evaluation.evaluate import evaluate_scores
 from xmr_study.analysis import agreement_of_benchmarks, false_negative_rate, random_share

@@ -7,7 +7,7 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.data.prepare import prepare
-from xmr_core.evaluation.analysis.attention import node_weights, slot_attention, word_attention
+from xmr_core.evaluation.analysis.elements import node_weights, slot_attention, word_attention
 from xmr_core.methods.registry import build
 
 

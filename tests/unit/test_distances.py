@@ -7,8 +7,7 @@ from tiny import tiny_config
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.corruption import corrupted_uncertainty
-from xmr_core.evaluation.analysis.distances import distance_table, samples_table
-from xmr_core.evaluation.analysis.representations import encode_split
+from xmr_core.evaluation.analysis.representations import distance_table, encode_split, samples_table
 from xmr_core.evaluation.analysis.uncertainty import query_uncertainty, uncertainty
 from xmr_core.similarities.gaussian import DISTANCES
 from xmr_core.training.runs import train_or_load

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet
+from xmr_core.base.types import EmbeddingSet, Relevance
 from xmr_core.evaluation.analysis.elements import element_ablation, keep_elements
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.similarities import smooth_chamfer

@@ -18,9 +18,8 @@ from xmr_core.base import files as storage
 from xmr_core.base import fingerprint, machine, masked, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.machine import environment
-from xmr_core.base.relevance import Relevance
 from xmr_core.base.row_file import reused_buffers
-from xmr_core.base.types import EmbeddingSet, Features
+from xmr_core.base.types import EmbeddingSet, Features, Relevance
 
 
 def test_rows_slice_and_move_every_tensor_and_leave_none_alone():

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Batch, Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.losses.objective import Objective
 from xmr_core.losses.regularisers import mmd, pairwise_diversity
 from xmr_core.losses.triplet import hinge_triplet

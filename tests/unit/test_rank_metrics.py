@@ -6,7 +6,7 @@ import torch
 from scipy import sparse
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.evaluation import evaluate, evaluate_scores, rank_metrics
 from xmr_core.evaluation.metrics import Protocol
 from xmr_core.evaluation.stats import bootstrap_interval

@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet
+from xmr_core.base.types import EmbeddingSet, Relevance
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores, judgment_agreement
 from xmr_core.evaluation.metrics import COCO_1K, COCO_5K, FLICKR_1K, FULL, Protocol, get_protocol
-from xmr_core.evaluation.ranks import relevant_ranks
-from xmr_core.evaluation.scoring import MatrixScores, MeanScores, score_matrix
+from xmr_core.evaluation.ranks import MatrixScores, MeanScores, relevant_ranks, score_matrix
 from xmr_core.similarities import smooth_chamfer
 
 # Three images, two captions each. Caption 3 (of image 1) is scored like an image-0 caption; caption 5 ties with

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from xmr_core import similarities
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.similarities import (
     DISTANCES,
     Chamfer,

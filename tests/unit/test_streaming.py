@@ -14,14 +14,26 @@ from hypothesis import strategies as st
 from torch import nn
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.precision import matrix_precision
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
+from xmr_core.base.machine import matrix_precision
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Relevance
 from xmr_core.data.readers.assembly import TwoWayRelevance
 from xmr_core.evaluation.evaluate import evaluate, evaluate_scores
 from xmr_core.evaluation.metrics import Protocol
-from xmr_core.evaluation.ranks import RankQuery, at_least, best, ranks, relevant_ranks, top_k
-from xmr_core.evaluation.scoring import MatrixScores, MeanScores, Scoring, as_matrix, blocks, score_matrix, take
+from xmr_core.evaluation.ranks import (
+    MatrixScores,
+    MeanScores,
+    RankQuery,
+    Scoring,
+    as_matrix,
+    at_least,
+    best,
+    blocks,
+    ranks,
+    relevant_ranks,
+    score_matrix,
+    take,
+    top_k,
+)
 from xmr_core.similarities import Sgraf, chamfer, cosine, scan, smooth_chamfer
 from xmr_core.similarities.gaussian import kl, reverse_kl
 

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding
-from xmr_core.evaluation.analysis.distances import with_samples
+from xmr_core.evaluation.analysis.representations import with_samples
 from xmr_core.evaluation.analysis.uncertainty import in_bins, rank_correlation, uncertainty
 from xmr_study.analysis import frequent_words
 

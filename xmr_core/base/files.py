@@ -14,30 +14,12 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.safe_open import read_regular
+from xmr_core.base.paths import cannot_write, make_folder, read_regular
 
 _MAGIC = b"XMR-SEALED-1\n"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
-
-
-def cannot_write(path: Path | str, error: OSError) -> CannotWrite:
-    """The error for a refused write, with its cause and what to do about it; one that says so already stays."""
-    if isinstance(error, CannotWrite):
-        return error
-    remedy = "Free some space, or choose another folder (environment variable XMR_HOME, or the output path)."
-    return CannotWrite(f"cannot write {path} ({error.strerror or error}). {remedy}")
-
-
-def make_folder(path: Path | str) -> Path:
-    """Create a folder and its parents. Raises: CannotWrite with the reason when that is impossible."""
-    path = Path(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise cannot_write(path, e) from None
-    return path
 
 
 def named(path: Path | str, what: str) -> Path:

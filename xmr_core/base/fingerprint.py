@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from xmr_core.base.errors import DamagedFile
-from xmr_core.base.safe_open import open_regular
+from xmr_core.base.paths import open_regular
 
 LARGE = 1 << 30  # bytes; a larger file is named by samples of it
 _SAMPLES, _PIECE = 4096, 1 << 14

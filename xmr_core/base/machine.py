@@ -1,13 +1,13 @@
-"""This process and machine: the precision of a program's own tensors, devices, random numbers, and where a number
-came from."""
+"""This process and machine: precisions, devices, random numbers, memory, and where a number came from."""
 
+import ctypes
 import importlib.metadata
 import os
 import platform
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch.overrides import TorchFunctionMode
 
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, unknown
 
 
 @contextmanager
@@ -223,3 +223,109 @@ class _Undrawn(TorchFunctionMode):
         if func in (torch.randn, torch.rand):
             func, kwargs = torch.empty, {k: v for k, v in kwargs.items() if k != "generator"}
         return func(*args, **kwargs)
+
+
+PRECISIONS = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
+
+
+@contextmanager
+def matrix_precision(name: str) -> Iterator[None]:
+    """Inside, float32 products are computed with 24 ('float32'), 11 ('tf32', or three bfloat16 products) or 8 bits
+    ('bfloat16') of mantissa, where the hardware has such products; elsewhere nothing changes. Sums and everything else
+    stay float32.
+
+    Raises: BadInput for another name.
+    """
+    if name not in PRECISIONS:
+        raise unknown("precision", name, PRECISIONS)
+    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    try:
+        before, each = torch.get_float32_matmul_precision(), []
+    except RuntimeError:  # set for single backends, which torch does not read back as one word
+        before, each = None, [backend.fp32_precision for backend in backends]
+    torch.set_float32_matmul_precision(PRECISIONS[name])
+    try:
+        yield
+    finally:
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
+        for backend, precision in zip(backends, each, strict=False):
+            backend.fp32_precision = precision
+
+
+# Float32 that is float32 on hardware that has faster, coarser products.
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Inside, products of float32 have all 24 bits of mantissa, also in GRUs and convolutions, for which torch takes 11
+    (TF32) on an NVIDIA GPU if nobody says otherwise, and their kernels give the same bits each time. On a CPU nothing
+    changes.
+
+    >>> with full_precision():
+    ...     torch.backends.cudnn.allow_tf32
+    False
+    """
+    cudnn = torch.backends.cudnn
+    try:
+        before = {"allow_tf32": cudnn.allow_tf32}
+    except RuntimeError:  # set for single kernels, which torch does not read back as one word
+        before = {}
+    kernels = [getattr(cudnn, name) for name in ("conv", "rnn") if not before and hasattr(cudnn, name)]
+    each, deterministic = [kernel.fp32_precision for kernel in kernels], cudnn.deterministic
+    with matrix_precision("float32"):
+        try:
+            cudnn.deterministic = True
+            if before:
+                cudnn.allow_tf32 = False
+            for kernel in kernels:
+                kernel.fp32_precision = "ieee"
+            yield
+        finally:
+            cudnn.deterministic = deterministic
+            for name, value in before.items():
+                setattr(cudnn, name, value)
+            for kernel, precision in zip(kernels, each, strict=True):
+                kernel.fp32_precision = precision
+
+
+def in_precision(name: str) -> AbstractContextManager:
+    """`full_precision` for 'float32' (TrainConfig.precision), and what torch is set to for every other name.
+
+    >>> with in_precision("auto"):
+    ...     pass
+    """
+    return full_precision() if name == "float32" else nullcontext()
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of malloc.h
+_NEVER, _MAPS = 2**31 - 1, 65536
+_LARGE = 32 << 20  # bytes: where glibc's own threshold stops growing, which stands still once it was set
+
+
+@contextmanager
+def reused_buffers() -> Iterator[None]:
+    """Inside, memory that is freed stays with the process.
+
+    glibc gives arrays of more than 32 MB back to the system as soon as they are freed, and the system clears every page
+    of the next one. A network that describes images makes and frees such arrays in every layer: half of the time of a
+    forward pass went into that (docs/speed.md). At the end what is free is given back, and arrays of more than 32 MB
+    are mapped anew as before. Where the C library is another one, nothing changes. The setting belongs to the process,
+    not to a thread.
+
+    >>> with reused_buffers():
+    ...     total = sum(range(4))
+    """
+    if platform.libc_ver()[0] != "glibc":
+        yield
+        return
+    library = ctypes.CDLL(None)
+    library.mallopt(_MMAP_MAX, 0)
+    library.mallopt(_TRIM_THRESHOLD, _NEVER)
+    try:
+        yield
+    finally:
+        library.mallopt(_MMAP_MAX, _MAPS)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE)
+        library.mallopt(_TRIM_THRESHOLD, 2 * _LARGE)
+        library.malloc_trim(0)

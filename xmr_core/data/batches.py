@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from xmr_core.base.checks import require_choice, require_fields, require_number
-from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Batch, Features, Pixels, Tokens
+from xmr_core.base.errors import BadInput, require_choice, require_fields, require_number
+from xmr_core.base.types import Batch, Features, Pixels, Relevance, Tokens
 from xmr_core.data.inputs import CaptionStates, ImageReader
 
 # The papers' augmentations of training inputs, as functions of the inputs and a random generator.

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xmr_core.base.checks import LARGEST_SEED, require_fields
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import LARGEST_SEED, BadInput, require_fields, unknown
 
 FEATURES = ("auto", "cells", "pixels", "efficientnet_lite0", "efficientnet_lite2", "pretrained", "regions")
 _LIMITS = {

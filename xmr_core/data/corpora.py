@@ -9,8 +9,7 @@ import pandas as pd
 
 from xmr_core.base import fingerprint
 from xmr_core.base.errors import BadInput, unknown
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.data.config import DataConfig
 from xmr_core.data.readers.assembly import require_corpus, require_name
 from xmr_core.data.readers.coco import load_coco, load_flickr30k

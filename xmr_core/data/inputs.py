@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from xmr_core.base import files, fingerprint
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import existing_file, require_plain
+from xmr_core.base.paths import require_trusted
 from xmr_core.base.row_file import JoinedRows, RowFile
-from xmr_core.base.safe_open import require_trusted
 from xmr_core.base.types import Corpus, Features, Pixels, Tokens
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import import_named

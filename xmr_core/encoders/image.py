@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, masked_mean, require_elements
+from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.tensors import masked_max, masked_mean, require_elements
 from xmr_core.base.types import Features, Pixels
 
 

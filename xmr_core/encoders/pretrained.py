@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, masked_mean, require_element, require_elements
+from xmr_core.base.tensors import masked_max, masked_mean, require_element, require_elements
 from xmr_core.base.types import Features, Pixels, Tokens
 from xmr_core.encoders.image import GridEncoder
 from xmr_core.features.images import check_shape

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, require_element
+from xmr_core.base.tensors import masked_max, require_element
 from xmr_core.base.types import Features, Tokens
 from xmr_core.features.pretrained import library
 

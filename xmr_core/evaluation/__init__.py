@@ -10,7 +10,7 @@ from xmr_core.evaluation.metrics import (
     recall_at_k,
 )  # fmt: skip
 from xmr_core.evaluation.ranks import RankQuery, best, ranks
-from xmr_core.evaluation.scoring import MeanScores, Scoring
+from xmr_core.evaluation.ranks import MeanScores, Scoring
 from xmr_core.evaluation.stats import bootstrap_interval, decided, holm, paired_permutation, seed_interval
 
 __all__ = [

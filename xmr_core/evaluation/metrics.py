@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.types import RelevantRanks
 
 KS = (1, 5, 10)

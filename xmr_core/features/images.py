@@ -17,7 +17,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from xmr_core.base.errors import BadInput, DamagedFile
-from xmr_core.base.safe_open import open_regular
+from xmr_core.base.paths import open_regular
 from xmr_core.base.types import Corpus
 
 _ROUNDING = 1e-9  # of the sides of crops, which are fractions; sides in pixels divide exactly or miss by more

@@ -16,11 +16,10 @@ import torch
 from jaxtyping import Bool, Float
 
 from xmr_core.base import files, fingerprint, paths
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.base.files import existing_file
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.safe_open import read_regular
+from xmr_core.base.paths import read_regular
 from xmr_core.base.types import Tokens
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")

@@ -5,10 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice, require_flag
-from xmr_core.base.coerce import as_features
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_softmax
+from xmr_core.base.errors import BadInput, require_choice, require_flag
+from xmr_core.base.tensors import as_features, masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import joined, sorted_channels
 

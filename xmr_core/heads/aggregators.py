@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.coerce import as_features
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.tensors import as_features, masked_mean, masked_softmax
 from xmr_core.base.types import Embedding, Features
 from xmr_core.heads.gpo import GPOHead, sorted_channels
 from xmr_core.heads.pooling import MaxPool, MeanPool

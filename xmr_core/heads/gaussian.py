@@ -6,10 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.base.checks import require_choice, require_flag
-from xmr_core.base.coerce import as_features, global_of
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.errors import BadInput, require_choice, require_flag
+from xmr_core.base.tensors import as_features, global_of, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features, GaussianEmbedding
 from xmr_core.heads.pie_net import PIENet
 

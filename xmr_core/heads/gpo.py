@@ -7,10 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from xmr_core.base.checks import require_flag, require_number
-from xmr_core.base.coerce import as_features
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_softmax
+from xmr_core.base.errors import BadInput, require_flag, require_number
+from xmr_core.base.tensors import as_features, masked_softmax
 from xmr_core.base.types import Embedding, Features, GaussianEmbedding
 
 

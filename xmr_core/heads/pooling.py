@@ -3,10 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_flag
-from xmr_core.base.coerce import as_features, as_floats, global_of
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_max, masked_mean, require_finite
+from xmr_core.base.errors import BadInput, require_flag
+from xmr_core.base.tensors import as_features, as_floats, global_of, masked_max, masked_mean, require_finite
 from xmr_core.base.types import Embedding, Features
 
 

@@ -4,9 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xmr_core.base.coerce import as_features
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.tensors import as_features, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet, Features
 
 

@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice, require_flag, require_number
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
 from xmr_core.losses.checks import check_scores
 
 FORMS = ("official", "paper")

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.base.coerce import as_floats, single
 from xmr_core.base.errors import BadInput
+from xmr_core.base.tensors import as_floats, single
 
 
 def check_scores(

@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.coerce import as_gaussians, samples_of
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice, require_number
+from xmr_core.base.tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.losses.checks import check_scores
 

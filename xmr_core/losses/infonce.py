@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_flag, require_number
+from xmr_core.base.errors import require_flag, require_number
 from xmr_core.losses.checks import check_scores, positive_pairs
 
 

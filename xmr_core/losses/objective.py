@@ -5,8 +5,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_number
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_number
 from xmr_core.base.types import Embedding, Representation
 
 

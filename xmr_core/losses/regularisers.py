@@ -5,9 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_flag, require_number
-from xmr_core.base.coerce import Comparable, as_floats, as_sets, single
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice, require_flag, require_number
+from xmr_core.base.tensors import Comparable, as_floats, as_sets, single
 from xmr_core.losses.checks import of_sets
 
 

@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_number
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_number
 from xmr_core.losses.checks import check_scores, positive_pairs
 
 MINING = ("hardest", "all", "semi-hard")

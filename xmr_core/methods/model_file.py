@@ -12,7 +12,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.files import require_plain, require_same_kind, write_tensors
 from xmr_core.base.fingerprint import bytes_hash, content_hash
 from xmr_core.base.machine import only_shapes
-from xmr_core.base.safe_open import require_trusted
+from xmr_core.base.paths import require_trusted
 from xmr_core.features.pretrained import WordPieces
 from xmr_core.features.words import Vocabulary
 from xmr_core.methods.common import Inputs

@@ -16,7 +16,7 @@ from xmr_core.base import files
 from xmr_core.base.errors import BadInput, DamagedFile, unknown
 from xmr_core.base.files import require_plain, require_same_kind
 from xmr_core.base.machine import only_shapes
-from xmr_core.base.safe_open import printable
+from xmr_core.base.paths import printable
 from xmr_core.encoders.image import ResidualRegions
 from xmr_core.encoders.text import BertEncoder, bert_of
 from xmr_core.methods.common import Inputs

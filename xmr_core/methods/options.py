@@ -6,8 +6,7 @@ from dataclasses import Field, dataclass, field, fields
 from inspect import get_annotations
 from typing import get_args, get_type_hints
 
-from xmr_core.base.checks import LARGEST
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import LARGEST, BadInput, unknown
 
 FORMS = ("matched", "published")
 LARGEST_COUNT = 1_000_000  # of a width or a count: more of anything is a slip of the keyboard, and fills the memory

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from xmr_core.base.errors import BadInput
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.masked import require_finite
+from xmr_core.base.tensors import require_finite
 from xmr_core.base.types import Embedding, Pixels, Tokens
 from xmr_core.features.pretrained import load_pretrained, read_preprocessing, read_settings, word_pieces
 from xmr_core.similarities.vectors import Cosine

@@ -1,5 +1,4 @@
-"""Where a model comes from: a run, a folder, a file, the hub, an authors' checkpoint, or training on one's own numbers.
-"""
+"""Where a model comes from: a run, a folder, a file, the hub, an authors' checkpoint, or training on one's own numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from xmr_core.base.errors import BadInput
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.corpora import config_for, from_arrays
 from xmr_core.data.inputs import CaptionReader, Describer, RawInputs, read_inputs
-from xmr_core.evaluation.results import rsum_interval
+from xmr_core.evaluation.evaluate import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary

@@ -12,13 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import resolve_device
 from xmr_core.base.types import Features, Pixels, Representation, Tokens, joined
 from xmr_core.data.inputs import ImageLike, RawInputs, listed, one_image, regions
-from xmr_core.evaluation.ranks import best, checked_k
-from xmr_core.evaluation.scoring import Scoring, as_matrix
+from xmr_core.evaluation.ranks import Scoring, as_matrix, best, checked_k
 
 _TOGETHER = 64  # images or sentences encoded at a time
 

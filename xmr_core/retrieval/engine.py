@@ -18,10 +18,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import from_numpy
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError, require
+from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile, XmrError, require, require_choice
 from xmr_core.base.files import atomic, make_folder, write_record
-from xmr_core.base.masked import require_element
+from xmr_core.base.tensors import require_element
 from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.models.model_folder import check_files, described, read_manifest, remove
 

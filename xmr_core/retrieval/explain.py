@@ -16,7 +16,7 @@ from jaxtyping import Float
 from xmr_core.base.errors import BadInput, XmrError
 from xmr_core.base.types import EmbeddingSet, Features, Pixels, Representation
 from xmr_core.evaluation.analysis.uncertainty import uncertainty
-from xmr_core.evaluation.scoring import score_matrix
+from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.retrieval.ranking import Query, Settings, encode, known_words, similarity_of, uploaded_input

@@ -9,8 +9,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, require
+from xmr_core.base.errors import BadInput, require, require_choice
 from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation
 from xmr_core.models.model import Model
 from xmr_core.retrieval.index import open_index

@@ -19,13 +19,11 @@ from torch import Tensor
 
 from xmr_core import __version__
 from xmr_core.base import files, paths
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_choice
 from xmr_core.base.files import atomic, write_record
 from xmr_core.base.machine import commit
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.safe_open import open_regular
-from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Representation, Rows, widened
+from xmr_core.base.paths import open_regular
+from xmr_core.base.types import Embedding, EmbeddingSet, GaussianEmbedding, Relevance, Representation, Rows, widened
 from xmr_core.data.readers.folder import load_folder
 from xmr_core.models import model_folder
 from xmr_core.models.model import Model
@@ -158,9 +156,7 @@ def index_split(run: TrainedRun, folder: Path | str, split: str = "test", dtype:
     return save_index(libraries.open_library(run, split=split), folder, dtype)
 
 
-def index_folder(
-    trained: TrainedRun | Model, images: Path | str, folder: Path | str, dtype: str = "float32"
-) -> Path:
+def index_folder(trained: TrainedRun | Model, images: Path | str, folder: Path | str, dtype: str = "float32") -> Path:
     """Encode all images of a folder and its sub-folders into an index.
 
     trained: a run, or a model of xmr.load, which needs no run here. Images are encoded and written in chunks, so they

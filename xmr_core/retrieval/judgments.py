@@ -14,8 +14,8 @@ import numpy as np
 
 from xmr_core.base import files
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.safe_open import open_regular, open_to_append
+from xmr_core.base.paths import open_regular, open_to_append
+from xmr_core.base.types import Relevance
 
 VERDICTS = {"right": 1, "wrong": 0, "": None}  # verdict → relevance in qrels; '' takes a verdict back
 Key = tuple[str, str]  # a query: its kind ('text', 'caption' or 'image') and its sentence or id

@@ -10,10 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Representation, joined
+from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.types import Corpus, EmbeddingSet, GaussianEmbedding, Relevance, Representation, joined
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import from_arrays
 from xmr_core.data.inputs import ImageReader, RawInputs

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
 from xmr_core.base.types import Features, GaussianEmbedding, Pixels, Representation
 from xmr_core.data.inputs import ImageLike, one_image, pixels_of
-from xmr_core.evaluation.ranks import MODALITIES, checked_k, top_k
-from xmr_core.evaluation.scoring import Scoring, score_matrix
+from xmr_core.evaluation.ranks import MODALITIES, Scoring, checked_k, score_matrix, top_k
 from xmr_core.features.words import rule
 from xmr_core.retrieval.library import Library
 from xmr_core.similarities.base import Similarity

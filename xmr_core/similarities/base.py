@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.coerce import Comparable, as_set
 from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.tensors import Comparable, as_set
 from xmr_core.base.types import EmbeddingSet, Representation
 
 DIRECTIONS = ("t2i", "i2t")

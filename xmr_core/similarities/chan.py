@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_flag, require_number
-from xmr_core.base.coerce import Comparable, as_sets
-from xmr_core.base.masked import masked_softmax
+from xmr_core.base.errors import require_choice, require_flag, require_number
+from xmr_core.base.tensors import Comparable, as_sets, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.kernels.scan import scan_scores

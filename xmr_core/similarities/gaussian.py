@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.coerce import as_gaussians, samples_of
+from xmr_core.base.errors import require_choice, require_number
+from xmr_core.base.tensors import as_gaussians, samples_of
 from xmr_core.base.types import GaussianEmbedding
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import element_products, same_width

@@ -4,10 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.coerce import Comparable, as_sets
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean
+from xmr_core.base.errors import BadInput, require_choice
+from xmr_core.base.tensors import Comparable, as_sets, masked_mean
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.pairs import real_products
 

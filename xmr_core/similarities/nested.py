@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.coerce import Comparable, as_set, as_sets
 from xmr_core.base.errors import BadInput
+from xmr_core.base.tensors import Comparable, as_set, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Contributions, Similarity, as_similarity
 

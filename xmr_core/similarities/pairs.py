@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.coerce import single
 from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_softmax, require_element
+from xmr_core.base.tensors import masked_softmax, require_element, single
 from xmr_core.base.types import EmbeddingSet, Rows
 
 PLAIN_EXPONENT = 40.0  # e^±40 leaves float32 twenty decades of room on either side, for sums and for their gradients

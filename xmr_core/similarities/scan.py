@@ -5,9 +5,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.coerce import Comparable, as_sets
-from xmr_core.base.masked import masked_logsumexp, masked_max, masked_mean
+from xmr_core.base.errors import require_choice, require_number
+from xmr_core.base.tensors import Comparable, as_sets, masked_logsumexp, masked_max, masked_mean
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Range, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks

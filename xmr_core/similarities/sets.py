@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from xmr_core.base.checks import require_choice, require_flag, require_number
-from xmr_core.base.coerce import Comparable, as_sets
+from xmr_core.base.errors import require_choice, require_flag, require_number
+from xmr_core.base.tensors import Comparable, as_sets
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import Range, Similarity
 from xmr_core.similarities.pairs import (

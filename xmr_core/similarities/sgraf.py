@@ -9,10 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.coerce import Comparable, as_sets
-from xmr_core.base.errors import BadInput
-from xmr_core.base.masked import masked_mean, masked_softmax
+from xmr_core.base.errors import BadInput, require_choice, require_number
+from xmr_core.base.tensors import Comparable, as_sets, masked_mean, masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.base import DIRECTIONS, Similarity, roles
 from xmr_core.similarities.kernels.attention import by_blocks, filtered

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from xmr_core.base.coerce import Comparable, as_vectors, single
+from xmr_core.base.tensors import Comparable, as_vectors, single
 from xmr_core.similarities.base import Similarity
 from xmr_core.similarities.pairs import in_image_blocks, same_width
 

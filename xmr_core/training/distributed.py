@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 
-from xmr_core.base.coerce import single
 from xmr_core.base.errors import BadInput, TrainingFailed, XmrError
+from xmr_core.base.tensors import single
 from xmr_core.base.types import Batch, Representation, Rows
 from xmr_core.methods.method import Method
 from xmr_core.training.loop import TERMS, OneRank

@@ -17,10 +17,16 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.utils._pytree import tree_map
 
 from xmr_core.base import files, machine
-from xmr_core.base.checks import LARGEST, LARGEST_SEED, require_choice, require_fields
-from xmr_core.base.errors import BadInput, DamagedFile, TrainingFailed
-from xmr_core.base.machine import device_name, in_single_precision, own_random_numbers, processor
-from xmr_core.base.precision import in_precision
+from xmr_core.base.errors import (
+    LARGEST,
+    LARGEST_SEED,
+    BadInput,
+    DamagedFile,
+    TrainingFailed,
+    require_choice,
+    require_fields,
+)
+from xmr_core.base.machine import device_name, in_precision, in_single_precision, own_random_numbers, processor
 from xmr_core.base.types import Batch
 from xmr_core.data.batches import Batches
 from xmr_core.methods.method import Method

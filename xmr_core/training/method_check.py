@@ -9,7 +9,7 @@ from xmr_core.base.machine import in_single_precision, own_random_numbers
 from xmr_core.base.types import Batch, Tokens
 from xmr_core.data.batches import Batches
 from xmr_core.data.prepare import DataConfig, prepare
-from xmr_core.evaluation.scoring import Scoring
+from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, method_spec
 

@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from xmr_core.base import paths
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.relevance import Relevance
+from xmr_core.base.types import Relevance
 from xmr_core.evaluation import metrics
 from xmr_core.evaluation.ranks import relevant_ranks
 from xmr_core.retrieval.judgments import Judgments, Key

@@ -8,8 +8,7 @@ import pandas as pd
 from jaxtyping import Float, UInt8
 
 from xmr_core.base.errors import BadInput
-from xmr_core.evaluation.analysis.attention import node_weights, slot_attention, word_attention
-from xmr_core.evaluation.analysis.elements import nearest_partner
+from xmr_core.evaluation.analysis.elements import nearest_partner, node_weights, slot_attention, word_attention
 from xmr_core.features.images import read_image, read_thumbnail
 from xmr_core.retrieval.library import Library, elements_of
 from xmr_core.retrieval.ranking import known_words

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.safe_open import plain_math
+from xmr_core.base.paths import plain_math
 from xmr_core.base.types import Corpus
 from xmr_core.data.batches import Split
 from xmr_study.plots.style import COLOURS, start, wrapped

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from xmr_core.base.safe_open import plain_math, printable
+from xmr_core.base.paths import plain_math, printable
 
 COLOURS = sns.color_palette("colorblind")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -16,12 +16,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from xmr_core.base.checks import require_number
-from xmr_core.base.errors import BadInput, DamagedFile, XmrError
+from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require_number
 from xmr_core.base.fingerprint import content_hash, files_content
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.safe_open import read_regular
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.paths import read_regular
+from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.features.images import RESOLUTION, SUFFIXES, image_reader
 from xmr_core.features.words import tokenise
 

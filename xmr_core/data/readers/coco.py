@@ -11,11 +11,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.files import existing
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import Corpus
+from xmr_core.base.types import Corpus, Relevance
 from xmr_core.data.readers.assembly import (
     USUAL,
     ZETAS,

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.files import existing
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.data.readers.assembly import FaultLog, find_path, list_images, photograph_corpus, read_lines, same_class
 
 FOLDS = ("", "1", "2", "3")

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 
 from xmr_core.base import paths
-from xmr_core.base.checks import require_choice, require_number
-from xmr_core.base.errors import BadInput, DamagedFile
+from xmr_core.base.errors import BadInput, DamagedFile, require_choice, require_number
 from xmr_core.base.files import read_sealed, warn_rebuilt, write_sealed
 from xmr_core.base.fingerprint import content_hash
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import SPLITS, Corpus
+from xmr_core.base.types import SPLITS, Corpus, Relevance
 from xmr_core.data.readers.assembly import plausible_match
 from xmr_core.data.scenes.grammar import CAPTIONS_PER_IMAGE, KINDS, Statements, describe, say, truth_matrix
 from xmr_core.data.scenes.render import RESOLUTION, render

@@ -1,10 +1,10 @@
 """What a trained method does beyond its recall: uncertainty, attention, corruption, and elements of its sets."""
 
-from xmr_core.evaluation.analysis.attention import node_weights, slot_attention, word_attention
+from xmr_core.evaluation.analysis.elements import node_weights, slot_attention, word_attention
 from xmr_core.evaluation.analysis.corruption import (
     blank_words, corrupted_uncertainty, erase_pixels, share_inside, share_of_common,
 )  # fmt: skip
-from xmr_core.evaluation.analysis.distances import (
+from xmr_core.evaluation.analysis.representations import (
     distance_table, numbers_stored, samples_table, with_samples,
 )  # fmt: skip
 from xmr_core.evaluation.analysis.elements import (

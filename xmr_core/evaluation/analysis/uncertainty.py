@@ -7,8 +7,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from xmr_core.base.errors import BadInput
-from xmr_core.base.relevance import Relevance
-from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Representation
+from xmr_core.base.types import EmbeddingSet, GaussianEmbedding, Relevance, Representation
 from xmr_core.evaluation.analysis.representations import circular_variance
 from xmr_core.evaluation.stats import bootstrap_interval, image_draws
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from xmr_core.base.masked import masked_softmax
+from xmr_core.base.tensors import masked_softmax
 from xmr_core.base.types import EmbeddingSet
 from xmr_core.similarities.pairs import EPS, PLAIN_EXPONENT, real_rows, same_width
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from xmr_core.base.checks import require_fields
-from xmr_core.base.errors import BadInput, unknown
+from xmr_core.base.errors import BadInput, require_fields, unknown
 from xmr_core.base.fingerprint import (
     content_hash,
     is_own_code,
@@ -28,7 +27,7 @@ from xmr_core.data.batches import CELL_RULES, POSITIVES, UNITS, WORD_RULES
 from xmr_core.data.corpora import READERS, reader_of
 from xmr_core.data.prepare import DataConfig
 from xmr_core.data.scenes.corpus import load_scenes
-from xmr_core.evaluation.results import Setting
+from xmr_core.evaluation.evaluate import Setting
 from xmr_core.methods.options import FORMS
 from xmr_core.methods.registry import full_options, method_spec
 from xmr_core.training.loop import TrainConfig

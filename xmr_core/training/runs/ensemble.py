@@ -7,9 +7,8 @@ import numpy as np
 
 from xmr_core.base.errors import BadInput
 from xmr_core.evaluation.analysis.representations import encode_split
-from xmr_core.evaluation.evaluate import evaluate_corpus
-from xmr_core.evaluation.results import Evaluated
-from xmr_core.evaluation.scoring import MeanScores, Scoring, as_matrix
+from xmr_core.evaluation.evaluate import Evaluated, evaluate_corpus
+from xmr_core.evaluation.ranks import MeanScores, Scoring, as_matrix
 from xmr_core.training.runs.config import readable_id
 from xmr_core.training.runs.folder import TrainedRun
 

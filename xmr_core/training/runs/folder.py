@@ -17,8 +17,8 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.base.fingerprint import bytes_hash, file_hash
 from xmr_core.base.machine import Environment
 from xmr_core.data.prepare import DataConfig, Prepared, prepare
+from xmr_core.evaluation.evaluate import Evaluated, Provenance
 from xmr_core.evaluation.metrics import random_rsum
-from xmr_core.evaluation.results import Evaluated, Provenance
 from xmr_core.methods.method import Method
 from xmr_core.methods.model_file import save_method
 from xmr_core.methods.registry import build, method_spec

@@ -2,8 +2,7 @@
 papers' scale.
 """
 
-from xmr_core.base.checks import require_choice
-from xmr_core.base.errors import BadInput
+from xmr_core.base.errors import BadInput, require_choice
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.config import DataConfig
 from xmr_core.data.corpora import corpus_of, reader_of

@@ -21,9 +21,8 @@ from xmr_core.base.machine import environment
 from xmr_core.data.batches import UNKNOWN_ID, Augmentation, Batches, Split
 from xmr_core.data.prepare import Prepared, prepare
 from xmr_core.evaluation.analysis.representations import encode_split, set_spread
-from xmr_core.evaluation.evaluate import evaluate, evaluate_corpus
-from xmr_core.evaluation.results import Provenance
-from xmr_core.evaluation.scoring import Scoring
+from xmr_core.evaluation.evaluate import Provenance, evaluate, evaluate_corpus
+from xmr_core.evaluation.ranks import Scoring
 from xmr_core.methods.method import Method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.training.distributed import joined, started_ranks
