@@ -11,11 +11,11 @@ from . import retrieval as retrieval
 from . import similarities as similarities
 from . import training as training
 from .base.errors import BadInput as BadInput
-from .base.types import Relevance as Relevance
 from .base.types import Embedding as Embedding
 from .base.types import EmbeddingSet as EmbeddingSet
 from .base.types import Features as Features
 from .base.types import GaussianEmbedding as GaussianEmbedding
+from .base.types import Relevance as Relevance
 from .data.corpora import from_arrays as from_arrays
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluate import rank_metrics as rank_metrics
