@@ -86,9 +86,14 @@ def components(vectors: Float[np.ndarray, "n d"], most: int) -> Float[np.ndarray
 
 
 def export_frame(
-    source: TrainedRun | Library | Model | Path | str, split: str = "test", images: Sequence = (),
-    texts: Sequence[str] = (), elements: bool = False, project: str = "", wide: bool = False,
-) -> pd.DataFrame:  # fmt: skip
+    source: TrainedRun | Library | Model | Path | str,
+    split: str = "test",
+    images: Sequence = (),
+    texts: Sequence[str] = (),
+    elements: bool = False,
+    project: str = "",
+    wide: bool = False,
+) -> pd.DataFrame:
     """A row for each encoded image and caption, as viewers of embeddings read them.
 
     source: a run or its id or short name, whose `split` is encoded ('train', 'val', 'test'); an index or its folder, or

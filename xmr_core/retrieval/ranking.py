@@ -136,9 +136,12 @@ class Ranking:
 
 
 def rank(
-    library: Library, query: Query, settings: Settings = Settings(), among: Int[np.ndarray, " n"] | None = None,
+    library: Library,
+    query: Query,
+    settings: Settings = Settings(),
+    among: Int[np.ndarray, " n"] | None = None,
     target: str = "",
-) -> Ranking:  # fmt: skip
+) -> Ranking:
     """Rank all images, or all captions, of a library for a query.
 
     among: positions to which the ranking is restricted, ascending; None for all. Scores are those of every item.
@@ -257,9 +260,13 @@ def search(
 
 
 def two_stage(
-    index: Proposer, queries: Representation, similarity: Similarity, k: int = 10, per_element: int = 100,
+    index: Proposer,
+    queries: Representation,
+    similarity: Similarity,
+    k: int = 10,
+    per_element: int = 100,
     modality: str = "captions",
-) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:  # fmt: skip
+) -> tuple[Float[np.ndarray, "q k"], Int[np.ndarray, "q k"]]:
     """(scores, positions) of the best k items for every query among those that an engine proposes; −∞ and −1 where
     fewer were proposed, equal scores in file order.
 
@@ -286,9 +293,13 @@ def two_stage(
 
 
 def recall(
-    index: Proposer, queries: Representation, similarity: Similarity, k: int = 10, per_element: int = 100,
+    index: Proposer,
+    queries: Representation,
+    similarity: Similarity,
+    k: int = 10,
+    per_element: int = 100,
     modality: str = "captions",
-) -> float:  # fmt: skip
+) -> float:
     """Share of the k best items of exact search that two_stage finds, in any order, over the given queries, in [0, 1].
 
     Args and raises: as two_stage. Every item of the gallery is compared with every query, so give a sample of queries.
