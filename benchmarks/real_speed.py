@@ -40,7 +40,7 @@ def corpus_files(root: Path, n: int) -> None:
 
 def measure(images: int, rounds: int, steps: int, method: str) -> dict:
     from xmr_core.base import paths
-    from xmr_core.base.row_file import reused_buffers
+    from xmr_core.base.machine import reused_buffers
     from xmr_core.data.batches import Augmentation, Batches
     from xmr_core.data.prepare import prepare
     from xmr_core.data.readers.official import load_flickr8k

@@ -14,7 +14,7 @@ from tiny_models import save
 
 from xmr_core.base.machine import resolve_device
 from xmr_core.data.batches import Batches
-from xmr_core.evaluation import scoring
+from xmr_core.evaluation import ranks
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.evaluate import evaluate
 from xmr_core.methods.model_file import load_method
@@ -99,10 +99,10 @@ def pass_every_stage(method: str, options: dict, folder: Path) -> None:
         images, captions = encode_split(model, split)
         scores = model.similarity.score(images.to(NAME), captions.to(NAME)).cpu()
         judged = evaluate(model.similarity, images, captions, relevance, device=NAME).summary()
-        scoring._NO_DOUBLE, Stand.single = (NAME,), True
+        ranks._NO_DOUBLE, Stand.single = (NAME,), True
         single = evaluate(model.similarity, images, captions, relevance, device=NAME).summary()
         assert single["value"].tolist() == judged["value"].tolist(), "without float64"
-        scoring._NO_DOUBLE, Stand.single = (), False
+        ranks._NO_DOUBLE, Stand.single = (), False
         library = open_library(here)
         library.method.to(NAME)
         moved = replace(library)

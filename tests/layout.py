@@ -24,7 +24,7 @@ FLOORS = (
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NO_TORCH = {
-    "xmr_core/evaluation/metrics.py", "xmr_core/evaluation/stats.py", "xmr_core/evaluation/protocols.py",
+    "xmr_core/evaluation/metrics.py", "xmr_core/evaluation/stats.py",
     "xmr_core/base/paths.py", "xmr_core/base/errors.py", "xmr_study/paper_tables/dive.py",
 }  # fmt: skip
 FRONT_END = {"matplotlib", "seaborn", "ipywidgets", "IPython", "papermill", "nbclient", "nbformat", "jupyter_client"}

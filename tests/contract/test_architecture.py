@@ -41,8 +41,7 @@ def test_what_is_allowed_is_not_a_fault():
 
 
 MAY_NAME_A_DEVICE = {
-    "xmr_core/base/machine.py",  # which there are
-    "xmr_core/base/machine.py",  # whose products torch makes faster and coarser
+    "xmr_core/base/machine.py",  # which there are, and whose products torch makes faster and coarser
     "xmr_core/evaluation/ranks.py",  # which have no float64
 }
 

@@ -11,8 +11,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.features.words import LEAST, NearestWords, Vocabulary, read_nearest
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import Library
-from xmr_core.retrieval.ranking import Query, known_words, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, known_words, rank, search
 
 THINGS = ("dog", "cat", "boat", "tree", "house")
 

@@ -15,10 +15,9 @@ import torch
 from torch.testing import assert_close
 
 from xmr_core.base import files as storage
-from xmr_core.base import fingerprint, machine, masked, paths
+from xmr_core.base import fingerprint, machine, paths, tensors
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
-from xmr_core.base.machine import environment
-from xmr_core.base.row_file import reused_buffers
+from xmr_core.base.machine import environment, reused_buffers
 from xmr_core.base.types import EmbeddingSet, Features, Relevance
 
 
@@ -53,7 +52,7 @@ def test_relevance_is_sparse_many_to_many_and_counts_a_pair_once():
             "in the gallery",
         ),
         (lambda: Relevance(np.array([0]), np.array([]), np.array(["c"]), np.array(["i"])), "more than queries"),
-        (lambda: masked.require_element(torch.tensor([[True], [False]]), "caption"), "caption 1 has no valid element"),
+        (lambda: tensors.require_element(torch.tensor([[True], [False]]), "caption"), "caption 1 has no valid element"),
     ],
 )
 def test_bad_input(call, message):
@@ -66,14 +65,14 @@ def test_masked_reductions_see_only_what_is_real(fill):
     x = torch.tensor([[1.0, -2.0, 3.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
     x = x.masked_fill(~mask, fill).requires_grad_()
-    assert_close(masked.masked_mean(x, mask).tolist(), [-0.5, 5.0, 0.0])
-    assert masked.masked_max(x, mask).tolist() == [1.0, 5.0, -np.inf]
-    assert_close(masked.masked_logsumexp(x, mask)[:2].tolist(), [np.log(np.exp(1) + np.exp(-2)), 5.0])
-    soft = masked.masked_softmax(x, mask)
+    assert_close(tensors.masked_mean(x, mask).tolist(), [-0.5, 5.0, 0.0])
+    assert tensors.masked_max(x, mask).tolist() == [1.0, 5.0, -np.inf]
+    assert_close(tensors.masked_logsumexp(x, mask)[:2].tolist(), [np.log(np.exp(1) + np.exp(-2)), 5.0])
+    soft = tensors.masked_softmax(x, mask)
     assert_close(soft.sum(1).tolist(), [1.0, 1.0, 0.0])
     assert_close(soft[0, 0].item(), np.exp(1) / (np.exp(1) + np.exp(-2)))
     (
-        soft.square().sum() + masked.masked_mean(x, mask).sum() + masked.masked_logsumexp(x[:2], mask[:2]).sum()
+        soft.square().sum() + tensors.masked_mean(x, mask).sum() + tensors.masked_logsumexp(x[:2], mask[:2]).sum()
     ).backward()
     assert torch.isfinite(x.grad).all() and (x.grad[~mask] == 0).all()
 

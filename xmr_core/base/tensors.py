@@ -1,7 +1,10 @@
-"""The only reductions that may see padding. In every mask of the package, True is a real element.
+"""Tensors and their masks: plain ones in place of the package's own types, checked here and nowhere else, and the only
+reductions that may see padding.
 
-A padded entry never contributes a value and never receives a gradient, whatever it holds. A row of padding alone has no
-maximum and no mean; `require_element` and, for features, `require_elements` refuse it before.
+In every mask of the package, True is a real element. A padded entry never contributes a value and never receives a
+gradient, whatever it holds. A row of padding alone has no maximum and no mean; `require_element` and, for features,
+`require_elements` refuse it before. What is already of a type of the package passes through as it is, after a check of
+its shapes that reads no numbers.
 """
 
 import numpy as np
@@ -77,12 +80,6 @@ def require_elements(x: Float[Tensor, "n l e"], mask: Bool[Tensor, "n l"], width
         if wrong.any():
             item, element = wrong.nonzero()[0].tolist()
             raise BadInput(f"element {element} of {what} {item} is NaN or infinite.")
-
-
-# JOINT """Plain tensors and numpy arrays in place of the package's own types: converted, and checked, in one place.
-#
-# What is already of a type of the package passes through as it is, after a check of its shapes that reads no numbers.
-# """
 
 
 Comparable = Representation | Tensor | np.ndarray  # what similarities take

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from xmr_core.base import files, paths
 from xmr_core.base.errors import BadInput, CannotWrite, DamagedFile
 from xmr_core.base.fingerprint import content_hash, file_hash, is_own_code, own_code_version
-from xmr_core.base.row_file import reused_buffers
+from xmr_core.base.machine import reused_buffers
 from xmr_core.base.types import Corpus
 from xmr_core.features.images import read_squares
 
