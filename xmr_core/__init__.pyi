@@ -21,7 +21,7 @@ from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluate import rank_metrics as rank_metrics
 from .methods.method import Method as Method
 from .methods.spec import MethodSpec as MethodSpec
-from .models.fit import fit as fit
+from .models.load import fit as fit
 from .models.load import load as load
 from .models.model import Model as Model
 from .training.method_check import check_method as check_method

@@ -14,7 +14,9 @@ from torch.testing import assert_close
 from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.data.config import DataConfig
 from xmr_core.data.inputs import chosen_features
-from xmr_core.features.cache import counted
+from xmr_core.data.scenes import load_scenes
+from xmr_core.features.cache import cached_features
+from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.efficientnet_lite import (
     EfficientNetLite,
     EfficientNetLiteGrid,
@@ -162,6 +164,7 @@ def test_few_images_at_a_time_are_the_same_images():
     assert torch.equal(by_few(network, x), x.square()) and seen == [16, 16, 3]
 
 
-def test_the_bar_counts_images(capsys):
-    assert list(counted(np.arange(7), "photos")([np.arange(4), np.arange(4, 7)]))[1].tolist() == [4, 5, 6]
-    assert "describing photos: 100%" in (said := capsys.readouterr().err) and "7/7" in said and "image/s" in said
+def test_the_bar_counts_images(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XMR_HOME", str(tmp_path))
+    cached_features(load_scenes("tiny"), CellDescriptor(64))
+    assert "describing scenes: 100%" in (said := capsys.readouterr().err) and "128/128" in said and "image/s" in said

@@ -18,7 +18,7 @@ from xmr_core.evaluation import metrics
 from xmr_core.features.cache import cached_array
 from xmr_core.retrieval.judgments import Judgments
 from xmr_core.retrieval.library import example_library, example_model
-from xmr_core.retrieval.search import pixels_of, search
+from xmr_core.retrieval.ranking import pixels_of, search
 from xmr_study.cli import main
 
 FEATURES = np.random.default_rng(0).normal(size=(20, 3, 8)).astype(np.float32)

@@ -115,7 +115,7 @@ def test_a_corpus_of_another_process_is_named():
 
 OWN = """
 from xmr_core.data.scenes import load_scenes
-from xmr_core.features import CellDescriptor
+from xmr_core.features.cells import CellDescriptor
 
 def load(data_root):
     assert data_root == "somewhere"

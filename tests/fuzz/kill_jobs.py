@@ -70,7 +70,7 @@ def index(home: Path) -> None:
     from xmr_core.retrieval.index import index_folder, open_index
     from xmr_core.retrieval.library import example_model
 
-    open_index(index_folder(example_model(), home.parent / "photographs", home / "index", progress=iter), verify=True)
+    open_index(index_folder(example_model(), home.parent / "photographs", home / "index"), verify=True)
 
 
 def sweep(home: Path) -> None:

@@ -12,8 +12,7 @@ from xmr_core.methods.common import Inputs
 from xmr_core.methods.model_file import load_method
 from xmr_core.methods.registry import build, full_options
 from xmr_core.retrieval.index import index_split, open_index
-from xmr_core.retrieval.ranking import Query, Settings, rank
-from xmr_core.retrieval.search import search
+from xmr_core.retrieval.ranking import Query, Settings, rank, search
 from xmr_core.similarities import Nested
 from xmr_core.training.runs import train_or_load
 from xmr_study.analysis import first_element_share
