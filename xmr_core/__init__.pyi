@@ -20,12 +20,12 @@ from .data.corpora import from_arrays as from_arrays
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluate import rank_metrics as rank_metrics
 from .methods.method import Method as Method
-from .methods.spec import MethodSpec as MethodSpec
+from .methods.registry import MethodSpec as MethodSpec
 from .models.load import fit as fit
 from .models.load import load as load
 from .models.model import Model as Model
 from .training.method_check import check_method as check_method
-from .training.runs.presets import base_config as base_config
+from .training.runs.config import base_config as base_config
 from .training.runs.sweep import train_or_load_all as train_or_load_all
 from .training.runs.train_run import train_or_load as train_or_load
 

@@ -53,8 +53,8 @@ def train(arguments: argparse.Namespace) -> int:
     from xmr_core.data.config import DataConfig
     from xmr_core.evaluation.evaluate import rsum_interval
     from xmr_core.training.distributed import started_ranks
-    from xmr_core.training.runs.names import short_names
-    from xmr_core.training.runs.presets import base_config
+    from xmr_core.training.runs.config import base_config
+    from xmr_core.training.runs.folder import short_names
     from xmr_core.training.runs.train_run import train_or_load
 
     # the words of a DataConfig stay words, whatever they look like: the fold '1', a folder '2026'
@@ -83,7 +83,7 @@ def train(arguments: argparse.Namespace) -> int:
 def runs(arguments: argparse.Namespace) -> int:
     """List the runs in the folder `runs`, the oldest first. Returns 0."""
     from xmr_core.base import paths
-    from xmr_core.training.runs.names import run_table
+    from xmr_core.training.runs.folder import run_table
 
     table = run_table()
     if table.empty:

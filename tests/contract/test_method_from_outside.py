@@ -12,7 +12,7 @@ from tiny import tiny_config
 
 import xmr_study as study
 from xmr_core.methods import registry
-from xmr_core.methods.model_file import load_method
+from xmr_core.methods.checkpoint import load_method
 from xmr_core.retrieval.explain import explained
 from xmr_core.retrieval.index import index_split, open_index
 from xmr_core.retrieval.library import open_library

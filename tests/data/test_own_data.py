@@ -15,7 +15,7 @@ from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.methods.registry import papers
 from xmr_core.training.runs import train_or_load
-from xmr_core.training.runs.presets import base_config
+from xmr_core.training.runs.config import base_config
 
 WORDS = ("dog", "cat", "ball", "house", "tree")
 

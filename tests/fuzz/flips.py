@@ -82,7 +82,7 @@ def prepared(base: Path) -> dict[str, Written]:
         return read_model(folder).encode_texts(["a red circle"]).x.tolist()
 
     def exported() -> object:
-        from xmr_core.methods.model_file import load_method
+        from xmr_core.methods.checkpoint import load_method
 
         method, words, about = load_method(export)
         return _sum(method.state_dict()), words.words, str(about)

@@ -17,7 +17,7 @@ from xmr_core.base.errors import BadInput, DamagedFile
 from xmr_core.evaluation.analysis import encode_split
 from xmr_core.evaluation.ranks import score_matrix
 from xmr_core.features.cells import CellDescriptor
-from xmr_core.methods.model_file import load_with_inputs, save_method
+from xmr_core.methods.checkpoint import load_with_inputs, save_method
 from xmr_core.methods.registry import build
 from xmr_core.models.model_folder import read_model, write_model
 from xmr_core.retrieval.library import example_model

@@ -211,7 +211,7 @@ CHANGED = {
     "no terms": (lambda loss: loss, r"must return \(loss, terms by name\), got Tensor"),
     "nothing at all": (lambda loss: None, r"must return \(loss, terms by name\), got NoneType"),
     "detached": (lambda loss: (loss.detach(), {}), "the loss of mine has no gradient"),
-    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got shape"),
+    "a vector": (lambda loss: (loss[None], {}), "must be a tensor with one number, got Tensor of shape"),
 }
 
 

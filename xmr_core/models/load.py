@@ -12,17 +12,15 @@ from xmr_core.evaluation.evaluate import rsum_interval
 from xmr_core.features.cells import CellDescriptor
 from xmr_core.features.pretrained import find_pretrained
 from xmr_core.features.words import Vocabulary, read_vocabulary
+from xmr_core.methods.checkpoint import load_with_inputs, official_with_inputs
 from xmr_core.methods.common import Inputs
-from xmr_core.methods.model_file import load_with_inputs
-from xmr_core.methods.official import official_with_inputs
 from xmr_core.methods.registry import method_spec
 from xmr_core.models.dual_encoder import ZeroShot
 from xmr_core.models.model import Model
 from xmr_core.models.model_folder import CONFIG, TYPE, hub_folder, json_object, read_model
 from xmr_core.training.runs import folder as runs
 from xmr_core.training.runs.config import RunConfig
-from xmr_core.training.runs.folder import TrainedRun
-from xmr_core.training.runs.names import find_run, stored_ids
+from xmr_core.training.runs.folder import TrainedRun, find_run, stored_ids
 from xmr_core.training.runs.train_run import silent, train_or_load
 
 _OFFICIAL = (".tar", ".pth", ".pt")
@@ -129,7 +127,7 @@ def as_model(trained: TrainedRun | Model) -> Model:
 def model_of(run: TrainedRun) -> Model:
     """The model of a run, which reads any images and sentences as its corpus was read.
 
-    >>> from xmr_core.training.runs.presets import base_config
+    >>> from xmr_core.training.runs.config import base_config
     >>> from xmr_core.training.runs import train_or_load
     >>> run = train_or_load(base_config("vse++", device="cpu", size="tiny", d=8, epochs=1))
     >>> model_of(run).rank(["a red square"], run.prepared().corpus.read_pixels([0, 1, 2]))[0].columns.tolist()

@@ -19,7 +19,7 @@ from xmr_core.base.errors import BadInput, DamagedFile, XmrError, require
 from xmr_core.base.fingerprint import content_hash
 from xmr_core.data.inputs import NEAREST, NETWORK, STATES, SUFFIXES, TENSORS, read_inputs, write_inputs
 from xmr_core.features.pretrained import find_pretrained, quiet
-from xmr_core.methods.model_file import load_with_inputs, save_method
+from xmr_core.methods.checkpoint import load_with_inputs, save_method
 from xmr_core.methods.registry import method_spec
 from xmr_core.models.model import Model
 
